@@ -318,7 +318,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def checkpoint(
         self, path: PathLike, *, progress: Callable[[int, int], object] | None = None
     ) -> CheckpointReport:
-        """Make a store of its own in ``path``, with everything that was written before this call.
+        """Make a store of its own in ``path``: this one, as it is now.
+
+        It has everything that was acknowledged before the call.
 
         Tables are shared by hard link, so that it takes little time and space; on another device, or
         where links are refused, they are copied, as are the logs.  Writers go on meanwhile.  A

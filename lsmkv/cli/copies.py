@@ -16,7 +16,7 @@ _target_argument = click.argument("target", type=click.Path())
 @_target_argument
 @json_option()
 def checkpoint(store: str, target: str, as_json: bool) -> None:
-    """Make a store of its own in TARGET, with everything that STORE has now.
+    """Make a store of its own in TARGET: STORE, as it is now.
 
     TARGET is an empty directory, or one that does not exist.  It gets hard links to STORE's tables, which
     never change, so it takes little time and space; on another device they are copied.  A program may
@@ -40,7 +40,7 @@ def checkpoint(store: str, target: str, as_json: bool) -> None:
 @_target_argument
 @json_option()
 def backup(store: str, target: str, as_json: bool) -> None:
-    """Copy STORE to TARGET, or bring an earlier backup there up to date.
+    """Copy STORE to TARGET, or bring the backup there up to date.
 
     Tables that are in TARGET already are not copied again, and nothing is linked.  A program may write to
     STORE meanwhile.  Whatever interrupts the command, TARGET opens as the previous backup or as the new

@@ -45,7 +45,7 @@ def link_table(storage: Storage, source: str, target: str) -> bool:
 
 
 def copy_table(storage: Storage, file: RandomFile, path: str, steps: Steps) -> str:
-    """Copy a table to ``path``, which it gets when it is whole and synced.
+    """Copy a table to ``path``; whole and synced, it gets that name.
 
     Returns the XXH3-128 of its bytes in hexadecimal.  The caller syncs the directory.
     """

@@ -1,4 +1,4 @@
-"""Tells whether a directory holds a backup, and whether it is one of an earlier state of a store."""
+"""Tells whether a directory holds a backup, and whether of this store."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _salt_of_empty_log(storage: Storage, target: str, state: State) -> int | Non
 def check_descends(
     storage: Storage, capture: Capture, previous: Previous, source: str, target: str
 ) -> None:
-    """Raise ValueError unless the captured state is a later one of the store that was backed up.
+    """Raise ValueError unless the backup is of this store, and not newer.
 
     File numbers and sequence numbers only grow, and of one number there is one table and one log.  What
     shows that two states are related is a table or a log that both have, the same directory, or that the

@@ -28,7 +28,7 @@ def highest_number(storage: Storage, directory: str) -> int:
 def tables_of_logs(
     storage: Storage, target: str, capture: Capture, options: Options
 ) -> list[PlacedTable]:
-    """Write what the capture's memtables hold as runs of level 0, the oldest first; all is synced."""
+    """Write each memtable as a run of level 0, oldest first; all is synced."""
     memtables = [memtable for memtable in capture.memtables if not memtable.is_empty]
     if not memtables:
         return []

@@ -1,4 +1,4 @@
-"""Captures a store's state from its directory, beside its writer or without one."""
+"""Captures the state of a store from its directory, beside its writer too."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def write_log_copy(
     *,
     mark_with: int | None,
 ) -> None:
-    """Write a log with the bytes before ``end`` of another, and sync it; the caller syncs its name.
+    """Write the bytes of a log before ``end``, and sync them; the caller syncs the name.
 
     ``read(offset, length)`` gives bytes of the other log.  The last log of a chain gets a sync mark,
     with its salt, so that damage to its end is not taken for a torn tail.

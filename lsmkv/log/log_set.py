@@ -37,7 +37,7 @@ class LogSet:
         return None if self._current is None else self._current.end
 
     def extents(self) -> list[tuple[int, int, int]]:
-        """Number, salt and end of each log, oldest first (under the engine's mutex)."""
+        """Number, salt and end of each log, oldest first."""
         logs = [*self._waiting.copy().values(), self.current]
         return sorted((log.number, log.salt, log.end) for log in logs)
 

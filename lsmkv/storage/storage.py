@@ -129,7 +129,7 @@ class Storage:
         return self._open_random(path, self.direct_reads)
 
     def open_buffered(self, path: str) -> RandomFile:
-        """Open an existing file for reads through the page cache, whatever ``direct_reads`` says."""
+        """Open an existing file for reads that are never direct."""
         return self._open_random(path, False)
 
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
