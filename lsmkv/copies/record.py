@@ -96,23 +96,16 @@ def new_record(capture: Capture, tables: list[TableRecord]) -> Record:
     )
 
 
-def write_records(storage: Storage, directory: str, records: list[Record]) -> None:
-    """Replace BACKUP durably."""
+def encode_records(records: list[Record]) -> bytes:
     line = msgspec.json.encode(Records(FORMAT, records))
-    data = b"%b\n%b\n" % (line, content_checksum(line).encode())
-    storage.write_atomically(os.path.join(directory, BACKUP), data)
+    return b"%b\n%b\n" % (line, content_checksum(line).encode())
 
 
-def read_records(storage: Storage, directory: str) -> list[Record] | None:
-    """The records in BACKUP; None without that file.
+def decode_records(data: bytes, path: str) -> list[Record]:
+    """The records in the bytes of BACKUP.
 
-    Raises CorruptionError if it is damaged, UnsupportedFormatError for a newer format.
+    Raises CorruptionError if they are damaged, UnsupportedFormatError for a newer format.
     """
-    path = os.path.join(directory, BACKUP)
-    try:
-        data = storage.read_whole(path, ReadKind.LOG, _MAX_BYTES)
-    except FileNotFoundError:
-        return None
     line, stored = data[: -_CHECKSUM_BYTES - 2], data[-_CHECKSUM_BYTES - 2 :]
     expected = b"\n%b\n" % content_checksum(line).encode()
     if stored != expected:
@@ -126,3 +119,17 @@ def read_records(storage: Storage, directory: str) -> list[Record] | None:
         return msgspec.json.decode(line, type=Records).records
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptionError(path, 0, f"bad record of a backup: {error}") from error
+
+
+def write_records(storage: Storage, directory: str, records: list[Record]) -> None:
+    """Replace BACKUP durably."""
+    storage.write_atomically(os.path.join(directory, BACKUP), encode_records(records))
+
+
+def read_records(storage: Storage, directory: str) -> list[Record] | None:
+    """The records in BACKUP; None without that file.  Raises as :func:`decode_records`."""
+    path = os.path.join(directory, BACKUP)
+    try:
+        return decode_records(storage.read_whole(path, ReadKind.LOG, _MAX_BYTES), path)
+    except FileNotFoundError:
+        return None
