@@ -134,7 +134,10 @@ class _Backup:
     def _state(self, made: list[PlacedTable]) -> State:
         """The new state of the target; its log, which stays empty, is made once."""
         present = self.capture.state
-        taken = highest_number(self.storage, self.target)
+        # The source's logs may have numbers that its manifest does not know yet.  A restored copy must
+        # not give them out again, to be known as a later state.
+        numbers = [log.number for log in self.capture.logs]
+        taken = max([highest_number(self.storage, self.target), *numbers])
         state = replace(
             present,
             levels=present.levels.changed(made, ()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ import pytest
 from conftest import contents, fill, open_small
 
 import lsmkv
+from lsmkv.copies.backup import back_up
 from lsmkv.copies.record import FORMAT, read_records
 from lsmkv.encoding.checksums import content_checksum
 from lsmkv.storage.file_names import BACKUP, CURRENT, UNFINISHED_COPY
 from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.tree.capture import Capture
 from other_processes import process
 from outside_tables import numbered, write_table
 from sequential_writer import SCRIPT, WITHOUT_END, acknowledged, check_prefix
 from storages import CountingStorage, FaultyStorage
+from torture.framework.ordered_background import in_order
 
 
 class Places:
@@ -299,6 +303,22 @@ def test_a_backup_that_was_only_opened_stays_one(at: Places) -> None:
             assert dict(copy) == expected
 
 
+def test_a_restored_copy_gives_no_number_of_a_log_of_the_source_out_again(at: Places) -> None:
+    def capture() -> Capture:
+        """As of a store that is written to between its flush and its capture."""
+        found = db._engine.capture()
+        assert len(found.logs) > 3
+        assert found.logs[-1].number >= found.state.next_file
+        return replace(found, last_seq=found.state.last_seq)
+
+    with in_order(), open_small(at.store, max_immutable_memtables=8) as db:
+        fill(db, range(400))  # nothing is flushed
+        back_up(Storage(), str(at.store), capture, str(at.target), db.options, None)
+    shutil.copytree(at.target, at.other)
+    lsmkv.backup(at.other, at.target)
+    assert read(at.target) == {}
+
+
 @pytest.mark.parametrize("how", ["in the log", "in tables", "killed"])
 def test_a_backup_that_was_written_to_is_refused_and_left_alone(at: Places, how: str) -> None:
     expected = filled(at.store, 30)
@@ -386,19 +406,20 @@ def test_a_store_that_went_another_way_is_refused(at: Places) -> None:
     assert read(at.target) == expected
 
 
-def test_a_table_with_the_same_record_and_other_values_is_refused(at: Places) -> None:
+def test_a_table_with_the_same_record_and_other_values_is_refused(
+    at: Places, tmp_path: Path
+) -> None:
     for path, value in ((at.store, b"here"), (at.other, b"gone")):
-        with open_small(path) as db:
+        with open_small(path, filter_policy="none") as db:
             db.update({b"%03d" % number: value for number in range(50)})
             db.flush()
-    for log in at.other.glob("*.log"):  # so that only the tables differ
-        shutil.copy(at.store / log.name, log)
     lsmkv.backup(at.store, at.target)
-    state = at.store.with_name("moved")
-    at.other.rename(state)
-    with pytest.raises((ValueError, lsmkv.CorruptionError)):
-        lsmkv.backup(state, at.target)
-    assert read(at.target)[b"000"] == b"here"
+    shutil.copytree(at.store, tmp_path / "forged")
+    (table,) = at.other.glob("*.sst")
+    shutil.copy(table, tmp_path / "forged" / table.name)
+    with pytest.raises(lsmkv.CorruptionError, match="other bytes than the source's"):
+        lsmkv.backup(tmp_path / "forged", at.target)
+    assert read(at.target) == {b"%03d" % number: b"here" for number in range(50)}
 
 
 def test_a_store_that_is_no_backup_is_refused(at: Places) -> None:
