@@ -22,7 +22,7 @@ def backup(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> BackupReport:
-    """Copy a store to ``target``, or bring the backup there up to date.
+    """Copy a store to ``target``, or renew the backup there.
 
     It has everything that was acknowledged before this call.  The source may be written to meanwhile,
     by this process or another.  A source that is open for writing here is flushed first.  Nothing is

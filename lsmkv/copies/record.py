@@ -69,7 +69,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     tables: list[TableRecord]
 
     def is_of(self, state: State) -> bool:
-        """Whether a store with this state and an empty log is this backup."""
+        """Whether a store of this state, without log records, is it."""
         numbers = {table.number for table in self.tables}
         there = {table.number for table in state.levels.tables()}
         return numbers == there and self.last_seq == state.last_seq

@@ -1,4 +1,4 @@
-"""Captures the state of a store from its directory, beside its writer too."""
+"""Captures a store from its directory, also beside its writer."""
 
 from __future__ import annotations
 
