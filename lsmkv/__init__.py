@@ -18,6 +18,7 @@ check_main_interpreter()  # before anything compiled is loaded
 
 if TYPE_CHECKING:
     from lsmkv import filters as filters
+    from lsmkv.api.backup import backup as backup
     from lsmkv.api.cursor import Cursor as Cursor
     from lsmkv.api.cursor import CursorError as CursorError
     from lsmkv.api.db import DB as DB
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "lsmkv.api.backup": ("backup",),
     "lsmkv.api.cursor": ("Cursor", "CursorError"),
     "lsmkv.api.db": ("DB",),
     "lsmkv.api.opening": ("destroy", "open"),

@@ -30,6 +30,8 @@ A store is a directory of its own:
 | `000001.log` | write-ahead log: what the memtable with the same number holds |
 | `000003.sst` | a table (SSTable): sorted entries in blocks, never changed once written |
 | `LOCK` | locked by the process that has the store open for writing; holds its process number |
+| `BACKUP` | in a backup: what it was made of |
+| `UNFINISHED` | in a checkpoint or first backup, until `CURRENT` is there: half-made, no store yet |
 | `*.tmp` | a file being written that will be renamed; removed when the store is opened |
 
 Numbers are given out in ascending order and never used twice. Files that the manifest does not name,
@@ -55,6 +57,7 @@ _SECTIONS: Final = (
     ("Manifest and CURRENT", "lsmkv.tree.manifest"),
     ("Checksums", "lsmkv.encoding.checksums"),
     ("Published stores", "lsmkv.remote.generation"),
+    ("Backups", "lsmkv.copies.record"),
 )
 
 

@@ -21,11 +21,12 @@ from lsmkv.log.batch import Operation
 from lsmkv.options import MIB, Options
 from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
-from lsmkv.storage.storage import PathLike
+from lsmkv.storage.storage import PathLike, absolute_path
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from concurrent.futures import Executor
 
+    from lsmkv.copies.checkpoint import CheckpointReport
     from lsmkv.engine.adoption import IngestReport
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
@@ -353,6 +354,49 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             engine.flush()
             current, _pin = engine.pin_current()
             return publish(bucket, current, self._contents, keep, progress)
+
+    def checkpoint(
+        self, path: PathLike, *, progress: Callable[[int, int], object] | None = None
+    ) -> CheckpointReport:
+        """Make a store of its own in ``path``: this one, as it is now.
+
+        It has everything that was acknowledged before the call.
+
+        Tables are shared by hard link, so that it takes little time and space; on another device, or
+        where links are refused, they are copied, as are the logs.  Writers go on meanwhile.  A
+        read-only handle makes one too, beside the writer, of what the writer has acknowledged by now;
+        of a published store it downloads one.  Everything is synced when it returns.
+
+        Args:
+            path: an empty directory, or one that does not exist; not inside the store.  What an
+                interrupted checkpoint left there is removed.
+            progress: called with the bytes that are there so far, and with all.
+
+        Raises:
+            FileExistsError: there is something in ``path``.
+            ValueError: ``path`` is the store's directory, or inside it.
+            LockedError: another checkpoint or backup is being made there.
+            BackgroundError: the store takes no writes after a failure; ``resume`` first.
+            CorruptionError, OSError: a file cannot be read or written; there is no store in ``path``.
+
+        After a crash there is the whole store or none: CURRENT is written last.
+
+        >>> import lsmkv, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with lsmkv.open(os.path.join(folder, "store")) as db:
+        ...         db[b"fox"] = b"red"
+        ...         report = db.checkpoint(os.path.join(folder, "monday"))
+        ...         db[b"fox"] = b"grey"
+        ...     with lsmkv.open(report.path) as monday:
+        ...         monday[b"fox"]
+        b'red'
+        """
+        from lsmkv.copies.checkpoint import checkpoint
+
+        engine = self._engine
+        engine.require_open()
+        source = None if engine.published is not None else engine.directory
+        return checkpoint(engine.storage, source, engine.capture, absolute_path(path), progress)
 
     # Looking inside
 

@@ -12,7 +12,14 @@ from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.options import Options, check_names
 from lsmkv.runtime import check_interpreter
-from lsmkv.storage.file_names import CURRENT, LOCK, is_staging_name, parse_file_name
+from lsmkv.storage.file_names import (
+    BACKUP,
+    CURRENT,
+    LOCK,
+    UNFINISHED_COPY,
+    is_staging_name,
+    parse_file_name,
+)
 from lsmkv.storage.storage import FileLock, PathLike, Storage, absolute_path, is_url
 from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.manifest import CURRENT_BYTES
@@ -119,6 +126,7 @@ def _open_published(url: str, options: Options, read_only: bool, error_if_exists
         raise
 
 
+_SIDE_FILES: Final = {f"{CURRENT}.tmp", BACKUP, f"{BACKUP}.tmp", UNFINISHED_COPY}
 _PARAMETERS: Final = ("options", *(open.__kwdefaults__ or ()))
 
 
@@ -143,6 +151,11 @@ def _must_open(
             check_is_ours(files, directory)
         return True
     names = files.list_directory(directory) if files.exists(directory) else []
+    if UNFINISHED_COPY in names:
+        raise NotAStoreError(
+            f"{directory} holds an unfinished checkpoint or backup: make it again, or remove the "
+            "directory"
+        )
     kept = next((name for name in names if _holds_entries(files, directory, name)), None)
     if kept is not None:
         if holds_store(files, directory):  # another process has just made it
@@ -196,7 +209,7 @@ def destroy(path: PathLike) -> None:
         files.remove(os.path.join(directory, CURRENT))
         files.sync_directory(directory)
         for name in files.list_directory(directory):
-            if parse_file_name(name) is not None or name == f"{CURRENT}.tmp":
+            if parse_file_name(name) is not None or name in _SIDE_FILES:
                 files.remove(os.path.join(directory, name))
             elif is_staging_name(name):
                 files.remove_tree(os.path.join(directory, name))

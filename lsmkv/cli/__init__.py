@@ -10,7 +10,7 @@ import sys
 import click
 
 import lsmkv
-from lsmkv.cli import admin, data, explore, loading, shape, sizes
+from lsmkv.cli import admin, copies, data, explore, loading, shape, sizes
 from lsmkv.cli.group import CommandGroup
 from lsmkv.filters import bloom
 
@@ -62,6 +62,8 @@ for _command in (
     admin.verify,
     admin.repair,
     admin.compact,
+    copies.checkpoint,
+    copies.backup,
     admin.publish,
     admin.destroy,
     sizes.command,

@@ -22,7 +22,7 @@ from lsmkv.inspection.report import Problem, count, count_entries
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.inspection.verify import VerifyReport
 from lsmkv.salvage.report import LOST_FOLDER
-from lsmkv.storage.file_names import CURRENT
+from lsmkv.storage.file_names import CURRENT, UNFINISHED_COPY
 from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import holds_store
 from lsmkv.tree.ownership import check_is_ours
@@ -220,7 +220,7 @@ def _lost_current(store: str) -> bool:
         check_is_ours(Storage(), store)
     except (FileNotFoundError, NotADirectoryError, lsmkv.NotAStoreError):
         return False
-    return CURRENT not in names
+    return CURRENT not in names and UNFINISHED_COPY not in names
 
 
 def _why_it_stays(directory: str) -> str:

@@ -17,6 +17,7 @@ from librt.threading import Lock
 from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.changes import Changes
+from lsmkv.engine.capture import capture_directory
 from lsmkv.engine.recovery import recover, recover_beside_writer, remove_leftovers
 from lsmkv.engine.write_path import WriteState
 from lsmkv.errors import caused
@@ -25,8 +26,9 @@ from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.multi_writer import CancelledError
-from lsmkv.storage.file_names import parse_file_name
-from lsmkv.storage.storage import FileLock, Storage
+from lsmkv.storage.file_names import log_path, parse_file_name
+from lsmkv.storage.storage import FileLock, RandomFile, ReadKind, Storage
+from lsmkv.tree.capture import Capture, CapturedLog
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State, VersionEdit
 from lsmkv.tree.version import Version
@@ -178,6 +180,38 @@ class Engine(WriteState):
 
     def remove_log(self, number: int) -> None:
         self._logs.remove(number)
+
+    # Copies
+
+    def capture(self) -> Capture:
+        """The present state, with its files held open.  Raises as ``DB.checkpoint``.
+
+        Nothing waits for it but the end of a flush, a compaction or an ingest, while it opens the logs.
+        """
+        current = self.require_open()
+        if self.published is not None:
+            return _capture_published(current, self.last_seq)
+        if self.read_only:
+            return capture_directory(self.storage, self.directory)
+        with self._tables.lock:  # until the logs are open: a flush that ends removes one
+            thread = self.entering()
+            with self._mutex:
+                self._owner = thread
+                self._check_writable()
+                self.check_not_closing()
+                current, last_seq = self.require_open(), self.last_seq
+                extents = self._logs.extents()
+            state = self._tables.manifest.state
+            logs = [
+                CapturedLog(number, salt, end, self._log_bytes(number))
+                for number, salt, end in extents
+                if number >= state.log_number
+            ]
+        return Capture(self.directory, state, last_seq, _files_of(current), logs)
+
+    def _log_bytes(self, number: int) -> Callable[[int, int], bytes]:
+        file = self.storage.open_buffered(log_path(self.directory, number))
+        return lambda offset, length: file.pread(offset, length, ReadKind.LOG)
 
     # Upkeep
 
@@ -391,3 +425,14 @@ class Engine(WriteState):
         self._is_closed = True
         if self._lock is not None:
             self._lock.release()
+
+
+def _capture_published(current: SuperVersion, last_seq: int) -> Capture:
+    levels = current.version.levels
+    highest = max((table.number for table in levels.tables()), default=0)
+    state = State(levels, highest + 1, last_seq, log_number=0)
+    return Capture(None, state, last_seq, _files_of(current), [])
+
+
+def _files_of(current: SuperVersion) -> dict[int, RandomFile]:
+    return {table.meta.number: table.file for table in current.version.tables()}

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lsmkv.errors import BackgroundError, CorruptionError
 from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, trusted_logs
@@ -14,13 +14,21 @@ from lsmkv.log.reader import LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
-from lsmkv.storage.file_names import CURRENT, is_staging_name, manifest_path, parse_file_name
+from lsmkv.storage.file_names import (
+    BACKUP,
+    CURRENT,
+    UNFINISHED_COPY,
+    is_staging_name,
+    manifest_path,
+    parse_file_name,
+)
 from lsmkv.storage.storage import UNFINISHED, Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import Manifest, State, read_current, read_manifest
 from lsmkv.tree.version import Version
 
 _Opened = TypeVar("_Opened")
+_TEMPORARY: Final = (CURRENT + UNFINISHED, BACKUP + UNFINISHED, UNFINISHED_COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ def remove_leftovers(
             with contextlib.suppress(OSError):  # nothing in it counts
                 storage.remove_tree(os.path.join(directory, name))
             continue
-        if parsed is None and name != CURRENT + UNFINISHED:
+        if parsed is None and name not in _TEMPORARY:
             continue
         kind, number = parsed or ("", 0)
         needed = (

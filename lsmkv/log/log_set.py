@@ -36,6 +36,11 @@ class LogSet:
         """Length of the current log; None in a read-only store."""
         return None if self._current is None else self._current.end
 
+    def extents(self) -> list[tuple[int, int, int]]:
+        """Number, salt and end of each log, oldest first."""
+        logs = [*self._waiting.copy().values(), self.current]
+        return sorted((log.number, log.salt, log.end) for log in logs)
+
     def create(self, number: int) -> None:
         path = log_path(self._directory, number)
         self._set_current(LogWriter.create(self._storage, path, number, "log"))

@@ -63,6 +63,10 @@ class LogReader:
             payload = payloads.data[payloads.start : payloads.stop]
             yield payloads.offset, payload
 
+    def piece(self, offset: int, length: int) -> bytes:
+        """Bytes of the file as they are."""
+        return self._data[offset : offset + length]
+
     def payloads(self, start: int = HEADER_BYTES) -> Payloads:
         return Payloads(self._data, start, self.end)
 

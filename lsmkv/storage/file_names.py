@@ -11,6 +11,10 @@ MAX_FILE_NUMBER: Final = (1 << 31) - 1
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
+BACKUP: Final = "BACKUP"
+"""In a backup: what it was made of (:mod:`lsmkv.copies.record`)."""
+UNFINISHED_COPY: Final = "UNFINISHED"
+"""In a directory in which a checkpoint or a first backup is being made, or was until a crash."""
 _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
 _STAGED_NAME: Final = re.compile(r"[0-9a-f]{16}-[0-9]{6,8}\.sst\.tmp")

@@ -129,6 +129,10 @@ class Storage:
         """Open an existing file; OSError if it does not support the direct reads wanted."""
         return self._open_random(path, self.direct_reads)
 
+    def open_buffered(self, path: str) -> RandomFile:
+        """Open an existing file for reads that are never direct."""
+        return self._open_random(path, False)
+
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
         """The bytes from ``start`` to the file's end, never read directly.
 
@@ -190,6 +194,11 @@ class Storage:
         """A file's device and number, and how many names it has."""
         status = os.lstat(path)
         return status.st_dev, status.st_ino, status.st_nlink
+
+    def fingerprint(self, path: str) -> tuple[int, int, int]:
+        """Device, number and time of the last change: the same as before, if the bytes are."""
+        status = os.lstat(path)
+        return status.st_dev, status.st_ino, status.st_mtime_ns
 
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

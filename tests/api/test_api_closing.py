@@ -52,6 +52,7 @@ USES: dict[str, Callable[[DB], object]] = {
     "compact_range": lambda db: db.compact_range(),
     "wait_until_settled": lambda db: db.wait_until_settled(),
     "resume": lambda db: db.resume(),
+    "checkpoint": lambda db: db.checkpoint("copy"),
     "publish": lambda db: db.publish("s3://bucket/store"),
     "refresh": lambda db: db.refresh(),
     "stats": lambda db: db.stats(),

@@ -151,6 +151,10 @@ class FaultyStorage(Storage):
         self.check("open_random", path)
         return super().open_random(path)
 
+    def open_buffered(self, path: str) -> RandomFile:
+        self.check("open_buffered", path)
+        return super().open_buffered(path)
+
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
         self.check("read_whole", path)
         return super().read_whole(path, kind, limit, start)
@@ -182,6 +186,10 @@ class FaultyStorage(Storage):
     def identity(self, path: str) -> tuple[int, int, int]:
         self.check("identity", path)
         return super().identity(path)
+
+    def fingerprint(self, path: str) -> tuple[int, int, int]:
+        self.check("fingerprint", path)
+        return super().fingerprint(path)
 
     def list_directory(self, path: str) -> list[str]:
         self.check("list_directory", path)

@@ -29,7 +29,7 @@ FLOORS = """
     tree
     read  compaction
     background  inspection
-    engine  salvage  remote
+    engine  salvage  remote  copies
     api
     lsmkv
     layers  dbm  aio
@@ -90,6 +90,7 @@ HOMES = {
         "lsmkv.cli.records",
         "lsmkv.typed.values",
         "lsmkv.remote.generation",
+        "lsmkv.copies.record",
         # The data of the page, which its script reads.
         "lsmkv.explore.contract",
         "lsmkv.explore.history",
@@ -118,6 +119,7 @@ HEAVY |= {"lsmkv.explore", "starlette", "uvicorn"}
 HEAVY |= {f"lsmkv.{layer}" for layer in LAYERS_ON_PUBLIC_NAMES}
 HEAVY |= {"lsmkv.cluster", "dask", "distributed", "pyarrow"}
 HEAVY |= {"lsmkv.remote", "obstore"}
+HEAVY |= {"lsmkv.copies"}
 HEAVY |= {"http", "urllib.request", "socketserver", "asyncio", "multiprocessing"}
 
 

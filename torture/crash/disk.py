@@ -13,7 +13,7 @@ from typing import Final
 
 ROOT: Final = "/"
 STORE: Final = "/store"
-"""The directory of the store: the only one besides the root."""
+"""The directory of the store: what a crash leaves in it is examined."""
 
 Image = dict[str, bytes]
 """The store's files by name; it is empty too if the directory is missing."""

@@ -14,7 +14,7 @@ from typing import Final
 from lsmkv.errors import LockedError
 from lsmkv.runtime import Finalizer
 from lsmkv.storage.storage import AppendFile, FileLock, RandomFile, Storage
-from torture.crash.disk import ROOT, STORE, Disk, Image, Operation
+from torture.crash.disk import Disk, Image, Operation
 from torture.crash.injection import Faults
 
 _NO_DESCRIPTOR: Final = 1 << 30
@@ -102,9 +102,9 @@ class MemoryStorage(Storage):
         self.faults.check("make_directory", path)
         if self.exists(path):
             return
-        assert path == STORE, f"only {STORE} can be made, not {path}"
+        self._parent_of(path)
         self.change(Operation("make_directory", path))
-        self.sync_directory(ROOT)
+        self.sync_directory(posixpath.dirname(path))
 
     def remove_directory(self, path: str) -> None:
         self.faults.check("remove_directory", path)
@@ -133,6 +133,12 @@ class MemoryStorage(Storage):
         with self.mutex:
             number = self._find(path)
             return 0, number, list(self.disk.names.values()).count(number)
+
+    def fingerprint(self, path: str) -> tuple[int, int, int]:
+        """As a real one: it tells files apart.  No file of this disk has a time."""
+        self.faults.check("fingerprint", path)
+        with self.mutex:
+            return 0, self._find(path), 0
 
     def list_directory(self, path: str) -> list[str]:
         self.faults.check("list_directory", path)

@@ -13,6 +13,13 @@ import msgspec
 from lsmkv.cli.keys import Form, parse
 from lsmkv.cli.parameters import settings_option
 from lsmkv.cli.records import FORMATS, RecordWriter, read_records
+from lsmkv.copies.record import (
+    LogRecord,
+    Record,
+    TableRecord,
+    decode_records,
+    encode_records,
+)
 from lsmkv.filters import (
     BinaryFuseFilter,
     BlockedBloomFilter,
@@ -36,7 +43,14 @@ from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
 from torture.framework.part import expect
 from torture.fuzz.memory_files import ReadOnlyMemoryStorage
-from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_log, seal_saved_filter
+from torture.fuzz.sealing import (
+    NUMBER,
+    log_of,
+    seal_backup,
+    seal_current,
+    seal_log,
+    seal_saved_filter,
+)
 from torture.fuzz.target import Target
 
 PATH: Final = "fuzzed"
@@ -118,6 +132,26 @@ def _check_current(data: bytes) -> None:
 
 def _current_seeds() -> list[bytes]:
     return [seal_current(name) for name in (b"MANIFEST-000007", b"MANIFEST-1234567890")]
+
+
+# Backups
+
+
+def _check_backup(data: bytes) -> None:
+    records = decode_records(data, PATH)
+    expect(decode_records(encode_records(records), PATH) == records, "it encodes to others")
+
+
+def _backup_seeds() -> list[bytes]:
+    table = TableRecord(7, 4096, 1 << 63, "ab" * 16, (2049, 12, 1_700_000_000_000_000_000))
+    record = Record(
+        source="/store",
+        next_file=9,
+        last_seq=80,
+        source_logs=[LogRecord(8, 1 << 60)],
+        tables=[table, msgspec.structs.replace(table, number=1_048_585, original=None)],
+    )
+    return [encode_records([]), encode_records([record, record])]
 
 
 # Filters
@@ -265,6 +299,7 @@ TARGETS: Final = (
         "manifest", _check_manifest, lambda: list(_manifest_seeds_once()), words=_MANIFEST_WORDS
     ),
     Target("current", _check_current, _current_seeds, seal_current, words=(b"../", b"0" * 20)),
+    Target("backup", _check_backup, _backup_seeds, seal_backup, words=(b"[", b"-1", b"9" * 30)),
     Target("saved-filter", _check_saved, _saved_seeds, seal_saved_filter),
     Target("policy", _check_policy, _policy_seeds),
     Target(

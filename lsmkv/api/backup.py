@@ -1,0 +1,88 @@
+"""Backups of a store, open or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from lsmkv.api.db import DB
+from lsmkv.copies.backup import BackupReport, back_up
+from lsmkv.engine.capture import capture_directory
+from lsmkv.engine.engine import Engine
+from lsmkv.options import Options
+from lsmkv.storage.storage import PathLike, Storage, absolute_path
+from lsmkv.tree.capture import Capture
+from lsmkv.tree.manifest import read_current
+
+
+def backup(
+    source: PathLike | DB,
+    target: PathLike,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> BackupReport:
+    """Copy a store to ``target``, or renew the backup there.
+
+    It has everything that was acknowledged before this call.  The source may be written to meanwhile,
+    by this process or another.  A source that is open for writing here is flushed first.  Nothing is
+    linked: the two share no file.  Tables that are in the target already, with the same length and
+    checksums, are not copied again.
+
+    A backup is a store: ``lsmkv.open(target, read_only=True)`` reads it, ``DB.verify`` checks it, and a
+    copy of the directory restores it.  At every moment, also after a crash or a power failure, the
+    target opens as the previous backup or as the new one.  After an interruption the same call goes on.
+
+    Args:
+        source: a store's directory, or an open store.
+        target: an empty directory, one that does not exist, or a backup of this store; not inside it.
+        progress: called with the bytes that are there so far, and with all.
+
+    Raises:
+        NotAStoreError: there is no store in ``source``.
+        FileExistsError: ``target`` holds something else than a backup, or one that was written to.
+        ValueError: ``target`` is the backup of another store, or of a later state of this one; or it is
+            inside the source.
+        LockedError: ``target`` is open for writing, or another backup to it is under way.
+        CorruptionError, UnsupportedFormatError: the source or the backup is damaged, or of an unknown
+            format.
+        OSError: a file cannot be read or written; the previous backup is as it was.
+        BackgroundError: the source takes no writes after a failure; ``resume`` first.
+
+    >>> import lsmkv, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = os.path.join(folder, "backup")
+    ...     with lsmkv.open(os.path.join(folder, "store")) as db:
+    ...         db[b"fox"] = b"red"
+    ...         db.flush()
+    ...         first = lsmkv.backup(db, target)
+    ...         db[b"owl"] = b"brown"
+    ...         second = lsmkv.backup(db, target)
+    ...     with lsmkv.open(target, read_only=True) as copy:
+    ...         first.copied_count, second.copied_count, dict(copy)
+    (1, 1, {b'fox': b'red', b'owl': b'brown'})
+    """
+    directory = absolute_path(target, "target")
+    if not isinstance(source, DB):
+        path, storage = absolute_path(source, "source"), Storage()
+        read_current(storage, path)  # raises without a store
+        capture = partial(capture_directory, storage, path)
+        return back_up(storage, path, capture, directory, Options(), progress)
+    engine = source._engine
+    engine.require_open()
+    if engine.published is not None:
+        raise ValueError(
+            f"source={engine.directory!r}: it is a published store, and a backup is of a directory; "
+            "DB.checkpoint downloads one"
+        )
+    capture = partial(_capture, engine)
+    return back_up(engine.storage, engine.directory, capture, directory, engine.options, progress)
+
+
+def _capture(engine: Engine) -> Capture:
+    """The present state; of a store that is open for writing without its logs, after a flush."""
+    if engine.read_only:
+        return engine.capture()
+    engine.flush()
+    captured = engine.capture()
+    return replace(captured, last_seq=captured.state.last_seq)

@@ -1,0 +1,112 @@
+"""Tells whether a directory holds a backup, and whether of this store."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+
+from lsmkv.copies.record import Record, TableRecord, read_records
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.log.chain import log_numbers
+from lsmkv.log.reader import HEADER_BYTES, read_log
+from lsmkv.storage.file_names import log_path
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.capture import Capture
+from lsmkv.tree.manifest import State, read_current, read_state
+from lsmkv.tree.ownership import check_is_ours
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The backup that is there: its record, its state, and the records of its tables by number.
+
+    ``log_salt`` is that of its log, which has no record.
+    """
+
+    record: Record
+    state: State
+    tables: dict[int, TableRecord]
+    log_salt: int
+
+
+def previous_backup(storage: Storage, target: str) -> Previous:
+    """The backup in ``target``.
+
+    Raises FileExistsError if the store there is none, NotAStoreError if another program wrote it,
+    CorruptionError if it is damaged.
+    """
+    check_is_ours(storage, target)
+    records = read_records(storage, target)
+    if records is None:
+        reason = "holds a store that is no backup; give a directory that is empty or does not exist"
+        raise FileExistsError(errno.EEXIST, reason, target)
+    state = read_state(storage, target, read_current(storage, target))
+    salt = _salt_of_empty_log(storage, target, state)
+    for record in records:
+        if salt is not None and record.is_of(state):
+            return Previous(record, state, {table.number: table for table in record.tables}, salt)
+    reason = (
+        "was written to since the last backup, and is a store of its own now; give another "
+        "directory, or remove it"
+    )
+    raise FileExistsError(errno.EEXIST, reason, target)
+
+
+def _salt_of_empty_log(storage: Storage, target: str, state: State) -> int | None:
+    """The salt of the only log; None if it has records, or there are others."""
+    numbers = log_numbers(storage.list_directory(target), state.log_number)
+    if numbers != [state.log_number]:
+        return None
+    path = log_path(target, state.log_number)
+    contents = read_log(storage, path, state.log_number, "log")
+    return None if contents is None or contents.end > HEADER_BYTES else contents.salt
+
+
+def check_descends(
+    storage: Storage, capture: Capture, previous: Previous, source: str, target: str
+) -> None:
+    """Raise ValueError unless the backup is of this store, and not newer.
+
+    File numbers and sequence numbers only grow, and of one number there is one table and one log.  What
+    shows that two states are related is a table or a log that both have, the same directory, or that the
+    source is a copy of this backup, with its record.
+    """
+    record = previous.record
+    tables = {table.number: table for table in capture.state.levels.tables()}
+    logs = {log.number: log for log in capture.logs}
+    shared = [(table, tables[table.number]) for table in record.tables if table.number in tables]
+    continued = [(log, logs[log.number]) for log in record.source_logs if log.number in logs]
+    if any(
+        (there.size_bytes, there.checksum) != (here.size_bytes, here.checksum)
+        for there, here in shared
+    ) or any(there.salt != here.salt for there, here in continued):
+        raise _of_another_store(record, source, target)
+    if capture.last_seq < record.last_seq or capture.state.next_file < record.next_file:
+        raise ValueError(
+            f"{target} is the backup of {record.source}, and newer than {source}: it has the writes up "
+            f"to number {record.last_seq}, and the source up to {capture.last_seq}; to keep both, give "
+            "another directory"
+        )
+    if not (
+        shared
+        or {log.salt for log in capture.logs} & {log.salt for log in record.source_logs}
+        or os.path.realpath(source) == os.path.realpath(record.source)
+        or record in _own_records(storage, source)
+    ):
+        raise _of_another_store(record, source, target)
+
+
+def _own_records(storage: Storage, source: str) -> list[Record]:
+    """The records of a source that is, or was, a backup itself."""
+    try:
+        return read_records(storage, source) or []
+    except (CorruptionError, UnsupportedFormatError):
+        return []
+
+
+def _of_another_store(record: Record, source: str, target: str) -> ValueError:
+    return ValueError(
+        f"{target} is the backup of another store, {record.source}: give a directory of its own "
+        f"to the backup of {source}"
+    )
