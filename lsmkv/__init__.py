@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from lsmkv.errors import Error as Error
     from lsmkv.errors import ForkedError as ForkedError
     from lsmkv.errors import LockedError as LockedError
+    from lsmkv.errors import MissingExtraError as MissingExtraError
     from lsmkv.errors import NotAStoreError as NotAStoreError
+    from lsmkv.errors import PublishConflictError as PublishConflictError
     from lsmkv.errors import ReadOnlyError as ReadOnlyError
     from lsmkv.errors import StoreExistsError as StoreExistsError
     from lsmkv.errors import UnsupportedFormatError as UnsupportedFormatError
@@ -64,7 +66,9 @@ _HOMES: Final = {
         "Error",
         "ForkedError",
         "LockedError",
+        "MissingExtraError",
         "NotAStoreError",
+        "PublishConflictError",
         "ReadOnlyError",
         "StoreExistsError",
         "UnsupportedFormatError",

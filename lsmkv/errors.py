@@ -148,8 +148,20 @@ class BackgroundError(Error):
 class ForkedError(Error):
     """A handle opened before ``os.fork()`` was used in the child process.
 
-    The child must open its own.
+    The child must open its own.  Object storage cannot be used at all in the child of a process that
+    has used it: start such processes with ``multiprocessing``'s "spawn" or "forkserver".
     """
+
+
+class PublishConflictError(Error):
+    """Another process published to the same URL meanwhile; nothing of it was replaced.
+
+    ``DB.publish`` may simply be called again.
+    """
+
+
+class MissingExtraError(Error, ImportError):
+    """An optional part of the package is used, and a library that it needs is not installed."""
 
 
 _telling = threading.local()

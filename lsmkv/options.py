@@ -47,6 +47,9 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "read_compaction_rate_bytes": (0, 1 << 50),
     "table_size_bytes": (4 * KIB, 1 << 40),
     "process_job_size_bytes": (0, 1 << 50),
+    "request_timeout_s": (1, 3600),
+    "request_retries": (0, 100),
+    "disk_cache_size_bytes": (64 * KIB, 1 << 50),
     "file_mode": (0o400, 0o777),
 }
 
@@ -133,6 +136,15 @@ class Options:
         process_job_size_bytes: with ``background="process"``, a flush or compaction that reads less
             runs in a thread.  1 MiB.
 
+    Object storage
+        request_timeout_s: the longest wait for one request, in seconds, with all its retries; then
+            reads raise TimeoutError.  One attempt may take a quarter of it; uploads may take four times
+            as long.  60.
+        request_retries: how often a request that failed is sent again, later each time.  8.
+        disk_cache_path: a directory that keeps blocks, indexes and filters which were read from object
+            storage; processes may share it.  None keeps nothing.  None.
+        disk_cache_size_bytes: the most that all files in it take; the oldest are dropped.  1 GiB.
+
     Files
         file_mode: permission bits of new files, whatever the umask.  0o600: the owner alone.
 
@@ -174,6 +186,10 @@ class Options:
     table_size_bytes: int = 64 * MIB
     background: Background = "thread"
     process_job_size_bytes: int = MIB
+    request_timeout_s: int = 60
+    request_retries: int = 8
+    disk_cache_path: str | None = None
+    disk_cache_size_bytes: int = 1024 * MIB
     file_mode: int = 0o600
 
     def __post_init__(self) -> None:
@@ -204,6 +220,9 @@ class Options:
                 f"filter_key={self.filter_key!r}: must be WholeKey(), FixedPrefix(n) "
                 "or DelimitedPrefix(delimiter, count)"
             )
+        cache = self.disk_cache_path
+        if cache is not None and (not isinstance(cache, str) or not cache):
+            raise TypeError(f"disk_cache_path={cache!r}: must be the path of a directory, as a str")
         for name, needed in _ADAPTIVE.items():
             choice = getattr(self, name)
             if self.adaptive_filters and choice != needed:

@@ -90,6 +90,14 @@ class Stats:
         block_cache_hits, block_cache_misses, block_cache_evictions: lookups in the block cache, and
             blocks and filters that it dropped for others.
 
+    Object storage (requests that were sent, each counted once; retries by the client are not counted)
+        object_gets, object_get_bytes: GET requests, and the bytes that they asked for.
+        object_lists: LIST requests, each for up to 1,000 names.
+        object_puts, object_put_bytes: PUT requests, of which a large object takes one for each part and
+            two more, and the bytes sent.
+        object_deletes: requests to remove up to 1,000 objects each.
+        disk_cache_hits, disk_cache_misses: lookups in the cache at ``Options.disk_cache_path``.
+
     Writes
         writes, write_batches: puts and deletes, and atomic batches.
         log_bytes, log_syncs: bytes appended to logs, and their fdatasync calls.
@@ -133,6 +141,14 @@ class Stats:
     block_cache_hits: int = 0
     block_cache_misses: int = 0
     block_cache_evictions: int = 0
+    object_gets: int = 0
+    object_get_bytes: int = 0
+    object_lists: int = 0
+    object_puts: int = 0
+    object_put_bytes: int = 0
+    object_deletes: int = 0
+    disk_cache_hits: int = 0
+    disk_cache_misses: int = 0
     writes: int = 0
     write_batches: int = 0
     log_bytes: int = 0

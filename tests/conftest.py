@@ -18,8 +18,17 @@ from hypothesis import HealthCheck, settings
 import lsmkv
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
+from object_servers import each_server, moto, seaweedfs, server, url
 
-__all__ = ["golden", "pytest_addoption"]
+__all__ = [
+    "each_server",
+    "golden",
+    "moto",
+    "pytest_addoption",
+    "seaweedfs",
+    "server",
+    "url",
+]
 
 # No test asserts a wall-clock time, and a slow machine is no defect.
 settings.register_profile("lsmkv", deadline=None, suppress_health_check=[HealthCheck.too_slow])

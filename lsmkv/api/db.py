@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
     from lsmkv.inspection.verify import VerifyReport
+    from lsmkv.remote.publish import PublishReport
 
 _CLEAR_BATCH: Final = 1000
 
@@ -70,6 +71,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._lookup = engine.lookup
         self._lookup_many = engine.lookup_many
         self._read_view = engine.read_view
+        self._contents: dict[int, str] = {}  # whole-file checksums of tables, by number
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, unchanged by later writes.
@@ -215,11 +217,50 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._engine.resume()
 
     def refresh(self) -> None:
-        """Show what another process has written since the store was opened.
+        """Show what another process has written, or published, since the store was opened.
 
         Does nothing on a store that is open for writing.
         """
         self._engine.refresh()
+
+    def publish(
+        self,
+        url: str,
+        keep: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> PublishReport:
+        """Flush, and copy the tables to object storage, where ``lsmkv.open`` reads them.
+
+        Tables are sent first, several at a time, and those that are there already not again.  Then one
+        object that names them all makes the new *generation*.  Readers see it whole or not at all, from
+        their next ``refresh`` on.  Credentials come from where the tools of the cloud find them.  Needs
+        ``pip install "lsmkv[remote]"``.
+
+        Args:
+            url: ``s3://bucket/prefix``, ``gs://...`` or ``az://...``; nothing else may be below it.
+            keep: remove older generations than the newest ``keep``, and tables that none of these
+                needs.  A reader of a removed generation gets CorruptionError until it refreshes.  None
+                removes nothing.
+            progress: called with the bytes that are there so far, and with those of all tables.
+
+        Raises:
+            ValueError: ``url`` or ``keep`` is wrong.
+            PublishConflictError: another process published to ``url`` meanwhile; publish again.
+            OSError: a request failed; the next call sends only what is missing.
+            MissingExtraError: ``lsmkv[remote]`` is not installed.
+            ReadOnlyError, ClosedError, BackgroundError: the store cannot be flushed.
+        """
+        if keep is not None and (type(keep) is not int or keep < 1):
+            raise ValueError(f"keep={keep!r}: give the number of generations to keep, 1 or more")
+        from lsmkv.remote.bucket import Bucket
+        from lsmkv.remote.publish import publish
+
+        engine = self._engine
+        engine.check_for_writing()
+        with contextlib.closing(Bucket(url, engine.options, engine.stats)) as bucket:
+            engine.flush()
+            current, _pin = engine.pin_current()
+            return publish(bucket, current, self._contents, keep, progress)
 
     # Looking inside
 
@@ -305,14 +346,22 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         engine = self._engine
         current, _pin = engine.pin_current()
+        if engine.published is not None:
+            return engine.published.verify(progress)
         return verify_store(engine.storage, engine.directory, current, progress)
 
     # Opening and closing
 
     @property
     def path(self) -> str:
-        """The store's directory."""
+        """The store's directory, or the URL it was opened at."""
         return self._engine.directory
+
+    @property
+    def generation(self) -> int | None:
+        """The number of the published generation that is open; None for a store in a directory."""
+        published = self._engine.published
+        return None if published is None else published.generation
 
     @property
     def options(self) -> Options:

@@ -13,7 +13,7 @@ from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.options import Options, check_names
 from lsmkv.runtime import check_interpreter
 from lsmkv.storage.file_names import CURRENT, LOCK, parse_file_name
-from lsmkv.storage.storage import FileLock, PathLike, Storage, absolute_path
+from lsmkv.storage.storage import FileLock, PathLike, Storage, absolute_path, is_url
 from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.manifest import CURRENT_BYTES
 from lsmkv.tree.ownership import check_is_ours
@@ -29,10 +29,11 @@ def open(  # more than 60 lines: its parameters and its docstring
     storage: Storage | None = None,
     **overrides: Any,
 ) -> DB:
-    """Open the store in the directory ``path``.
+    """Open the store in the directory ``path``, or a published one at a URL.
 
     Args:
-        path: a directory that holds nothing else.
+        path: a directory that holds nothing else; or, with ``read_only=True``, the URL to which a store
+            was published (``DB.publish``): ``s3://bucket/prefix``, ``gs://...``, ``az://...``.
         options: how to write and read the store (default: ``Options()``).
         create_if_missing: create the directory and a new store if there is none.
         error_if_exists: refuse to open a store that exists.
@@ -45,6 +46,7 @@ def open(  # more than 60 lines: its parameters and its docstring
         NotAStoreError: there is no store, and ``create_if_missing`` is false.
         StoreExistsError: there is a store, and ``error_if_exists`` is true.
         LockedError: another process, or this one, has the store open for writing.
+        MissingExtraError: the path is a URL, and ``lsmkv[remote]`` is not installed.
         CorruptionError, UnsupportedFormatError: the store is damaged, or of an unknown format.
         TypeError, ValueError: an option or the path is wrong; nothing was changed.
         OSError: a file cannot be read or written.
@@ -66,6 +68,8 @@ def open(  # more than 60 lines: its parameters and its docstring
         create_if_missing=create_if_missing, error_if_exists=error_if_exists, read_only=read_only
     )
     chosen = (Options() if options is None else options).replace(**overrides)
+    if is_url(path):
+        return _open_published(str(path), chosen, read_only, error_if_exists)
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
     _must_open(files, directory, create_if_missing and not read_only, error_if_exists)
@@ -92,6 +96,26 @@ def open(  # more than 60 lines: its parameters and its docstring
         return DB(engine)
     except BaseException:
         engine.abandon()
+        raise
+
+
+def _open_published(url: str, options: Options, read_only: bool, error_if_exists: bool) -> DB:
+    """Open what was published to ``url``."""
+    if not read_only or error_if_exists:
+        raise ValueError(
+            f"path={url!r}: stores in object storage are only read, with read_only=True; "
+            "write to a store in a directory, and publish it"
+        )
+    from lsmkv.remote.published import PublishedStore
+
+    files = Storage()
+    published = PublishedStore(url, options, files.stats)
+    try:
+        engine = Engine(published.bucket.url, options, files, None, published)
+        engine.open_read_only()
+        return DB(engine)
+    except BaseException:
+        published.close()
         raise
 
 

@@ -147,7 +147,15 @@ class Snapshot(StoreReader):
         return value
 
     def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        return list(map(self._lookup, keys_bytes(keys)))
+        kept = self._kept
+        if kept is None:
+            return list(map(self._lookup, keys_bytes(keys)))
+        # A read-only store's super version has nothing that is newer than the snapshot.
+        checked = keys_bytes(keys)
+        self._super_version()
+        found = kept.get_many(checked, self._engine.stats)
+        self._live_pin()
+        return found
 
     def _read_view(self) -> ReadView:
         read_view = self._engine.read_view_at(self._super_version(), self._live_pin().seq)

@@ -26,7 +26,8 @@ def cli() -> None:
     """Read, write and maintain lsmkv stores.
 
     STORE is a store's directory.  Commands that only read work while a program writes to it; commands
-    that write need the store to themselves.
+    that write need the store to themselves.  Commands that only read also take a URL to which a store
+    was published.
 
     Keys and values are UTF-8 text in which a backslash starts \\xNN (one byte, in hex) or \\\\ (a
     backslash), and nothing else.  Output is in the same form, with \\xNN for control characters and
@@ -61,6 +62,7 @@ for _command in (
     admin.verify,
     admin.repair,
     admin.compact,
+    admin.publish,
     admin.destroy,
     sizes.command,
 ):

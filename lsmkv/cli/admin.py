@@ -1,4 +1,4 @@
-"""Commands that maintain a store: verify, repair, compact, destroy."""
+"""Commands that maintain a store: verify, repair, compact, publish, destroy."""
 
 from __future__ import annotations
 
@@ -148,6 +148,43 @@ def compact(
         return
     click.echo(f"Before: {_described(before)}")
     click.echo(f"After:  {_described(after)}")
+
+
+@click.command(short_help="Copy STORE to object storage, to be read from there.")
+@store_argument
+@click.argument("url")
+@click.option(
+    "--keep",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Keep the newest N generations, and remove older ones (default: remove none).",
+)
+@settings_option
+@json_option()
+def publish(
+    store: str, url: str, keep: int | None, settings: dict[str, Any], as_json: bool
+) -> None:
+    """Copy STORE to object storage, as a new generation below URL.
+
+    URL is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX.  Credentials come from the
+    environment, as for the tools of these clouds.  Tables that are there already are not sent again, so
+    after an interruption the same command goes on.
+
+    Commands that only read take URL as STORE.  Those that run go on with the generation that they
+    opened, for as long as --keep leaves it.
+
+    It needs obstore: pip install "lsmkv[remote]"
+
+    \b
+    Example:  lsmkv publish users.db s3://bucket/users --keep 3
+              lsmkv get s3://bucket/users alice
+    """
+    with (
+        lsmkv.open(store, create_if_missing=False, **settings) as db,
+        progress("Publishing", of_bytes=True) as report_progress,
+    ):
+        report = db.publish(url, keep=keep, progress=report_progress)
+    print_report(report, as_json)
 
 
 @click.command(short_help="Remove STORE and every entry in it.")

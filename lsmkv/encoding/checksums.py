@@ -1,7 +1,7 @@
-"""Checksums of everything on disk.
+"""Checksums of everything on disk and in object storage.
 
 Every checksum on disk is XXH3-64 (https://github.com/Cyan4973/xxHash), seeded so that bytes moved
-from one place or file to another do not check out there.
+from one place or file to another do not check out there.  In object storage XXH3-128 names files.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ def checksum(data: bytes, seed: int) -> int:
 def running_checksum() -> xxhash.xxh3_64:
     """Computes :func:`checksum` with seed 0 of data that arrives in pieces."""
     return xxhash.xxh3_64(seed=0)
+
+
+def content_checksum(data: bytes) -> str:
+    """The XXH3-128 of ``data`` in hexadecimal."""
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+def running_content_checksum() -> xxhash.xxh3_128:
+    """Computes :func:`content_checksum` of data that arrives in pieces."""
+    return xxhash.xxh3_128()
 
 
 def short_checksum(data: bytes, seed: int) -> i32:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from librt.threading import Lock
 
@@ -30,17 +32,53 @@ from lsmkv.tree.manifest import State
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
 
+if TYPE_CHECKING:
+    from lsmkv.inspection.verify import VerifyReport
+
+
+class Published(Protocol):
+    """A store in object storage, which the engine only reads."""
+
+    @property
+    def generation(self) -> int:
+        """The number of its open state."""
+
+    def tables(
+        self, storage: Storage, directory: str, options: Options, cache: BlockCache
+    ) -> VersionSet:
+        """The version set of the engine; called once, first."""
+
+    def recover(self) -> tuple[SuperVersion, int]:
+        """The newest state, and its last sequence number."""
+
+    def verify(self, progress: Callable[[int, int], None] | None) -> VerifyReport:
+        """Check every byte of that state."""
+
+    def close(self) -> None:
+        """End all requests, without waiting."""
+
 
 class Engine(WriteState):
+    """One open store; ``published`` is where it is read from, if that is no directory."""
+
     def __init__(
-        self, directory: str, options: Options, storage: Storage, lock: FileLock | None
+        self,
+        directory: str,
+        options: Options,
+        storage: Storage,
+        lock: FileLock | None,
+        published: Published | None = None,
     ) -> None:
         super().__init__(storage, directory, options, read_only=lock is None)
         self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
         self._lock = lock
         self._is_closed = False
         self._ending = threading.Lock()  # held by the thread that closes the store
-        self._tables = VersionSet(storage, directory, options, self.cache)
+        self.published = published
+        if published is None:
+            self._tables = VersionSet(storage, directory, options, self.cache)
+        else:
+            self._tables = published.tables(storage, directory, options, self.cache)
         self._background = BackgroundWork(self, self._tables, lock)
 
     # Opening
@@ -76,17 +114,23 @@ class Engine(WriteState):
     def open_read_only(self) -> None:
         """Recover for reading, beside a writer or without one."""
         with self._tables.lock:  # one recovery at a time, or a newer one might be undone
-            found, version = recover_beside_writer(
-                self.storage, self.directory, self._tables.open_version
-            )
+            current, last_seq = self._recover_for_reading()
             thread = self.entering()
             with self._mutex:
                 self._owner = thread
                 if self._closing:
                     raise self.unusable()
-                self.last_seq = found.last_seq
-                self.super_version = found.super_version(version)
+                self.last_seq = last_seq
+                self.super_version = current
                 handles.watch(self)  # under the mutex: a close, which ends it, comes later
+
+    def _recover_for_reading(self) -> tuple[SuperVersion, int]:
+        if self.published is not None:
+            return self.published.recover()
+        found, version = recover_beside_writer(
+            self.storage, self.directory, self._tables.open_version
+        )
+        return found.super_version(version), found.last_seq
 
     def _start(self, current: SuperVersion) -> None:
         self.super_version = current
@@ -261,6 +305,8 @@ class Engine(WriteState):
             self._release()
 
     def _release(self) -> None:
+        if self.published is not None:
+            self.published.close()
         self._tables.close()
         self._logs.close()
         if self._lock is not None:

@@ -27,6 +27,7 @@ from lsmkv.explore.what_if import what_if
 from lsmkv.inspection.store_info import block_info
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import is_url
 
 SEED: Final = 1970
 CACHE_BYTES: Final = 256 * 1024
@@ -284,6 +285,8 @@ class Exploration:
         return self._rebuilt
 
     def _follow_history(self) -> None:
+        if is_url(self._db.path):
+            return  # what is published has no manifest
         self._steps += self._history.poll()
         too_many = len(self._steps) - _MOST_STEPS
         if too_many > 0:

@@ -77,7 +77,7 @@ def verify_store(
     Tables are opened anew, to check the bytes on disk.  The store may be written to meanwhile.
     ``progress`` is called with the blocks checked so far and the blocks in all.
     """
-    problems = _run_problems(current)
+    problems = run_problems(current)
     tables = list(current.version.tables())
     total = sum(table.properties.block_count for table in tables)
     entries = damaged = 0
@@ -120,7 +120,7 @@ def _opened_anew(
     return fresh, []
 
 
-def _run_problems(current: SuperVersion) -> list[Problem]:
+def run_problems(current: SuperVersion) -> list[Problem]:
     """Tables of one run whose key ranges overlap."""
     return [
         Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")

@@ -30,6 +30,7 @@ from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 
 _LOOKUPS_TOGETHER: Final = 64  # keys looked up side by side; as many blocks may be held at once
+_REMOTE_LOOKUPS_TOGETHER: Final = 512  # whose blocks are asked for at once
 _OWNER_CHECKS: Final = 4
 _OWNER_CHECK_S: Final = 0.01
 
@@ -76,8 +77,9 @@ class SuperVersion:
     def get_many(self, keys: list[bytes], stats: Stats) -> list[Value]:
         """The present value of each of ``keys``; None where there is none."""
         found: list[Value] = []
-        for start in range(0, len(keys), _LOOKUPS_TOGETHER):
-            end = start + _LOOKUPS_TOGETHER
+        together = _REMOTE_LOOKUPS_TOGETHER if self.version.is_remote else _LOOKUPS_TOGETHER
+        for start in range(0, len(keys), together):
+            end = start + together
             found += self._get_together(keys[start:end], stats)
         return found
 

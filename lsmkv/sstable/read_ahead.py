@@ -1,11 +1,13 @@
 """Reads many blocks of a table at once, for scans and compactions.
 
 A scan reads its first blocks one by one, through the cache.  After that each read is twice as long as
-the one before, up to 256 KiB, and past the cache: a long scan must not evict what lookups need.
+the one before, up to 256 KiB, and past the cache: a long scan must not evict what lookups need.  In a
+remote table reads grow to 1 MiB, and the next few are under way while one is used.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -18,6 +20,20 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 
 _READ_AHEAD_BYTES: Final = 256 * 1024
+_REMOTE_READ_BYTES: Final = 1024 * 1024
+_READS_UNDER_WAY: Final = 4  # of a remote table; the first of them ends while the others run
+
+
+def fetch_blocks(table: TableReader, first: i64, end: i64) -> None:
+    """Fetch blocks ``first`` to ``end`` (not included), to be read as they are fetched."""
+    offset = table.index.offset(first)
+    table.file.fetch(offset, table.index.offset(end) - offset)
+
+
+def forget_blocks(table: TableReader, first: i64, end: i64) -> None:
+    """Take back a fetch, unless it was used."""
+    offset = table.index.offset(first)
+    table.file.forget(offset, table.index.offset(end) - offset)
 
 
 def blocks_ahead(
@@ -40,16 +56,11 @@ def read_ahead(
 
     Neighbours are read at once; blocks in the cache are taken from there.
     """
-    at = 0
-    size_bytes = min(passed_bytes, _READ_AHEAD_BYTES)
-    while at < len(block_numbers):
-        if table.is_cached(block_numbers[at]):
-            yield table.block(block_numbers[at], False)
-            at += 1
+    groups = _groups(table, block_numbers, passed_bytes)
+    for neighbours, is_cached in _fetched(table, groups) if table.file.is_remote else groups:
+        if is_cached:
+            yield table.block(neighbours[0], False)
             continue
-        end = _neighbours_end(table, block_numbers, at, size_bytes)
-        size_bytes = min(2 * size_bytes, _READ_AHEAD_BYTES)
-        neighbours = block_numbers[at:end]
         low, high = sorted((neighbours[0], neighbours[-1]))
         data = table.read_frames(low, high + 1, ReadKind.DATA)
         base = table.index.offset(low)
@@ -57,7 +68,50 @@ def read_ahead(
             offset = table.index.offset(block_number)
             stop = table.index.offset(block_number + 1) - base
             yield table.decode(data, offset - base, stop, offset, block_number)
+
+
+def _groups(
+    table: TableReader, block_numbers: Sequence[int], passed_bytes: int
+) -> Iterator[tuple[Sequence[int], bool]]:
+    """Neighbours to read at once, and whether they are one block that is in the cache."""
+    at = 0
+    most = _REMOTE_READ_BYTES if table.file.is_remote else _READ_AHEAD_BYTES
+    size_bytes = min(passed_bytes, most)
+    while at < len(block_numbers):
+        if table.is_cached(block_numbers[at]):
+            yield block_numbers[at : at + 1], True
+            at += 1
+            continue
+        end = _neighbours_end(table, block_numbers, at, size_bytes)
+        size_bytes = min(2 * size_bytes, most)
+        yield block_numbers[at:end], False
         at = end
+
+
+def _fetched(
+    table: TableReader, groups: Iterator[tuple[Sequence[int], bool]]
+) -> Iterator[tuple[Sequence[int], bool]]:
+    """The same groups, each fetched some places before it is due."""
+    ahead: deque[tuple[Sequence[int], bool]] = deque()
+    try:
+        while True:
+            while len(ahead) < _READS_UNDER_WAY:
+                group = next(groups, None)
+                if group is None:
+                    break
+                ahead.append(group)
+                neighbours, is_cached = group
+                if not is_cached:
+                    low, high = sorted((neighbours[0], neighbours[-1]))
+                    fetch_blocks(table, low, high + 1)
+            if not ahead:
+                return
+            yield ahead.popleft()
+    finally:  # a scan may end early
+        for neighbours, is_cached in ahead:
+            if not is_cached:
+                low, high = sorted((neighbours[0], neighbours[-1]))
+                forget_blocks(table, low, high + 1)
 
 
 def _neighbours_end(

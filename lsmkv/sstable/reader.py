@@ -179,6 +179,11 @@ class TableReader:
         return loaded
 
     @property
+    def file(self) -> RandomFile:
+        """The file, to fetch parts of it, or to copy it."""
+        return self._file
+
+    @property
     def index_memory_bytes(self) -> int:
         return 0 if self._index is None else self._index.memory_bytes
 

@@ -85,15 +85,17 @@ class Descriptor:
 class RandomFile(Descriptor):
     """A finished file, for reads at any offset.  Any thread may use it.
 
-    :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.
+    :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.  A file that ``is_remote``
+    takes long to answer: what is read next should be fetched first, all at once.
     """
 
-    __slots__ = ("_direct", "_stats", "can_fetch", "size")
+    __slots__ = ("_direct", "_stats", "can_fetch", "is_remote", "size")
 
     def __init__(self, path: str, descriptor: int, size: int, stats: Stats, direct: bool) -> None:
         super().__init__(path, descriptor)
         self._direct = direct
         self.can_fetch = not direct and hasattr(os, "posix_fadvise")
+        self.is_remote = False
         self._stats = stats
         self.size = size
 
@@ -119,7 +121,7 @@ class RandomFile(Descriptor):
             stats.block_reads += count
             stats.block_read_bytes += asked
         else:
-            _count(stats, kind, count, asked)
+            count_read(stats, kind, count, asked)
         try:
             data = self._pread(asked, start)
             if len(data) == length and start == offset:
@@ -136,6 +138,9 @@ class RandomFile(Descriptor):
         if self.can_fetch:
             with contextlib.suppress(OSError):  # the read itself will report it
                 os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
+
+    def forget(self, offset: int, length: int) -> None:
+        """Take back a :meth:`fetch` whose range will not be read."""
 
     def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
         """Complete a read: a signal or the kernel's limit (2 GiB) may end it early.
@@ -206,8 +211,11 @@ def _unlock(pid: int, descriptor: int, _opened: Opened) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _count(stats: Stats, kind: ReadKind, count: int, size_bytes: int) -> None:
-    if kind is ReadKind.COMPACTION:
+def count_read(stats: Stats, kind: ReadKind, count: int, size_bytes: int) -> None:
+    if kind is ReadKind.DATA:
+        stats.block_reads += count
+        stats.block_read_bytes += size_bytes
+    elif kind is ReadKind.COMPACTION:
         stats.compaction_block_reads += count
         stats.compaction_read_bytes += size_bytes
     elif kind is ReadKind.FILTER:

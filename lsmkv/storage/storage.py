@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import sys
 from typing import Any, Final
@@ -32,10 +33,16 @@ PathLike = str | os.PathLike[str]
 UNFINISHED: Final = ".tmp"
 """The suffix of files that ``write_atomically`` has not finished."""
 
+_URL: Final = re.compile("[a-z][a-z0-9+.-]*://")
 _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 # Symbolic links are refused, so that a store writes only in its own directory.  O_NONBLOCK has no
 # effect on regular files, and makes a pipe an error instead of a wait.
 _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def is_url(path: object) -> bool:
+    """Whether ``path`` names something in object storage."""
+    return isinstance(path, str) and _URL.match(path) is not None
 
 
 def absolute_path(path: Any, name: str = "path") -> str:
@@ -47,6 +54,11 @@ def absolute_path(path: Any, name: str = "path") -> str:
         raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
     if not given:
         raise ValueError(f"{name}='': give a directory; '.' is the working directory")
+    if is_url(given):
+        raise ValueError(
+            f"{name}={given!r}: it is a URL, and a directory is needed; only lsmkv.open with "
+            "read_only=True and DB.publish take URLs"
+        )
     if "\0" in given:
         raise ValueError(f"{name}={given!r}: no path may hold a NUL character; leave it out")
     return os.path.abspath(given)
@@ -84,6 +96,21 @@ class Storage:
         file.own(opened)
         if length != size:
             file.truncate(length)
+        return file
+
+    def claim(self, path: str, *, create: bool = False) -> AppendFile | None:
+        """Open a file for appends, locked until it is closed; None if another handle has claimed it."""
+        if create:
+            self.create(path).close()
+        opened, _ = self._open_regular(path, os.O_RDWR)
+        descriptor = opened.numbers[0]
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        # Only now: whoever held it may have made it longer.
+        file = self._append_file(path, descriptor, os.fstat(descriptor).st_size)
+        file.own(opened)
         return file
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:

@@ -19,6 +19,7 @@ from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.fences import fence, lower_bound
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.read_ahead import fetch_blocks, forget_blocks
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.tree.levels import Levels
@@ -175,9 +176,12 @@ def _find_entries(
     if COMPILED:
         for at in range(count):
             tables[at].is_cached(places[at])  # which reads the cache entry of the block
-    blocks: list[Block] = []
-    for at in range(count):
-        blocks.append(tables[at].block(places[at], True))
+    if count > 1 and tables[0].file.is_remote:
+        blocks = _remote_blocks(tables, places)
+    else:
+        blocks = []
+        for at in range(count):
+            blocks.append(tables[at].block(places[at], True))
     if COMPILED:
         for block in blocks:
             block.prefetch()
@@ -200,6 +204,27 @@ def _find_entries(
     return unknown
 
 
+def _remote_blocks(tables: list[TableReader], places: vec[i64]) -> list[Block]:
+    """The first blocks ``places``, one of each table: each read once, all at the same time."""
+    found: dict[tuple[int, int], Block] = {}
+    blocks: list[Block] = []
+    try:
+        for at, table in enumerate(tables):
+            if not table.is_cached(places[at]):
+                fetch_blocks(table, places[at], places[at] + 1)
+        for at, table in enumerate(tables):
+            key = (table.meta.number, int(places[at]))
+            block = found.get(key)
+            if block is None:
+                block = found[key] = table.block(places[at], True)
+            blocks.append(block)
+    except BaseException:
+        for at, table in enumerate(tables):
+            forget_blocks(table, places[at], places[at] + 1)
+        raise
+    return blocks
+
+
 class Version:
     """Every run of the tree, opened, newest data first.
 
@@ -217,6 +242,7 @@ class Version:
             for level, runs in enumerate(levels.by_depth)
             for run in runs
         ]
+        self.is_remote: bool = any(reader.file.is_remote for reader in readers.values())
 
     def get(self, key: bytes, h: i64, max_seq: int, stats: Stats) -> Value:
         """The newest value of ``key`` numbered ``max_seq`` or lower; None: there is none."""

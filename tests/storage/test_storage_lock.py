@@ -164,3 +164,17 @@ def test_failure_to_lock_leaves_no_descriptor(path: str, monkeypatch: pytest.Mon
     del caught
     gc.collect()
     assert not any(path in link for link in open_descriptors())
+
+
+def test_a_claimed_file_is_nobody_elses(path: str) -> None:
+    storage = Storage()
+    claimed = storage.claim(path, create=True)
+    assert claimed is not None
+    claimed.append(b"first")
+    assert storage.claim(path) is None
+    claimed.close()
+    again = storage.claim(path)
+    assert again is not None
+    again.append(b", second")
+    again.close()
+    assert Path(path).read_bytes() == b"first, second"

@@ -1,0 +1,351 @@
+"""Requests to object storage: the only access to it, through ``obstore``.
+
+``obstore`` retries with backoff, and finds credentials where the tools of each cloud put them.  Its
+calls cannot be interrupted, so each runs in a thread of a pool, where an interrupt of the main thread
+does not reach it.  Every request is counted once, when it is sent; its retries are not.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from datetime import timedelta
+from itertools import islice
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from lsmkv.errors import ClosedError, CorruptionError, ForkedError, MissingExtraError
+from lsmkv.options import MIB, Options
+from lsmkv.stats import Stats
+
+try:
+    import obstore
+    from obstore import exceptions as failures
+    from obstore import store as stores
+except ModuleNotFoundError as error:
+    raise MissingExtraError(
+        f'object storage needs {error.name}, which is not installed: pip install "lsmkv[remote]"'
+    ) from error
+
+_T = TypeVar("_T")
+
+SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl", "file")
+PAGE_NAMES: Final = 1000
+"""Names in one answer to a LIST request, at most; and objects that one request removes."""
+
+PART_BYTES: Final = 8 * MIB
+"""Longer objects are sent in parts of this size, and longer ranges are read in such pieces."""
+
+_MOST_PARTS: Final = 10_000  # of an object, in S3
+_MOST_REQUESTS: Final = 64  # at the same time
+_PARTS_AT_ONCE: Final = 4  # of one object
+# Shares of a request's time: one attempt must leave time for others.
+_ATTEMPTS: Final = 4
+_GRACE_S: Final = 5.0  # obstore's own time-outs come first
+_LONGEST_REASON: Final = 300
+_CUT_ANSWER: Final = "response body error"
+
+_users: set[int] = set()  # the processes that have sent requests; a fork inherits the set
+_serving = threading.local()  # ``yes`` in the pools' threads
+
+
+class AlreadyThereError(Exception):
+    """An object that was to be created is there already."""
+
+
+class Bucket:
+    """The objects whose names begin with ``url``.  Any thread may use it.
+
+    Names are relative to ``url``.  Raises OSError that names object and request when a request fails,
+    FileNotFoundError when an object is missing, CorruptionError when it is shorter than asked for, and
+    ClosedError once the bucket is closed.
+    """
+
+    def __init__(self, url: str, options: Options, stats: Stats) -> None:
+        self.url = checked_url(url)
+        self._is_local = self.url.startswith("file:")
+        self._stats = stats
+        self._timeout_s = options.request_timeout_s
+        self._retries = options.request_retries
+        _refuse_fork()
+        self._store = self._connected(options, 1)
+        self._sending = self._connected(options, _ATTEMPTS * _ATTEMPTS)
+        self._pool = ThreadPoolExecutor(_MOST_REQUESTS, "lsmkv-request", _note_serving)
+
+    def _connected(self, options: Options, patience: int) -> Any:
+        """A client; each of its attempts may take ``patience`` times as long as is usual."""
+        if self._is_local:
+            return stores.from_url(self.url, mkdir=True)
+        attempt = timedelta(seconds=options.request_timeout_s / _ATTEMPTS)
+        provider = _aws_profile() if self.url.startswith("s3") else None
+        try:
+            return stores.from_url(
+                self.url,
+                credential_provider=provider,
+                client_options={
+                    "allow_http": True,
+                    "timeout": attempt * patience,
+                    "connect_timeout": min(attempt, timedelta(seconds=5)),
+                },
+                retry_config={
+                    "max_retries": options.request_retries,
+                    "retry_timeout": attempt * (_ATTEMPTS - 1) * patience,
+                },
+            )
+        except failures.BaseError as error:
+            raise ValueError(f"url={self.url!r}: {_first_line(error)}") from error
+
+    def path(self, name: str) -> str:
+        """The URL of an object."""
+        return f"{self.url}/{name}"
+
+    # Reading
+
+    def get(self, name: str, offset: int, length: int) -> bytes:
+        """``length`` bytes of an object from ``offset``: one request."""
+        return self.result(self.start_get(name, offset, length))
+
+    def start_get(self, name: str, offset: int, length: int) -> Future[bytes]:
+        """As :meth:`get`, without waiting; :meth:`result` waits."""
+        return self._start(self._get, name, offset, length)
+
+    def _get(self, name: str, offset: int, length: int) -> bytes:
+        self._stats.object_gets += 1
+        self._stats.object_get_bytes += length
+        try:
+            data = obstore.get_range(self._store, name, start=offset, length=length).to_bytes()
+        except Exception as error:
+            if "416 Range Not Satisfiable" not in str(error):
+                raise self._failure(
+                    error, name, f"GET of {length} bytes at offset {offset}"
+                ) from error
+            data = b""
+        if len(data) != length:
+            reason = "object ends early"
+            raise CorruptionError(self.path(name), offset, reason, expected=length, got=len(data))
+        return data
+
+    def get_whole(self, name: str) -> bytes:
+        """All bytes of a small object: one request."""
+        return self._run(self._get_whole, name)
+
+    def _get_whole(self, name: str) -> bytes:
+        self._stats.object_gets += 1
+        try:
+            data = bytes(obstore.get(self._store, name).bytes())
+        except Exception as error:
+            raise self._failure(error, name, "GET of all bytes") from error
+        self._stats.object_get_bytes += len(data)
+        return data
+
+    def first_names(self, folder: str) -> list[str]:
+        """The first names below ``folder``, in order: one request."""
+        return self._run(self._first_names, folder)
+
+    def _first_names(self, folder: str) -> list[str]:
+        if self._is_local:  # whose names come in no order
+            return self._names(folder)[:PAGE_NAMES]
+        return self._listed(folder, 1)
+
+    def names(self, folder: str) -> list[str]:
+        """All names below ``folder``, in order: a request for each thousand."""
+        return self._run(self._names, folder)
+
+    def _names(self, folder: str) -> list[str]:
+        return sorted(self._listed(folder, None))
+
+    def _listed(self, folder: str, most_pages: int | None) -> list[str]:
+        """Names of the first pages of a list; asked anew if it was cut, which obstore does not do."""
+        for left in reversed(range(self._retries + 1)):
+            try:
+                pages = islice(self._pages(folder), most_pages)
+                return [name for page in pages for name in page]
+            except Exception as error:
+                if not left or _CUT_ANSWER not in str(error):
+                    raise self._failure(error, folder, "LIST") from error
+        raise AssertionError("unreachable")
+
+    def _pages(self, folder: str) -> Iterator[list[str]]:
+        listing = iter(obstore.list(self._store, folder, chunk_size=PAGE_NAMES))
+        while True:
+            self._stats.object_lists += 1
+            page = [found["path"].removeprefix(f"{folder}/") for found in next(listing, [])]
+            yield page
+            if len(page) < PAGE_NAMES:
+                return
+
+    # Writing
+
+    def create(self, name: str, data: bytes) -> None:
+        """Make an object; AlreadyThereError if its name is taken."""
+        self._run(self._put, name, data, "create")
+
+    def put(self, name: str, data: bytes) -> None:
+        """Make an object, or replace it."""
+        self._run(self._put, name, data, "overwrite")
+
+    def _put(self, name: str, data: bytes, mode: Any) -> None:
+        self._stats.object_puts += 1
+        self._stats.object_put_bytes += len(data)
+        try:
+            obstore.put(self._sending, name, data, mode=mode, use_multipart=False)
+        except failures.AlreadyExistsError as error:
+            raise AlreadyThereError(str(error)) from error
+        except Exception as error:
+            raise self._failure(error, name, f"PUT of {len(data)} bytes") from error
+
+    def start_upload(
+        self, name: str, size_bytes: int, read: Callable[[int, int], bytes]
+    ) -> Future[None]:
+        """Make an object of what ``read(offset, length)`` returns; :meth:`result` waits.
+
+        One request, or for more than ``PART_BYTES`` one for each part and two more.
+        """
+        return self._start(self._upload, name, size_bytes, read)
+
+    def _upload(self, name: str, size_bytes: int, read: Callable[[int, int], bytes]) -> None:
+        part_bytes = max(PART_BYTES, -(-size_bytes // _MOST_PARTS))
+        if size_bytes <= part_bytes:
+            return self._put(name, read(0, size_bytes), "overwrite")
+        starts = range(0, size_bytes, part_bytes)
+        self._stats.object_puts += 2 + len(starts)
+        self._stats.object_put_bytes += size_bytes
+        try:
+            obstore.put(
+                self._sending,
+                name,
+                (read(start, min(part_bytes, size_bytes - start)) for start in starts),
+                use_multipart=True,
+                chunk_size=part_bytes,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
+        except Exception as error:
+            raise self._failure(error, name, f"PUT of {size_bytes} bytes in parts") from error
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove objects, by the thousand; one that is missing is no error."""
+        rest = iter(names)
+        while batch := list(islice(rest, PAGE_NAMES)):
+            self._run(self._delete, batch)
+
+    def _delete(self, names: list[str]) -> None:
+        self._stats.object_deletes += 1
+        try:
+            obstore.delete(self._store, names)
+        except FileNotFoundError:
+            pass
+        except Exception as error:
+            raise self._failure(error, names[0], f"DELETE of {len(names)} objects") from error
+
+    # Threads, errors, the end
+
+    def _run(self, work: Callable[..., _T], *arguments: Any) -> _T:
+        return self.result(self._start(work, *arguments))
+
+    def _start(self, work: Callable[..., _T], *arguments: Any) -> Future[_T]:
+        if getattr(_serving, "yes", False):
+            # A finalizer runs in a thread of a pool, and must not wait for another to be free.
+            return _done(work, *arguments)
+        try:
+            return self._pool.submit(work, *arguments)
+        except RuntimeError as error:
+            raise self._closed() from error
+
+    def result(self, future: Future[_T]) -> _T:
+        """Wait for a request; ends with its time-out."""
+        try:
+            return future.result()
+        except CancelledError:
+            raise self._closed() from None
+
+    def _closed(self) -> ClosedError:
+        return ClosedError(f"{self.url} is closed")
+
+    def _failure(self, error: Exception, name: str, asked: str) -> Exception:
+        """What to raise for an error of ``obstore``: it names the object and the request."""
+        path = self.path(name)
+        text = str(error)
+        if isinstance(error, FileNotFoundError):
+            return FileNotFoundError(errno.ENOENT, f"{asked}: there is no such object", path)
+        if isinstance(error, failures.PermissionDeniedError | failures.UnauthenticatedError):
+            return PermissionError(errno.EACCES, f"{asked}: {_first_line(error)}", path)
+        if isinstance(error, ClosedError | CorruptionError):
+            return error
+        if "TimedOut" in text or "kind: Timeout" in text:
+            reason = f"{asked}: no answer in time (request_timeout_s={self._timeout_s})"
+            return TimeoutError(errno.ETIMEDOUT, reason, path)
+        if isinstance(error, OSError):
+            return error
+        return OSError(errno.EIO, f"{asked}: {_first_line(error)}", path)
+
+    def close(self) -> None:
+        """End what waits to be sent, and send nothing more; does not wait.  May come twice."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _aws_profile() -> Any:
+    """Credentials of the profile that AWS_PROFILE names; None: obstore finds them itself.
+
+    Profiles may mean signing in, or taking a role: boto3 knows how.
+    """
+    if "AWS_PROFILE" not in os.environ or "AWS_ACCESS_KEY_ID" in os.environ:
+        return None
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"AWS_PROFILE={os.environ['AWS_PROFILE']} needs {error.name}, which is not installed: "
+            "pip install boto3"
+        ) from error
+    return Boto3CredentialProvider()
+
+
+def checked_url(url: str) -> str:
+    """``url`` without a slash at its end; ValueError for one that names no object storage."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise ValueError(f"url={url!r}: object storage begins with one of {known}")
+    if parts.query or parts.fragment:
+        raise ValueError(f"url={url!r}: it has a query or a fragment; leave them out")
+    if parts.username or parts.password:
+        raise ValueError(
+            "the url holds a user name or password; leave credentials to the environment"
+        )
+    if not (parts.netloc or parts.scheme == "file") or (parts.scheme == "file" and parts.netloc):
+        raise ValueError(f"url={url!r}: it names no bucket, as s3://bucket/prefix does")
+    return url.rstrip("/")
+
+
+def _refuse_fork() -> None:
+    """Raise ForkedError if a parent of this process has sent requests: obstore would hang."""
+    if _users and os.getpid() not in _users:
+        raise ForkedError(
+            "a process that has used object storage was forked, and the child cannot use it: "
+            'start processes with multiprocessing\'s "spawn" or "forkserver"'
+        )
+    _users.add(os.getpid())
+
+
+def _note_serving() -> None:
+    _serving.yes = True
+
+
+def _done(work: Callable[..., _T], *arguments: Any) -> Future[_T]:
+    future: Future[_T] = Future()
+    try:
+        future.set_result(work(*arguments))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of an error's text, shortened, without queries of URLs, which may be secret."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    line = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1?...", line)
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."

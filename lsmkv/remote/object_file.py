@@ -1,0 +1,145 @@
+"""A table file in object storage, read by ranges."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Final, Protocol
+
+from lsmkv.errors import CorruptionError
+from lsmkv.options import MIB
+from lsmkv.remote.bucket import Bucket
+from lsmkv.stats import Stats
+from lsmkv.storage.files import RandomFile, ReadKind, count_read
+from lsmkv.storage.storage import Storage
+
+_MOST_FETCHED_BYTES: Final = 64 * MIB  # in answers that wait to be read; older ones are dropped
+
+
+class RangeCache(Protocol):
+    """Keeps ranges of tables, on a local disk for example; ``table`` names the bytes of a file."""
+
+    def get(self, table: str, offset: int, length: int) -> bytes | None: ...
+    def put(self, table: str, offset: int, data: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+class ObjectFile(RandomFile):
+    """An object, for reads at any offset.  Any thread may use it.
+
+    ``fetch`` sends a request without waiting; the next ``pread`` of exactly that range takes its answer.
+    Ranges read for single blocks go through ``cache``, if there is one.
+    """
+
+    def __init__(
+        self, bucket: Bucket, name: str, size: int, stats: Stats, cache: RangeCache | None
+    ) -> None:
+        super().__init__(bucket.path(name), -1, size, stats, False)
+        self.can_fetch = False  # no read-around, which is for a page cache
+        self.is_remote = True
+        self._bucket = bucket
+        self._name = name
+        self._cache = cache
+        self._fetched: dict[tuple[int, int], Future[bytes]] = {}
+        self._fetched_bytes = 0
+        self._held: Sequence[tuple[int, bytes]] = ()
+
+    def hold(self, parts: Sequence[tuple[int, bytes]]) -> None:
+        """Serve ranges inside these parts, each with its offset, from memory."""
+        self._held = parts
+
+    def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
+        """As the method of :class:`RandomFile`; FileNotFoundError never: CorruptionError instead."""
+        if offset < 0 or length <= 0 or offset + length > self.size:
+            if length == 0 and 0 <= offset <= self.size:
+                return b""
+            raise self._early_end(offset, length, self.size - offset)
+        count_read(self._stats, kind, count, length)
+        for start, data in self._held:
+            if start <= offset and offset + length <= start + len(data):
+                return data[offset - start : offset - start + length]
+        return self._read(offset, length, count == 1)
+
+    def take(self, offset: int, length: int) -> bytes:
+        """The bytes of a range that was fetched; not counted as a read."""
+        return self._read(offset, length, True)
+
+    def _read(self, offset: int, length: int, keep: bool) -> bytes:
+        cache = self._cache if keep else None
+        future = self._taken(offset, length)
+        if future is None and cache is not None:
+            cached = self._cached(cache, offset, length)
+            if cached is not None:
+                return cached
+        try:
+            data = self._answer(future, offset, length)
+        except FileNotFoundError as error:
+            reason = (
+                "the object is missing: its generation was removed (refresh() opens the newest), "
+                "or it was lost"
+            )
+            raise CorruptionError(self.path, offset, reason, expected=length, got=0) from error
+        if cache is not None:
+            cache.put(self._name, offset, data)
+        return data
+
+    def _answer(self, future: Future[bytes] | None, offset: int, length: int) -> bytes:
+        if future is not None:
+            with contextlib.suppress(CancelledError):  # another thread gave it up
+                return future.result()
+        return self._bucket.get(self._name, offset, length)
+
+    def fetch(self, offset: int, length: int) -> None:
+        """Send the request for a range, unless it is sent already; does not wait."""
+        fetched = self._fetched
+        if (offset, length) in fetched:
+            return
+        fetched[offset, length] = self._begun(offset, length)
+        self._fetched_bytes += length
+        while self._fetched_bytes > _MOST_FETCHED_BYTES and len(fetched) > 1:
+            try:
+                oldest = next(iter(fetched))
+            except (StopIteration, RuntimeError):  # other threads read and fetch, too
+                return
+            self.forget(*oldest)
+
+    def _begun(self, offset: int, length: int) -> Future[bytes]:
+        if self._cache is not None:
+            cached = self._cached(self._cache, offset, length)
+            if cached is not None:
+                future: Future[bytes] = Future()
+                future.set_result(cached)
+                return future
+        return self._bucket.start_get(self._name, offset, length)
+
+    def _cached(self, cache: RangeCache, offset: int, length: int) -> bytes | None:
+        found = cache.get(self._name, offset, length)
+        if found is None:
+            self._stats.disk_cache_misses += 1
+        else:
+            self._stats.disk_cache_hits += 1
+        return found
+
+    def forget(self, offset: int, length: int) -> None:
+        """Drop the answer to a fetch; the request is not sent if it still waits."""
+        future = self._taken(offset, length)
+        if future is not None:
+            future.cancel()
+
+    def _taken(self, offset: int, length: int) -> Future[bytes] | None:
+        future = self._fetched.pop((offset, length), None)
+        if future is not None:
+            self._fetched_bytes -= length
+        return future
+
+
+class OneFile(Storage):
+    """Opens one file, whatever the path."""
+
+    def __init__(self, file: RandomFile, stats: Stats) -> None:
+        super().__init__(stats)
+        self._file = file
+
+    def open_random(self, path: str) -> RandomFile:
+        return self._file

@@ -1,0 +1,315 @@
+"""Publishes a store to object storage: its tables first, then one object that names them all.
+
+Any number of processes may publish to one URL, and nothing locks it.  These rules keep every
+generation whole:
+
+1. A publication makes generation n + 1, where n is the newest when it begins.  Of two with the same
+   number only one can create the object.
+2. It needs only tables of generation n, and tables that bear the number n + 1 in their names.
+3. Clean-up keeps the newest generations and every table that they need.  It removes other tables only
+   if their number is not above that of the newest generation.
+
+So a table that another publication is sending is never removed: its number is above.  And a publication
+that begins later needs no table but those that were kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final
+
+from lsmkv.encoding.checksums import running_content_checksum
+from lsmkv.errors import CorruptionError, PublishConflictError
+from lsmkv.inspection.report import Report, count
+from lsmkv.read.view import SuperVersion
+from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket
+from lsmkv.remote.generation import (
+    FORMAT,
+    GENERATIONS,
+    TABLES,
+    Generation,
+    PublishedTable,
+    encode_generation,
+    generation_name,
+    generation_number,
+    newest_generation,
+    read_generation,
+    table_generation,
+    table_name,
+)
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import ReadKind
+from lsmkv.tree.levels import Levels
+
+Progress = Callable[[int, int], None]
+
+_TABLES_AT_ONCE: Final = 4  # tables that are being sent
+
+
+@dataclass(frozen=True, slots=True)
+class PublishReport(Report):
+    """What a publication did.
+
+    Attributes:
+        url: where the store is published.
+        generation: the number of the newest generation, which holds the store.
+        is_new: whether this publication made it; False if the newest one held the same tables.
+        table_count, size_bytes: its tables.
+        sent_count, sent_bytes: the tables that were not there yet.
+        removed_generation_count, removed_table_count: what ``keep`` removed.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ()
+
+    url: str
+    generation: int
+    is_new: bool
+    table_count: int
+    size_bytes: int
+    sent_count: int
+    sent_bytes: int
+    removed_generation_count: int
+    removed_table_count: int
+
+    def __str__(self) -> str:
+        made = "published" if self.is_new else "published already"
+        removed = ""
+        if self.removed_generation_count or self.removed_table_count:
+            removed = (
+                f"; removed {count(self.removed_generation_count, 'old generation')} and "
+                f"{count(self.removed_table_count, 'table')}"
+            )
+        return (
+            f"{self.url}: generation {self.generation} {made}, {count(self.table_count, 'table')} "
+            f"of {count(self.size_bytes, 'byte')}; sent {count(self.sent_count, 'table')} "
+            f"of {count(self.sent_bytes, 'byte')}{removed}"
+        )
+
+
+class Publication:
+    """One attempt to make the next generation: ``send`` each table, then ``commit``.
+
+    Attributes:
+        number: the generation that it makes.
+        base: the newest generation when it began; None if there was none, or it is damaged.
+    """
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        newest = newest_generation(bucket)
+        self.number = 1 if newest is None else newest + 1
+        self.base: Generation | None = None
+        if newest is not None:
+            try:
+                self.base = read_generation(bucket, newest)
+            except CorruptionError:
+                pass  # all tables are sent, and the new generation mends it
+            except FileNotFoundError as error:
+                raise _lost_race(bucket, self.number) from error
+        known = [] if self.base is None else self.base.tables
+        self._known = {table.content: table.name for table in known}
+        self._sent: frozenset[str] | None = None  # names there, of an attempt that broke off
+
+    def name_of(self, content: str) -> str:
+        """The name, below ``tables/``, of a table with this whole-file checksum."""
+        return self._known.get(content) or table_name(content, self.number)
+
+    def is_there(self, name: str) -> bool:
+        """Whether a table need not be sent.  One request for each thousand tables, once."""
+        if name in self._known.values():
+            return True
+        if self._sent is None:
+            self._sent = frozenset(self.bucket.names(TABLES))
+        return name in self._sent
+
+    def start_sending(
+        self, name: str, size_bytes: int, read: Callable[[int, int], bytes]
+    ) -> Future[None]:
+        """Send a table, of which ``read(offset, length)`` returns bytes; does not wait."""
+        return self.bucket.start_upload(f"{TABLES}/{name}", size_bytes, read)
+
+    def commit(self, tables: list[PublishedTable], last_seq: int) -> Generation:
+        """Create the generation; its tables must be there.
+
+        PublishConflictError: another publication was faster.  ValueError: the tables make no tree.
+        """
+        generation = Generation(
+            format=FORMAT,
+            number=self.number,
+            publication=os.urandom(16).hex(),
+            last_seq=last_seq,
+            tables=tables,
+        )
+        generation.levels()
+        self._create(generation_name(self.number), encode_generation(generation))
+        return generation
+
+    def _create(self, name: str, data: bytes) -> None:
+        """Create the generation's object.
+
+        When an answer is lost, nobody knows whether the object was made: a look at it tells.
+        """
+        for is_last in (False, True):
+            try:
+                self.bucket.create(name, data)
+                return
+            except AlreadyThereError:
+                break
+            except OSError:
+                if is_last:
+                    raise
+                with contextlib.suppress(FileNotFoundError):
+                    self._check_ours(name, data)
+                    return
+        self._check_ours(name, data)
+
+    def _check_ours(self, name: str, data: bytes) -> None:
+        if self.bucket.get_whole(name) != data:
+            raise _lost_race(self.bucket, self.number)
+
+
+def _lost_race(bucket: Bucket, number: int) -> PublishConflictError:
+    return PublishConflictError(
+        f"{bucket.url}: another process has published generation {number} meanwhile; "
+        "publish again to replace it"
+    )
+
+
+def publish(
+    bucket: Bucket,
+    current: SuperVersion,
+    contents: dict[int, str],
+    keep: int | None,
+    progress: Progress | None,
+) -> PublishReport:
+    """Publish the tables of ``current``; raises as ``DB.publish``.
+
+    ``contents`` are whole-file checksums by table number, as far as they are known; others are added.
+    """
+    publication = Publication(bucket)
+    readers = {reader.meta.number: reader for reader in current.version.tables()}
+    for number, reader in readers.items():
+        if number not in contents:
+            contents[number] = content_of(reader)
+    names = {number: publication.name_of(contents[number]) for number in readers}
+    tables = _published(current.version.levels, readers, names)
+    base = publication.base
+    is_new = base is None or base.tables != tables
+    sent: list[int] = []
+    if is_new:
+        last_seq = min(memtable.first_seq for memtable in current.memtables) - 1
+        sent = _send(publication, readers, names, progress)
+        publication.commit(tables, last_seq)
+    removed = (0, 0) if keep is None else remove_old(bucket, keep)
+    return PublishReport(
+        url=bucket.url,
+        generation=publication.number if is_new else publication.number - 1,
+        is_new=is_new,
+        table_count=len(tables),
+        size_bytes=sum(table.meta.size_bytes for table in tables),
+        sent_count=len(sent),
+        sent_bytes=sum(sent),
+        removed_generation_count=removed[0],
+        removed_table_count=removed[1],
+    )
+
+
+def content_of(reader: TableReader) -> str:
+    """The XXH3-128 of a table's whole file, in hexadecimal.  Reads all of it."""
+    running = running_content_checksum()
+    size_bytes = reader.meta.size_bytes
+    for offset in range(0, size_bytes, PART_BYTES):
+        running.update(file_bytes(reader, offset, min(PART_BYTES, size_bytes - offset)))
+    return running.hexdigest()
+
+
+def file_bytes(reader: TableReader, offset: int, length: int) -> bytes:
+    """Bytes of a table's file as they are, not counted as blocks."""
+    return reader.file.pread(offset, length, ReadKind.COMPACTION, 0)
+
+
+def _published(
+    levels: Levels, readers: Mapping[int, TableReader], names: Mapping[int, str]
+) -> list[PublishedTable]:
+    return [
+        published_table(readers[placed.meta.number], placed.level, placed.run, name)
+        for placed in levels.placed()
+        for name in [names[placed.meta.number]]
+    ]
+
+
+def published_table(reader: TableReader, level: int, run: int, name: str) -> PublishedTable:
+    """What a generation says of a table: its place, and the ``name`` of its object."""
+    return PublishedTable(
+        level=level,
+        run=run,
+        meta=reader.meta,
+        name=name,
+        data_length=reader.footer.data_length,
+        dictionary_length=reader.footer.dictionary_length,
+        filters_length=reader.footer.filters_length,
+    )
+
+
+def _send(
+    publication: Publication,
+    readers: Mapping[int, TableReader],
+    names: Mapping[int, str],
+    progress: Progress | None,
+) -> list[int]:
+    """Send the tables that are not there, some at a time; returns their sizes."""
+    total = sum(reader.meta.size_bytes for reader in readers.values())
+    missing = {
+        names[number]: reader
+        for number, reader in readers.items()
+        if not publication.is_there(names[number])
+    }
+    done = total - sum(reader.meta.size_bytes for reader in missing.values())
+    sizes: list[int] = []
+    under_way: dict[Future[None], TableReader] = {}
+    rest = iter(missing.items())
+    try:
+        while True:
+            if progress is not None:
+                progress(done, total)
+            while len(under_way) < _TABLES_AT_ONCE and (item := next(rest, None)) is not None:
+                name, reader = item
+                size_bytes = reader.meta.size_bytes
+                read = partial(file_bytes, reader)
+                future = publication.start_sending(name, size_bytes, read)
+                under_way[future] = reader
+            if not under_way:
+                return sizes
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                publication.bucket.result(future)
+                size_bytes = under_way.pop(future).meta.size_bytes
+                sizes.append(size_bytes)
+                done += size_bytes
+    finally:
+        for future in under_way:
+            future.cancel()
+
+
+def remove_old(bucket: Bucket, keep: int) -> tuple[int, int]:
+    """Keep the newest ``keep`` generations; returns how many generations and tables were removed.
+
+    Generations go first, so that none is there without its tables.
+    """
+    listed = map(generation_number, bucket.names(GENERATIONS))
+    numbers = sorted(number for number in listed if number is not None)
+    old, kept = numbers[:-keep], numbers[-keep:]
+    # First of all: a damaged generation ends this before anything is removed.
+    needed = {table.name for number in kept for table in read_generation(bucket, number).tables}
+    bucket.delete(generation_name(number) for number in old)
+    unneeded = [
+        name
+        for name in bucket.names(TABLES)
+        if name not in needed and (table_generation(name) or numbers[-1] + 1) <= numbers[-1]
+    ]
+    bucket.delete(f"{TABLES}/{name}" for name in unneeded)
+    return len(old), len(unneeded)

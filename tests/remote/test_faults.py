@@ -1,0 +1,304 @@
+"""A server that fails, lies or stops: the right answer or an error that says what was asked.
+
+Every fault meets every kind of request.  No answer is ever wrong, and nothing waits beyond its time-out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pytest
+from conftest import number_key, open_small
+
+import lsmkv
+from bench.harness.object_server import Fault, ObjectServer
+from layered_stores import (
+    FEW_RETRIES,
+    IMPATIENT,
+    fill_in_runs,
+    in_time,
+    objects_of,
+    open_published,
+    publish_runs,
+    tables_of,
+)
+from lsmkv.errors import CorruptionError
+
+FAULTS: Final = {
+    "status 500": Fault("status", status=500),
+    "status 503": Fault("status", status=503),
+    "status 403": Fault("status", status=403),
+    "reset": Fault("reset"),
+    "truncated": Fault("truncate"),
+    "cut off": Fault("close"),
+    "stalled": Fault("stall", seconds=600.0),
+    "slow": Fault("trickle", seconds=0.5),
+    "damaged": Fault("damage"),
+    "missing": Fault("status", status=404),
+    "foreign": Fault("body", body=b"an object of somebody else, and much shorter than a table"),
+}
+WAITING: Final = {"stalled", "slow"}
+"""Faults that end by a time-out, for which the readers are impatient."""
+
+PASSING: Final = ["status 500", "status 503", "reset", "truncated"]
+"""Faults after which a request is sent again."""
+
+LISTS: Final = "list-type="
+GENERATIONS: Final = "/generations/"
+TABLES: Final = "/tables/"
+EACH_FAULT: Final = [
+    pytest.param(name, marks=pytest.mark.slow if name in WAITING else ()) for name in FAULTS
+]
+KEYS: Final = [number_key(number) for number in range(0, 1700, 10)]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published store; nothing changes it."""
+
+    url: str
+    contents: dict[bytes, bytes]
+
+    def found(self, keys: list[bytes]) -> list[bytes | None]:
+        return [self.contents.get(key) for key in keys]
+
+
+@pytest.fixture(scope="module")
+def published(moto: ObjectServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in moto.environment.items():
+            patch.setenv(name, value)
+        url = "s3://bucket/faults"
+        yield Published(url, publish_runs(tmp_path_factory.mktemp("faults") / "store", url))
+
+
+def check(outcome: Any, expected: Any, url: str, named: str = "", *, offset: bool = False) -> None:
+    """The outcome is what was expected, or an error that names the object, and the offset."""
+    if not isinstance(outcome, Exception):
+        assert outcome == expected
+        return
+    assert isinstance(outcome, OSError | CorruptionError), repr(outcome)
+    assert url in str(outcome)
+    assert named.strip("/") in str(outcome)
+    if offset:
+        assert re.search(r"\boffset \d+", str(outcome)), str(outcome)
+
+
+def reader(fault: str) -> lsmkv.Options:
+    return IMPATIENT if fault in WAITING else FEW_RETRIES
+
+
+Read = Callable[[lsmkv.DB], Any]
+READS: Final[dict[str, Read]] = {
+    "get": lambda db: [db.get(key) for key in KEYS[:8]],
+    "multi_get": lambda db: db.multi_get(KEYS),
+    "scan": lambda db: dict(db.items()),
+    "reverse scan": lambda db: dict(db.items(reverse=True)),
+    "snapshot": lambda db: db.snapshot().multi_get(KEYS),
+}
+
+
+def right_answer(name: str, published: Published) -> Any:
+    if "scan" in name:
+        return published.contents
+    return published.found(KEYS[:8] if name == "get" else KEYS)
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("fault", EACH_FAULT)
+def test_reads_of_blocks_meet_a_fault(
+    server: ObjectServer, published: Published, fault: str, read: str
+) -> None:
+    with open_published(published.url, reader(fault), block_cache_size_bytes=0) as db:
+        server.inject(replace(FAULTS[fault], match=TABLES))
+        outcome = in_time(lambda: READS[read](db))
+        assert isinstance(outcome, Exception)
+        check(outcome, None, published.url, TABLES, offset=True)
+        server.inject()
+        assert READS[read](db) == right_answer(read, published)  # nothing stays broken
+
+
+@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize("read", ["get", "multi_get", "scan"])
+def test_a_fault_that_passes_is_not_noticed(
+    server: ObjectServer, published: Published, fault: str, read: str
+) -> None:
+    with open_published(published.url, block_cache_size_bytes=0) as db:
+        server.inject(replace(FAULTS[fault], match=TABLES, skip=1, times=1))
+        assert in_time(lambda: READS[read](db)) == right_answer(read, published)
+        assert any(request.fault for request in server.log())
+
+
+@pytest.mark.parametrize("asked", [LISTS, GENERATIONS, TABLES])
+@pytest.mark.parametrize("fault", EACH_FAULT)
+def test_opening_meets_a_fault(
+    server: ObjectServer, published: Published, fault: str, asked: str
+) -> None:
+    def opened() -> list[bytes | None]:
+        with open_published(published.url, reader(fault)) as db:
+            return db.multi_get(KEYS)
+
+    server.inject(replace(FAULTS[fault], match=asked))
+    outcome = in_time(opened)
+    named = "generations" if asked == LISTS else asked
+    assert isinstance(outcome, Exception)
+    check(outcome, None, published.url, named)
+    server.inject()
+    assert opened() == published.found(KEYS)
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_opening_outlasts_a_fault_that_passes(
+    server: ObjectServer, published: Published, fault: str
+) -> None:
+    # A list that is cut off is not asked for again: obstore does not, and nothing is lost.
+    asked = [GENERATIONS, TABLES, *([LISTS] if fault != "truncated" else [])]
+    server.inject(*(replace(FAULTS[fault], match=part, times=1) for part in asked))
+    with open_published(published.url) as db:
+        assert db.multi_get(KEYS) == published.found(KEYS)
+    assert len([request for request in server.log() if request.fault]) == len(asked)
+
+
+def test_another_table_of_the_store_is_no_table(server: ObjectServer, published: Published) -> None:
+    one, other = list(tables_of(server, published.url).items())[:2]
+    server.inject(Fault("body", match=one[0], body=other[1] * 2))
+    outcome = in_time(lambda: open_published(published.url))
+    assert isinstance(outcome, CorruptionError)
+    check(outcome, None, published.url, one[0], offset=True)
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached", "off"])
+def test_other_blocks_of_the_store_are_no_blocks(
+    server: ObjectServer, published: Published, residency: str
+) -> None:
+    (name, _), (_, other) = list(tables_of(server, published.url).items())[:2]
+    with open_published(published.url, block_cache_size_bytes=0, filter_residency=residency) as db:
+        server.inject(Fault("body", match=name, body=other * 2))
+        outcome = in_time(lambda: dict(db.items()))
+        check(outcome, published.contents, published.url, name, offset=True)
+        assert isinstance(outcome, CorruptionError)
+        for key in KEYS:
+            found = in_time(lambda key=key: db.get(key))  # type: ignore[misc]
+            check(found, published.contents.get(key), published.url, name, offset=True)
+
+
+class Changing:
+    """A store that is published again and again, with its contents at each generation."""
+
+    def __init__(self, path: str, url: str) -> None:
+        self.url = url
+        self.db = open_small(path, compaction="tiered", level0_compaction_trigger=12)
+        self.contents: list[dict[bytes, bytes]] = []
+
+    def publish(self, **options: Any) -> None:
+        number = len(self.contents)
+        self.db.put(b"generation", b"%d" % number)
+        self.db.put(number_key(5000 + number), b"x" * 300)
+        self.db.publish(self.url, **options)
+        self.contents.append(dict(self.db.items()))
+
+    def reader(self, **options: Any) -> lsmkv.DB:
+        return open_published(self.url, **options)
+
+
+@pytest.fixture
+def changing(path: str, url: str, server: ObjectServer) -> Iterator[Changing]:
+    store = Changing(path, url)
+    with store.db:
+        fill_in_runs(store.db)
+        store.publish()
+        server.reset()
+        yield store
+
+
+@pytest.mark.parametrize("asked", [LISTS, GENERATIONS, TABLES])
+@pytest.mark.parametrize("fault", EACH_FAULT)
+def test_refreshing_meets_a_fault(
+    server: ObjectServer, changing: Changing, fault: str, asked: str
+) -> None:
+    with changing.reader(options=reader(fault)) as db:
+        changing.publish()
+        server.inject(replace(FAULTS[fault], match=asked))
+        outcome = in_time(db.refresh)
+        check(outcome, None, changing.url, "generations" if asked == LISTS else asked)
+        server.inject()
+        # A refresh that failed has changed nothing.
+        shown = dict(db.items())
+        assert shown == changing.contents[0 if isinstance(outcome, Exception) else 1]
+        db.refresh()
+        assert dict(db.items()) == changing.contents[1]
+
+
+def test_a_stale_list_shows_the_older_generation(server: ObjectServer, changing: Changing) -> None:
+    stale = listing(server, changing.url)
+    changing.publish()
+    server.inject(Fault("body", match=LISTS, body=stale))
+    with changing.reader() as db:
+        assert dict(db.items()) == changing.contents[0]
+        server.inject()
+        db.refresh()
+        assert dict(db.items()) == changing.contents[1]
+        server.inject(Fault("body", match=LISTS, body=stale))
+        db.refresh()  # never back
+        assert dict(db.items()) == changing.contents[1]
+
+
+def listing(server: ObjectServer, url: str) -> bytes:
+    """The body of the server's answer to a list of generations."""
+    import http.client
+
+    host, port = server.endpoint.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    prefix = url.removeprefix("s3://bucket/")
+    connection.request("GET", f"/bucket?list-type=2&prefix={prefix}%2Fgenerations%2F")
+    answer = connection.getresponse()
+    assert answer.status == 200
+    return answer.read()
+
+
+def test_an_older_generation_under_a_newer_name_is_found_out(
+    server: ObjectServer, changing: Changing
+) -> None:
+    changing.publish()
+    newer, older = objects_of(server, changing.url, "generations").items()
+    server.inject(Fault("body", match=newer[0], body=older[1]))
+    outcome = in_time(changing.reader)
+    assert isinstance(outcome, CorruptionError)
+    check(outcome, None, changing.url, newer[0])
+
+
+def test_a_list_that_names_what_is_gone_is_looked_at_again(
+    server: ObjectServer, changing: Changing
+) -> None:
+    stale = listing(server, changing.url)
+    changing.publish()
+    changing.publish(keep=1)
+    server.inject(Fault("body", match=LISTS, body=stale, times=1))
+    with changing.reader() as db:
+        assert dict(db.items()) == changing.contents[2]
+
+
+def test_a_lost_table_is_an_error_that_names_it(server: ObjectServer, changing: Changing) -> None:
+    import obstore
+
+    name = max(tables_of(server, changing.url).items(), key=lambda item: len(item[1]))[0]
+    with changing.reader(block_cache_size_bytes=0) as db:
+        obstore.delete(server.store(changing.url.removeprefix("s3://bucket/")), name)
+        outcome = in_time(lambda: dict(db.items()))
+        assert isinstance(outcome, CorruptionError)
+        check(outcome, None, changing.url, name, offset=True)
+    outcome = in_time(changing.reader)
+    assert isinstance(outcome, CorruptionError | FileNotFoundError)
+    check(outcome, None, changing.url, name)
+
+
+def test_time_outs_say_what_they_waited_for(server: ObjectServer, published: Published) -> None:
+    options = FEW_RETRIES.replace(request_timeout_s=4, request_retries=0)
+    with open_published(published.url, options, block_cache_size_bytes=0) as db:
+        server.inject(Fault("stall", seconds=600.0))
+        with pytest.raises(TimeoutError, match=r"GET of \d+ bytes at offset \d+.*=4\)") as caught:
+            db.get(KEYS[1])
+        assert TABLES in caught.value.filename

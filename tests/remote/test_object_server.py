@@ -1,0 +1,141 @@
+"""The servers that the other tests stand on: they do what S3 does, and the proxy what it says."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+
+import obstore
+import pytest
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import S3Store
+
+from bench.harness.object_server import BUCKET, Fault, ObjectServer, Request
+
+SIGNED = "AWS4-HMAC-SHA256 Credential=anyone/20260101/us-east-1/s3/aws4_request, Signature=0"
+"""Enough for moto, which does not check it."""
+
+
+def client(server: ObjectServer, prefix: str, retries: int = 0) -> S3Store:
+    return S3Store(
+        BUCKET,
+        prefix=prefix,
+        endpoint=server.endpoint,
+        access_key_id="anyone",
+        secret_access_key="anything",
+        region="us-east-1",
+        client_options={"allow_http": True, "timeout": "20s"},
+        retry_config={"max_retries": retries},
+    )
+
+
+def get(server: ObjectServer, path: str, **headers: str) -> http.client.HTTPResponse:
+    """A plain GET, whose answer is not read yet."""
+    host, port = server.endpoint.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection.request("GET", f"/{BUCKET}/{path}", headers={**headers, "Authorization": SIGNED})
+    return connection.getresponse()
+
+
+def test_an_object_is_created_once(each_server: ObjectServer) -> None:
+    store = client(each_server, "create")
+    obstore.put(store, "a", b"first", mode="create")
+    with pytest.raises(AlreadyExistsError):
+        obstore.put(store, "a", b"second", mode="create")
+    assert bytes(obstore.get(store, "a").bytes()) == b"first"
+
+
+def test_a_ranged_get_brings_that_part(each_server: ObjectServer) -> None:
+    store = client(each_server, "range")
+    obstore.put(store, "a", b"0123456789")
+    assert bytes(obstore.get_range(store, "a", start=2, length=3)) == b"234"
+    assert bytes(obstore.get_range(store, "a", start=8, length=30)) == b"89"
+
+
+def test_names_are_listed_in_order(each_server: ObjectServer) -> None:
+    store = client(each_server, "list")
+    for name in ("b", "c", "a"):
+        obstore.put(store, f"g/{name}", b"")
+    assert [found["path"] for found in obstore.list(store, "g").collect()] == ["g/a", "g/b", "g/c"]
+
+
+def test_the_log_has_every_request(server: ObjectServer) -> None:
+    store = client(server, "log")
+    obstore.put(store, "a", b"0123456789")
+    obstore.get_range(store, "a", start=2, length=3)
+    obstore.list(store).collect()
+    path = f"/{BUCKET}/log/a"
+    put, part, listed = server.log()
+    assert put == Request("PUT", path, "", None, 200, 10, 0)
+    assert part == Request("GET", path, "", (2, 3), 206, 0, 3)
+    assert listed.is_list and listed.status == 200
+    server.reset()
+    assert server.log() == []
+
+
+def test_a_way_round_the_proxy_is_not_logged(server: ObjectServer) -> None:
+    obstore.put(server.store("round"), "a", b"0")
+    server.inject(Fault("reset"))
+    assert bytes(obstore.get(server.store("round"), "a").bytes()) == b"0"
+    assert server.log() == []
+
+
+@pytest.mark.parametrize("kind", ["reset", "truncate", "close", "stall", "unanswered"])
+def test_a_broken_answer_is_an_error(server: ObjectServer, kind: str) -> None:
+    obstore.put(server.store("broken"), "a", b"0" * 1000)
+    server.inject(Fault(kind, seconds=0.1))  # type: ignore[arg-type]
+    with pytest.raises((OSError, http.client.HTTPException)):
+        answer = get(server, "broken/a")
+        if len(answer.read()) < 1000:  # nothing but its length tells
+            raise http.client.IncompleteRead(b"")
+    assert server.log()[0].fault == kind
+
+
+@pytest.mark.parametrize("status", [404, 500, 503])
+def test_an_error_status_is_answered(server: ObjectServer, status: int) -> None:
+    server.inject(Fault("status", status=status))
+    assert get(server, "a").status == status
+
+
+def test_an_unanswered_put_is_done(server: ObjectServer) -> None:
+    server.inject(Fault("unanswered"))
+    with pytest.raises(Exception, match="PUT"):
+        obstore.put(client(server, "unanswered"), "a", b"there")
+    assert bytes(obstore.get(server.store("unanswered"), "a").bytes()) == b"there"
+
+
+def test_another_body_and_a_damaged_one_are_served(server: ObjectServer) -> None:
+    obstore.put(server.store("body"), "a", b"0123456789")
+    server.inject(Fault("body", body=b"foreign object"), Fault("damage"))
+    assert get(server, "body/a").read() == b"foreign object"
+    assert get(server, "body/a", Range="bytes=8-13").read() == b"object"
+    server.inject(Fault("damage"))
+    assert get(server, "body/a").read() == b"01234" + bytes([ord("5") ^ 1]) + b"6789"
+
+
+def test_a_trickle_comes_byte_by_byte(server: ObjectServer) -> None:
+    obstore.put(server.store("trickle"), "a", b"0123456789")
+    server.inject(Fault("trickle", seconds=0.001))
+    assert get(server, "trickle/a").read() == b"0123456789"
+
+
+def test_a_fault_meets_the_requests_it_names(server: ObjectServer) -> None:
+    obstore.put(server.store("some"), "a", b"0")
+    obstore.put(server.store("some"), "b", b"0")
+    server.inject(Fault("status", method="GET", match="some/b", skip=1, times=1))
+    names = ("a", "b", "b", "b", "a")
+    assert [get(server, f"some/{name}").status for name in names] == [200, 200, 500, 200, 200]
+
+
+def test_requests_wait_at_the_gate(server: ObjectServer) -> None:
+    obstore.put(server.store("gate"), "a", b"0")
+    server.hold()
+    threads = [threading.Thread(target=get, args=(server, "gate/a")) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert len(server.held(3)) == 3
+    assert server.log() == []
+    server.stop_holding()
+    for thread in threads:
+        thread.join()
+    assert len(server.log()) == 3

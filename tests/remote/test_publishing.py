@@ -1,0 +1,340 @@
+"""Publishing: what is sent, in which order, and what happens to publications that meet."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lsmkv
+from bench.harness.object_server import Fault, ObjectServer
+from lsmkv.remote.bucket import PART_BYTES, Bucket
+from lsmkv.remote.generation import generation_name
+from lsmkv.remote.publish import Publication
+from published_stores import (
+    FORM,
+    contents,
+    counted,
+    key,
+    kind,
+    kinds,
+    logged,
+    objects,
+    prefix_of,
+    published,
+    reader,
+    value,
+)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Any:
+    with lsmkv.open(tmp_path / "store", FORM) as db:
+        db.update(contents())
+        db.compact_range()
+        yield db
+
+
+def table_count(db: lsmkv.DB) -> int:
+    return sum(1 for _ in db.inspect().tables())
+
+
+def test_tables_are_sent_first_and_the_generation_last(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    report = db.publish(url)
+    puts = [found for found in map(kind, server.log()) if found.startswith("PUT")]
+    assert report.table_count == report.sent_count == table_count(db) > 3
+    assert puts == ["PUT tables"] * table_count(db) + ["PUT generations"]
+    assert (report.generation, report.is_new, report.url) == (1, True, url)
+
+
+def test_an_object_is_the_file_itself_and_named_after_its_bytes(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    import xxhash
+
+    db.publish(url)
+    store = server.store(prefix_of(url))
+    sent = {name: bytes(store.get(name).bytes()) for name in objects(server, url, "tables")}
+    files = {file.read_bytes() for file in Path(db.path).glob("*.sst")}
+    assert set(sent.values()) == files
+    for name, data in sent.items():
+        assert name == f"tables/{xxhash.xxh3_128_hexdigest(data)}-0000000001.sst"
+
+
+def test_what_is_in_the_memtable_is_published_too(
+    tmp_path: Path, server: ObjectServer, url: str
+) -> None:
+    with lsmkv.open(tmp_path / "store") as db:
+        db[b"fresh"] = b"value"
+        db.publish(url)
+    with reader(url) as published:
+        assert published[b"fresh"] == b"value"
+
+
+def test_an_empty_store_can_be_published(tmp_path: Path, server: ObjectServer, url: str) -> None:
+    with lsmkv.open(tmp_path / "store") as db:
+        assert db.publish(url).table_count == 0
+    with reader(url) as empty:
+        assert (dict(empty.items()), empty.get(b"a"), empty.verify().ok) == ({}, None, True)
+
+
+def test_an_unchanged_store_sends_nothing(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
+    db.publish(url)
+    server.reset()
+    report = db.publish(url)
+    assert kinds(server) == {"LIST": 1, "GET generations": 1}
+    assert (report.generation, report.is_new, report.sent_count) == (1, False, 0)
+    assert "published already" in str(report)
+
+
+def test_only_new_tables_are_sent(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
+    first = db.publish(url)
+    db[key(1)] = b"new"
+    report = db.publish(url)
+    assert (report.generation, report.sent_count) == (2, 1)
+    assert report.table_count == first.table_count + 1
+
+
+def test_tables_are_read_once_to_name_them(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
+    db.publish(url)
+    before = db.stats()
+    db.publish(url)
+    assert (db.stats() - before).compaction_read_bytes == 0
+
+
+def test_an_interrupted_publication_goes_on(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
+    server.inject(Fault("status", method="PUT", match="/tables/", skip=2, times=None))
+    with pytest.raises(OSError, match=r"tables/[0-9a-f]{32}-0000000001\.sst"):
+        db.publish(url)
+    server.inject()
+    there = len(objects(server, url, "tables"))
+    report = db.publish(url)
+    assert there >= 2
+    assert report.sent_count == report.table_count - there
+
+
+def test_two_publications_of_one_generation_cannot_both_win(
+    db: lsmkv.DB, tmp_path: Path, server: ObjectServer, url: str
+) -> None:
+    with lsmkv.open(tmp_path / "other") as other:
+        other[b"other"] = b"store"
+
+        def race(done: int, total: int) -> None:
+            if done == total and not objects(server, url, "generations"):
+                other.publish(url)
+
+        with pytest.raises(lsmkv.PublishConflictError, match="generation 1 meanwhile"):
+            db.publish(url, progress=race)
+    with reader(url) as winner:
+        assert dict(winner.items()) == {b"other": b"store"}
+    assert db.publish(url).generation == 2
+    with reader(url) as winner:
+        assert dict(winner.items()) == contents()
+
+
+def test_a_lost_answer_is_no_conflict(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
+    server.inject(Fault("unanswered", method="PUT", match="/generations/", times=1))
+    assert db.publish(url).is_new
+    with reader(url) as published:
+        assert published.generation == 1
+
+
+def test_the_number_of_a_lost_race_is_taken_when_a_new_attempt_begins(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    bucket = Bucket(url, FORM, lsmkv.Stats())
+    slow = Publication(bucket)
+    db.publish(url)
+    with pytest.raises(lsmkv.PublishConflictError):
+        slow.commit([], 0)
+    assert Publication(bucket).number == slow.number + 1
+    bucket.close()
+
+
+def test_keep_removes_old_generations_and_only_their_tables(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    db.publish(url)
+    old = set(objects(server, url, "tables"))
+    db.compact_range(force=True)
+    db[key(1)] = b"new"
+    db.publish(url)
+    kept = set(objects(server, url, "tables")) - old
+    report = db.publish(url, keep=1)
+    assert (report.removed_generation_count, report.removed_table_count) == (1, len(old))
+    assert objects(server, url, "generations") == [generation_name(2)]
+    assert set(objects(server, url, "tables")) == kept
+    with reader(url) as published:
+        assert published.verify().ok
+        assert dict(published.items()) == contents() | {key(1): b"new"}
+
+
+def test_keep_leaves_the_tables_that_two_generations_share(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    db.publish(url)
+    db[key(1)] = b"new"
+    report = db.publish(url, keep=1)
+    assert (report.removed_generation_count, report.removed_table_count) == (1, 0)
+    assert len(objects(server, url, "tables")) == report.table_count
+
+
+def test_clean_up_removes_what_a_killed_publication_left_but_not_one_under_way(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    db.publish(url)
+    store = server.store(prefix_of(url))
+    dead = f"tables/{'d' * 32}-0000000001.sst"
+    live = f"tables/{'e' * 32}-0000000003.sst"
+    foreign = "tables/notes.txt"
+    for name in (dead, live, foreign):
+        store.put(name, b"bytes")
+    db[key(1)] = b"new"
+    db.publish(url, keep=5)  # generation 2
+    left = objects(server, url, "tables")
+    assert dead not in left
+    assert {live, foreign} <= set(left)
+
+
+@pytest.mark.parametrize("keep", [0, -1, True, 1.0, "2"])
+def test_a_wrong_keep_is_refused_before_anything_is_asked(
+    db: lsmkv.DB, server: ObjectServer, url: str, keep: Any
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"keep={keep!r}")):
+        db.publish(url, keep=keep)
+    assert server.log() == []
+
+
+def test_a_damaged_generation_is_mended_by_the_next(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    count = db.publish(url).table_count
+    server.store(prefix_of(url)).put(generation_name(1), b"nonsense")
+    with pytest.raises(lsmkv.CorruptionError):
+        reader(url)
+    report = db.publish(url)
+    assert (report.generation, report.sent_count) == (2, count)
+    with reader(url) as published:
+        assert dict(published.items()) == contents()
+
+
+def test_a_damaged_generation_that_is_kept_ends_the_clean_up_before_it_removes(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    db.publish(url)
+    db[key(1)] = b"new"
+    db.publish(url)
+    db[key(3)] = b"new"
+    db.publish(url)
+    server.store(prefix_of(url)).put(generation_name(2), b"nonsense")
+    before = objects(server, url, "tables"), objects(server, url, "generations")
+    with pytest.raises(lsmkv.CorruptionError, match=re.escape(generation_name(2))):
+        db.publish(url, keep=2)
+    assert (objects(server, url, "tables"), objects(server, url, "generations")) == before
+
+
+def test_progress_rises_to_the_bytes_of_all_tables(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    seen: list[tuple[int, int]] = []
+    report = db.publish(url, progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[0] == (0, report.size_bytes)
+    assert seen[-1] == (report.size_bytes, report.size_bytes)
+
+
+def test_tables_are_sent_at_the_same_time(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
+    import threading
+
+    server.hold()
+    sending = threading.Thread(target=db.publish, args=(url,))
+    sending.start()
+    try:
+        server.held(1)  # LIST generations
+        server.release()
+        server.held(1)  # LIST tables
+        server.release()
+        assert {kind(request) for request in server.held(4)} == {"PUT tables"}
+    finally:
+        server.stop_holding()
+        sending.join()
+
+
+def test_a_large_table_is_sent_in_parts(tmp_path: Path, server: ObjectServer, url: str) -> None:
+    data = os.urandom(PART_BYTES + 1000)
+    with lsmkv.open(tmp_path / "store", compression="none") as db:
+        db[b"large"] = data
+        before = db.stats()
+        db.publish(url)
+        stats = db.stats() - before
+        assert counted(stats) == logged(server) == {"GET": 0, "LIST": 2, "PUT": 5, "DELETE": 0}
+        assert stats.object_put_bytes > len(data)
+    with reader(url) as published:
+        assert published[b"large"] == data
+        assert published.verify().ok
+
+
+def test_every_request_of_a_publication_is_counted(
+    db: lsmkv.DB, each_server: ObjectServer, url: str
+) -> None:
+    before = db.stats()
+    db.publish(url)
+    db[key(1)] = b"new"
+    db.publish(url)
+    db.compact_range(force=True)
+    db.publish(url, keep=1)
+    assert counted(db.stats() - before) == logged(each_server)
+
+
+def test_a_read_only_store_is_not_published(tmp_path: Path, server: ObjectServer, url: str) -> None:
+    with lsmkv.open(tmp_path / "store") as db:
+        db[b"key"] = b"value"
+    with (
+        lsmkv.open(tmp_path / "store", read_only=True) as db,
+        pytest.raises(lsmkv.ReadOnlyError),
+    ):
+        db.publish(url)
+    assert server.log() == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ("bucket/prefix", "begins with one of s3://"),
+        ("http://host/x", "begins with one of s3://"),
+        ("s3://", "names no bucket"),
+        ("s3://bucket/x?versionId=1", "has a query"),
+        ("s3://user:secret@bucket/x", "user name or password"),
+    ],
+)
+def test_a_wrong_url_is_refused(db: lsmkv.DB, wrong: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as caught:
+        db.publish(wrong)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_folder_can_be_published_to_as_a_file_url(db: lsmkv.DB, tmp_path: Path) -> None:
+    url = (tmp_path / "shared").as_uri()
+    db.publish(url)
+    db[key(1)] = b"new"
+    db.publish(url, keep=1)
+    with lsmkv.open(url, read_only=True) as published:
+        assert published.generation == 2
+        assert dict(published.items()) == contents() | {key(1): b"new"}
+        assert published.verify().ok
+
+
+def test_the_first_generation_is_made_anew_below_each_prefix(
+    db: lsmkv.DB, server: ObjectServer, url: str, tmp_path: Path
+) -> None:
+    db.publish(url)
+    assert db.publish(f"{url}/below").generation == 1
+    published(tmp_path / "another", f"{url}-other")
+    with reader(url) as first:
+        assert dict(first.items()) == contents()
+    assert value(0) == contents()[key(0)]

@@ -1,0 +1,80 @@
+"""Small published stores, and operations on them that end in bounded time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from conftest import SMALL, fill, number_key, open_small
+
+import lsmkv
+from bench.harness.object_server import ObjectServer
+
+_HANGS_S: Final = 60.0
+"""Far beyond every time-out of a test: an operation that takes longer hangs."""
+
+FEW_RETRIES: Final = SMALL.replace(request_retries=2)
+"""Options of a reader that soon gives up, if the server answers."""
+
+IMPATIENT: Final = FEW_RETRIES.replace(request_timeout_s=8)
+"""Options of a reader that gives up, too, if it does not; a busy machine is not that slow."""
+
+
+def fill_in_runs(db: lsmkv.DB) -> dict[bytes, bytes]:
+    """Put overlapping parts, so that there are several tables in several runs; the contents."""
+    contents = fill(db, range(1500), seed=1)
+    db.compact_range()
+    contents |= fill(db, range(700, 1000), value=b"newer", seed=2)
+    db.flush()
+    contents |= fill(db, range(1400, 1600), value=b"newest", seed=3)
+    for number in range(0, 50, 5):
+        db.delete(number_key(number))
+        del contents[number_key(number)]
+    db.flush()
+    return dict(sorted(contents.items()))
+
+
+def publish_runs(path: str | Path, url: str) -> dict[bytes, bytes]:
+    """Publish a store of several runs; its contents."""
+    with open_small(path, compaction="tiered", level0_compaction_trigger=12) as db:
+        contents = fill_in_runs(db)
+        db.publish(url)
+    return contents
+
+
+def open_published(url: str, options: lsmkv.Options = FEW_RETRIES, **overrides: Any) -> lsmkv.DB:
+    return lsmkv.open(url, options, read_only=True, **overrides)
+
+
+def in_time(work: Callable[[], Any]) -> Any:
+    """What ``work`` returns, or the exception that it raises; AssertionError if it hangs."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(_HANGS_S)
+    assert outcome, f"no end after {_HANGS_S:.0f} s"
+    return outcome[0]
+
+
+def tables_of(server: ObjectServer, url: str) -> dict[str, bytes]:
+    """Name and bytes of every table object below ``url``."""
+    return objects_of(server, url, "tables")
+
+
+def objects_of(server: ObjectServer, url: str, folder: str) -> dict[str, bytes]:
+    import obstore
+
+    store = server.store(url.removeprefix("s3://").partition("/")[2])
+    return {
+        found["path"]: bytes(obstore.get(store, found["path"]).bytes())
+        for found in obstore.list(store, folder).collect()
+    }
