@@ -69,6 +69,7 @@ HOMES = {
         "lsmkv.background.process.parent",
         "lsmkv.background.process.runner",
         "lsmkv.sstable.format",
+        "lsmkv.sstable.table_end",
         "lsmkv.sstable.writer",
         "lsmkv.tree.levels",
         "lsmkv.tree.manifest",
