@@ -161,7 +161,7 @@ class PublishConflictError(Error):
 
 
 class MissingExtraError(Error, ImportError):
-    """An optional part of the package is used, and a library that it needs is not installed."""
+    """A library that an optional part needs is not installed."""
 
 
 _telling = threading.local()

@@ -49,7 +49,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "process_job_size_bytes": (0, 1 << 50),
     "request_timeout_s": (1, 3600),
     "request_retries": (0, 100),
-    "disk_cache_size_bytes": (64 * KIB, 1 << 50),
+    "disk_cache_size_bytes": (MIB, 1 << 50),
     "file_mode": (0o400, 0o777),
 }
 

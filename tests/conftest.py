@@ -18,10 +18,11 @@ from hypothesis import HealthCheck, settings
 import lsmkv
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
-from object_servers import each_server, moto, seaweedfs, server, url
+from object_servers import each_server, filled, moto, seaweedfs, server, url
 
 __all__ = [
     "each_server",
+    "filled",
     "golden",
     "moto",
     "pytest_addoption",

@@ -54,6 +54,7 @@ _SECTIONS: Final = (
     ("Write batches", "lsmkv.log.batch"),
     ("Manifest and CURRENT", "lsmkv.tree.manifest"),
     ("Checksums", "lsmkv.encoding.checksums"),
+    ("Published stores", "lsmkv.remote.generation"),
 )
 
 

@@ -290,7 +290,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._engine.resume()
 
     def refresh(self) -> None:
-        """Show what another process has written, or published, since the store was opened.
+        """Show what another process has written or published since the opening.
 
         Does nothing on a store that is open for writing.
         """

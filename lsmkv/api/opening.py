@@ -29,7 +29,7 @@ def open(  # more than 60 lines: its parameters and its docstring
     storage: Storage | None = None,
     **overrides: Any,
 ) -> DB:
-    """Open the store in the directory ``path``, or a published one at a URL.
+    """Open the store in a directory, or a published one.
 
     Args:
         path: a directory that holds nothing else; or, with ``read_only=True``, the URL to which a store

@@ -117,7 +117,9 @@ class Bucket:
         self._stats.object_gets += 1
         self._stats.object_get_bytes += length
         try:
-            data = obstore.get_range(self._store, name, start=offset, length=length).to_bytes()
+            data: bytes = obstore.get_range(
+                self._store, name, start=offset, length=length
+            ).to_bytes()
         except Exception as error:
             if "416 Range Not Satisfiable" not in str(error):
                 raise self._failure(
@@ -271,7 +273,7 @@ class Bucket:
         text = str(error)
         if isinstance(error, FileNotFoundError):
             return FileNotFoundError(errno.ENOENT, f"{asked}: there is no such object", path)
-        if isinstance(error, failures.PermissionDeniedError | failures.UnauthenticatedError):
+        if _refused(error):
             return PermissionError(errno.EACCES, f"{asked}: {_first_line(error)}", path)
         if isinstance(error, ClosedError | CorruptionError):
             return error
@@ -344,8 +346,15 @@ def _done(work: Callable[..., _T], *arguments: Any) -> Future[_T]:
     return future
 
 
+def _refused(error: Exception) -> bool:
+    """Whether the request was not allowed; of a LIST only the text tells."""
+    kinds = (failures.PermissionDeniedError, failures.UnauthenticatedError)
+    text = str(error)
+    return isinstance(error, kinds) or "403 Forbidden" in text or "401 Unauthorized" in text
+
+
 def _first_line(error: Exception) -> str:
-    """The first line of an error's text, shortened, without queries of URLs, which may be secret."""
+    """The first line of an error's text; without queries of URLs, which may be secret."""
     line = (str(error).splitlines() or [type(error).__name__])[0]
     line = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1?...", line)
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."

@@ -126,7 +126,7 @@ def generation_number(name: str) -> int | None:
 
 
 def table_name(content: str, number: int) -> str:
-    """Name, below ``tables/``, of a table that generation ``number`` is the first to need."""
+    """Name of a table that generation ``number`` is the first to need."""
     return f"{content}-{number:010}.sst"
 
 

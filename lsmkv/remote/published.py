@@ -36,7 +36,7 @@ _TABLES_AT_ONCE: Final = 32  # whose sections are held in memory before their ta
 
 
 class PublishedStore:
-    """A store below a URL, as the last look at its newest generation found it."""
+    """A store below a URL, as the last look found it."""
 
     def __init__(self, url: str, options: Options, stats: Stats) -> None:
         self._cache: RangeCache | None = None
@@ -201,7 +201,7 @@ class PublishedTables(VersionSet):
 
 
 class _Sections:
-    """The sections of a table that an opening reads, while they are on their way."""
+    """The sections of a table that an opening reads, under way."""
 
     def __init__(
         self, table: PublishedTable, file: ObjectFile, ranges: Sequence[tuple[int, int]]

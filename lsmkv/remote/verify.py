@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 
 
 class WholeFile(ObjectFile):
-    """An object that is read from its start to its end, in large parts.  One thread uses it.
+    """An object that is read from start to end, in large parts.  One thread uses it.
 
     The sections behind the blocks are read first, and held.  After a failed request none is sent.
 

@@ -25,7 +25,7 @@ _READS_UNDER_WAY: Final = 4  # of a remote table; the first of them ends while t
 
 
 def fetch_blocks(table: TableReader, first: i64, end: i64) -> None:
-    """Fetch blocks ``first`` to ``end`` (not included), to be read as they are fetched."""
+    """Fetch blocks ``first`` to ``end`` (not included), to be read together."""
     offset = table.index.offset(first)
     table.file.fetch(offset, table.index.offset(end) - offset)
 
@@ -73,7 +73,7 @@ def read_ahead(
 def _groups(
     table: TableReader, block_numbers: Sequence[int], passed_bytes: int
 ) -> Iterator[tuple[Sequence[int], bool]]:
-    """Neighbours to read at once, and whether they are one block that is in the cache."""
+    """Neighbours to read at once, and whether the cache has them."""
     at = 0
     most = _REMOTE_READ_BYTES if table.file.is_remote else _READ_AHEAD_BYTES
     size_bytes = min(passed_bytes, most)

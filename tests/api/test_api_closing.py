@@ -49,6 +49,7 @@ USES: dict[str, Callable[[DB], object]] = {
     "compact_range": lambda db: db.compact_range(),
     "wait_until_settled": lambda db: db.wait_until_settled(),
     "resume": lambda db: db.resume(),
+    "publish": lambda db: db.publish("s3://bucket/store"),
     "refresh": lambda db: db.refresh(),
     "stats": lambda db: db.stats(),
     "memory_usage": lambda db: db.memory_usage(),
@@ -72,7 +73,7 @@ def test_a_closed_store_refuses(name: str, path: str) -> None:
 
 
 def test_every_public_method_is_tried_on_a_closed_store() -> None:
-    tried = set(USES) | {"close", "closed", "path", "options", "read_only"}
+    tried = set(USES) | {"close", "closed", "path", "options", "read_only", "generation"}
     public = {name for name in dir(DB) if not name.startswith("_")}
     assert public <= tried
 

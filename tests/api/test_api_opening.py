@@ -191,7 +191,7 @@ def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
     ("given", "meant"),
     [
         ("blok_size", "block_size_bytes"),
-        ("cache_size_bytes", "block_cache_size_bytes"),
+        ("blockcache_size_bytes", "block_cache_size_bytes"),
         ("create_if_mising", "create_if_missing"),
         ("readonly", "read_only"),
         ("option", "options"),

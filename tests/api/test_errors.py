@@ -31,6 +31,7 @@ MADE: dict[str, lsmkv.Error] = {
     "LockedError": LockedError("/a/b", 1, may_read=True),
     "LockedError of nobody known": LockedError("/a/b", None),
     "LockedError in this process": LockedError("/a/b", os.getpid()),
+    "MissingExtraError": lsmkv.MissingExtraError("what is wrong"),
     "HelperDiedError": HelperDiedError(-9, "killed"),
 }
 

@@ -28,7 +28,7 @@ RANGES = {  # the smallest and the largest that are taken
     "process_job_size_bytes": (0, 1 << 50),
     "request_timeout_s": (1, 3600),
     "request_retries": (0, 100),
-    "disk_cache_size_bytes": (1 << 16, 1 << 50),
+    "disk_cache_size_bytes": (1 << 20, 1 << 50),
     "file_mode": (0o400, 0o777),
 }
 CHOICES = {

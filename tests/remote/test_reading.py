@@ -424,7 +424,7 @@ def test_tables_without_a_generation_are_no_store(
 
 
 @pytest.mark.parametrize("flags", [{}, {"read_only": True, "error_if_exists": True}])
-def test_a_url_is_opened_for_reading_only(url: str, flags: dict[str, bool]) -> None:
+def test_a_url_is_opened_for_reading_only(url: str, flags: Any) -> None:
     with pytest.raises(ValueError, match=r"read_only=True.*publish"):
         lsmkv.open(url, **flags)
 

@@ -9,7 +9,6 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,37 +88,6 @@ def block_of(db: lsmkv.DB, number: int) -> tuple[str, int, int]:
     raise AssertionError(number)
 
 
-PASSING: Final = {
-    "500": Fault("status", status=500, times=1),
-    "503": Fault("status", status=503, times=1),
-    "twice 503": Fault("status", status=503, times=2),
-    "reset": Fault("reset", times=1),
-    "unanswered": Fault("unanswered", times=1),
-    "truncated": Fault("truncate", times=1),
-    "slow": Fault("stall", times=1, seconds=30),
-}
-
-
-@pytest.mark.parametrize("name", PASSING)
-def test_a_passing_fault_of_a_lookup_costs_no_answer(
-    db: lsmkv.DB, server: ObjectServer, name: str
-) -> None:
-    server.inject(PASSING[name])
-    assert within(lambda: db[key(WRONG)]) == value(WRONG)
-    assert server.log()[0].fault
-
-
-@pytest.mark.parametrize("name", PASSING)
-@pytest.mark.parametrize("what", ["list-type", "/generations/", "/tables/"])
-def test_a_passing_fault_of_an_opening_costs_no_answer(
-    filled: str, server: ObjectServer, name: str, what: str
-) -> None:
-    server.inject(replace(PASSING[name], match=what, method="GET"))
-    db = within(lambda: reader(filled, request_timeout_s=2))
-    assert db[key(2)] == value(2)
-    db.close()
-
-
 LASTING: Final = {
     "500": Fault("status", status=500),
     "503": Fault("status", status=503),
@@ -148,16 +116,6 @@ def test_a_lasting_fault_of_a_lookup_names_object_and_offset(
         assert isinstance(caught.value, PermissionError)
     server.inject()
     assert db[key(WRONG)] == value(WRONG)
-
-
-@pytest.mark.parametrize("name", ["500", "403", "slow"])
-@pytest.mark.parametrize("what", ["list-type", "/generations/", "/tables/"])
-def test_a_lasting_fault_of_an_opening_names_the_object(
-    filled: str, server: ObjectServer, name: str, what: str
-) -> None:
-    server.inject(replace(LASTING[name], match=what, method="GET"))
-    with pytest.raises(OSError, match=what.strip("/") if what != "list-type" else "LIST"):
-        within(lambda: reader(filled, request_timeout_s=1, request_retries=1))
 
 
 def test_multi_get_raises_and_goes_on_once_the_fault_has_passed(

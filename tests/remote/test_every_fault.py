@@ -1,6 +1,7 @@
 """A server that fails, lies or stops: the right answer or an error that says what was asked.
 
 Every fault meets every kind of request.  No answer is ever wrong, and nothing waits beyond its time-out.
+``test_remote_faults.py`` is the short form.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from layered_stores import (
 )
 from lsmkv.errors import CorruptionError
 
+pytestmark = pytest.mark.slow
+
 FAULTS: Final = {
     "status 500": Fault("status", status=500),
     "status 503": Fault("status", status=503),
@@ -49,9 +52,6 @@ PASSING: Final = ["status 500", "status 503", "reset", "truncated"]
 LISTS: Final = "list-type="
 GENERATIONS: Final = "/generations/"
 TABLES: Final = "/tables/"
-EACH_FAULT: Final = [
-    pytest.param(name, marks=pytest.mark.slow if name in WAITING else ()) for name in FAULTS
-]
 KEYS: Final = [number_key(number) for number in range(0, 1700, 10)]
 
 
@@ -108,7 +108,7 @@ def right_answer(name: str, published: Published) -> Any:
 
 
 @pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize("fault", EACH_FAULT)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_reads_of_blocks_meet_a_fault(
     server: ObjectServer, published: Published, fault: str, read: str
 ) -> None:
@@ -133,7 +133,7 @@ def test_a_fault_that_passes_is_not_noticed(
 
 
 @pytest.mark.parametrize("asked", [LISTS, GENERATIONS, TABLES])
-@pytest.mark.parametrize("fault", EACH_FAULT)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_opening_meets_a_fault(
     server: ObjectServer, published: Published, fault: str, asked: str
 ) -> None:
@@ -215,7 +215,7 @@ def changing(path: str, url: str, server: ObjectServer) -> Iterator[Changing]:
 
 
 @pytest.mark.parametrize("asked", [LISTS, GENERATIONS, TABLES])
-@pytest.mark.parametrize("fault", EACH_FAULT)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_refreshing_meets_a_fault(
     server: ObjectServer, changing: Changing, fault: str, asked: str
 ) -> None:

@@ -1,0 +1,147 @@
+"""Publishers that are killed, that race, or whose answers are lost: every generation stays whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import number_key, open_small
+
+import lsmkv
+from bench.harness.object_server import Fault, ObjectServer, Request
+from layered_stores import fill_in_runs, in_time, open_published, publish_runs
+from lsmkv.errors import NotAStoreError, PublishConflictError
+
+PUBLISHER = """
+import sys
+import lsmkv
+options = dict(compaction="tiered", level0_compaction_trigger=12)
+with lsmkv.open(sys.argv[1], create_if_missing=False, **options) as db:
+    db.publish(sys.argv[2])
+"""
+_WAIT_S = 60.0
+
+
+def killed_publisher(server: ObjectServer, path: str, url: str, passed: int = 0) -> None:
+    """Publish in a process that is killed while PUTs wait; ``passed`` and one more are done then."""
+    stall = Fault("stall", method="PUT", seconds=600.0)
+    server.reset()
+    server.inject(
+        replace(stall, kind="unanswered", skip=passed, times=1), replace(stall, skip=passed + 1)
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", PUBLISHER, path, url],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)},
+    )
+    deadline = time.monotonic() + _WAIT_S
+    while process.poll() is None and not any(found.fault == "stall" for found in server.log()):
+        assert time.monotonic() < deadline, "the publisher did not get so far"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    server.inject()
+    server.reset()
+
+
+def sent(server: ObjectServer) -> list[str]:
+    """The names of the tables in the log's PUTs."""
+    return [found.path for found in server.log() if found.method == "PUT" and is_table(found)]
+
+
+def is_table(request: Request) -> bool:
+    return "/tables/" in request.path
+
+
+@pytest.mark.slow
+def test_a_publisher_killed_at_each_request_leaves_the_older_generation(
+    server: ObjectServer, path: str, url: str
+) -> None:
+    older = publish_runs(path, url)
+    with open_small(path, compaction="tiered", level0_compaction_trigger=12) as db:
+        for number in range(4):
+            db.put(b"new", b"%d" % number)
+            db.flush()
+        newer = dict(db.items())
+    for _ in range(4):  # each of them sends one table
+        killed_publisher(server, path, url)
+        with open_published(url) as db:
+            assert dict(db.items()) == older
+    killed_publisher(server, path, url)  # the generation, whose answer is lost
+    with open_published(url) as db:
+        assert dict(db.items()) == newer
+
+
+@pytest.mark.slow
+def test_a_killed_first_publication_is_no_store_and_is_gone_on_with(
+    server: ObjectServer, path: str, url: str
+) -> None:
+    with open_small(path, compaction="tiered", level0_compaction_trigger=12) as db:
+        contents = fill_in_runs(db)
+        tables = len(list(db.inspect().tables()))
+    killed_publisher(server, path, url, tables // 2)
+    with pytest.raises(NotAStoreError):
+        open_published(url)
+    with open_small(path) as db:
+        report = db.publish(url)
+    assert report.sent_count == len(sent(server)) <= tables - tables // 2
+    with open_published(url) as db:
+        assert dict(db.items()) == contents
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[lsmkv.DB, lsmkv.DB]]:
+    """Two stores, of other contents."""
+    with open_small(tmp_path / "one") as one, open_small(tmp_path / "two") as other:
+        for number in range(500):
+            one.put(number_key(number), b"one" * 10)
+            other.put(number_key(number), b"other" * 10)
+        yield one, other
+
+
+def test_of_publishers_that_race_one_gets_an_error(
+    server: ObjectServer, two: tuple[lsmkv.DB, lsmkv.DB], url: str
+) -> None:
+    for number in range(1, 4):
+        outcomes: list[object] = [None, None]
+
+        def publish(at: int, outcomes: list[object] = outcomes) -> None:
+            outcomes[at] = in_time(lambda: two[at].publish(url).generation)
+
+        two[0].put(b"round", b"%d" % number)
+        two[1].put(b"round", b"%d" % number)
+        server.hold()
+        threads = [threading.Thread(target=publish, args=(at,)) for at in range(2)]
+        for thread in threads:
+            thread.start()
+        assert len(server.held(2)) == 2  # both look for the newest generation
+        server.stop_holding()
+        for thread in threads:
+            thread.join()
+        (lost,) = [outcome for outcome in outcomes if outcome != number]
+        assert isinstance(lost, PublishConflictError)
+        winner = two[outcomes.index(number)]
+        with open_published(url) as db:
+            assert dict(db.items()) == dict(winner.items())
+
+
+@pytest.mark.slow
+def test_lost_answers_to_all_puts_change_nothing(
+    server: ObjectServer, two: tuple[lsmkv.DB, lsmkv.DB], url: str
+) -> None:
+    tables = two[0].publish(url).table_count
+    two[0].put(b"more", b"contents")
+    for skip in range(tables + 1):  # each PUT in turn, also that of the generation
+        server.inject(Fault("unanswered", method="PUT", skip=skip, times=1))
+        two[0].put(b"more", b"contents %d" % skip)
+        two[0].publish(url)
+        server.inject()
+        with open_published(url) as db:
+            assert dict(db.items()) == dict(two[0].items())

@@ -1,0 +1,203 @@
+"""Object storage from the command line, without its library, after a fork, with credentials."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lsmkv
+from bench.harness.object_server import ObjectServer
+from commands import ENVIRONMENT, fail, fill, one_line, run, succeed
+from published_stores import COUNT, FORM, contents, key, reader, value
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**ENVIRONMENT, **os.environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+# The command line
+
+
+def test_publish_says_what_it_did(tmp_path: Path, server: ObjectServer, url: str) -> None:
+    store = fill(str(tmp_path / "store"), {b"apple": b"red"})
+    shown = succeed("publish", store, url).decode()
+    assert re.fullmatch(
+        rf"{url}: generation 1 published, 1 table of \d+ bytes; sent 1 table of \d+ bytes\n", shown
+    )
+    report = json.loads(succeed("publish", store, url, "--keep", "1", "--json"))
+    assert (report["generation"], report["is_new"], report["sent_count"]) == (1, False, 0)
+    assert succeed("get", url, "apple") == b"red\n"
+
+
+def test_commands_that_read_take_a_url(filled: str, server: ObjectServer) -> None:
+    first = key(0).decode()
+    assert succeed("get", filled, first) == value(0) + b"\n"
+    assert run("get", filled, "absent").exit_code == 3
+    assert succeed("scan", filled, "--limit", "1") == key(0) + b"\t" + value(0) + b"\n"
+    assert succeed("count", filled).strip() == str(COUNT).encode()
+    assert b"absent" in succeed("explain", filled, "absent")
+    assert json.loads(succeed("inspect", filled, "--json"))["entry_count"] == COUNT
+    assert json.loads(succeed("verify", filled, "--json"))["ok"]
+    assert json.loads(succeed("stats", filled, "--json"))["path"] == filled
+    assert len(succeed("dump", filled).splitlines()) == COUNT
+
+
+def test_commands_that_write_refuse_a_url(url: str) -> None:
+    for command in (["put", url, "a", "b"], ["compact", url], ["destroy", url, "--yes"]):
+        message = fail(*command)
+        assert one_line(message) and url in message
+
+
+def test_verify_without_a_published_store_fails(server: ObjectServer, url: str) -> None:
+    assert "holds no published store" in fail("verify", url, code=1)
+
+
+def test_the_page_shows_a_published_store(
+    filled: str, server: ObjectServer, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    succeed("explore", filled, "--out", str(page))
+    assert filled in page.read_text("utf-8")
+
+
+# Without the library
+
+
+def test_without_obstore_the_error_says_what_to_install(tmp_path: Path) -> None:
+    done = python(
+        f"""
+        import sys
+        sys.modules["obstore"] = None
+        import lsmkv
+        db = lsmkv.open({str(tmp_path / "store")!r})
+        for attempt in (
+            lambda: lsmkv.open("s3://bucket/store", read_only=True),
+            lambda: db.publish("s3://bucket/store"),
+        ):
+            try:
+                attempt()
+            except lsmkv.MissingExtraError as error:
+                assert isinstance(error, ImportError)
+                print(error)
+        db.close()
+        """
+    )
+    wanted = 'object storage needs obstore, which is not installed: pip install "lsmkv[remote]"'
+    assert done.stdout.splitlines() == [wanted] * 2, done.stderr
+
+
+# Processes
+
+
+def test_a_child_of_a_process_that_has_used_object_storage_is_told_so(
+    filled: str, server: ObjectServer
+) -> None:
+    done = python(
+        f"""
+        import os, lsmkv
+        db = lsmkv.open({filled!r}, read_only=True)
+        child = os.fork()
+        if child == 0:
+            for attempt in (
+                lambda: db.get(b"key"),
+                lambda: lsmkv.open({filled!r}, read_only=True),
+            ):
+                try:
+                    attempt()
+                except lsmkv.ForkedError as error:
+                    print(error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(db.get({key(0)!r}))
+        """
+    )
+    old, fresh, answer = done.stdout.splitlines()
+    assert "before the process forked" in old
+    assert '"spawn" or "forkserver"' in fresh
+    assert answer == repr(value(0))
+
+
+def test_a_process_ends_while_a_store_is_open(filled: str, server: ObjectServer) -> None:
+    done = python(
+        f"""
+        import lsmkv
+        db = lsmkv.open({filled!r}, read_only=True)
+        print(len(db))
+        """
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, str(COUNT)), done.stderr
+
+
+# Credentials
+
+
+_authorizations: list[str] = []
+
+
+class _Listening(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        _authorizations.append(self.headers.get("Authorization", ""))
+        self.send_error(403)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_a_profile_of_aws_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.write_text("[mine]\naws_access_key_id = OFPROFILE\naws_secret_access_key = x\n")
+    listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Listening)
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{listener.server_address[1]}")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    try:
+        with pytest.raises(PermissionError):
+            reader("s3://bucket/store")
+    finally:
+        listener.shutdown()
+        listener.server_close()
+    assert "Credential=OFPROFILE/" in _authorizations[0]
+
+
+# Many readers
+
+
+def test_many_threads_share_a_handle(filled: str, server: ObjectServer) -> None:
+    entries = contents()
+    wrong: list[object] = []
+
+    def look_up(start: int) -> None:
+        for number in range(start, 2 * COUNT, 16):
+            if db.get(key(number)) != entries.get(key(number)):
+                wrong.append(number)
+        if db.multi_get(list(entries)[::9]) != list(entries.values())[::9]:
+            wrong.append("many")
+
+    with lsmkv.open(filled, FORM, read_only=True, block_cache_size_bytes=20_000) as db:
+        threads = [threading.Thread(target=look_up, args=(start,)) for start in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
