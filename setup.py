@@ -70,6 +70,7 @@ COMPILED = (
     "read/view",
     "engine/write_path",
     "engine/engine",
+    "engine/pairs",
     "api/write_batch",
     "api/ranges",
 )

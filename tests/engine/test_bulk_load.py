@@ -214,7 +214,7 @@ def test_a_repeated_key_is_refused_if_sorted(db: lsmkv.DB, unchanged: None) -> N
 
 @pytest.mark.parametrize("is_sorted", [False, True])
 @pytest.mark.parametrize(
-    "pair", [("text", b""), (b"k", None), (b"k", 5), (b"k" * 70_000, b""), (b"k",), 7, b"kv"]
+    "pair", [("text", b""), (b"k", None), (b"k", 5), (b"k" * 70_000, b""), (b"k",), 7, b"kv", None]
 )
 def test_what_is_no_pair_is_refused(
     db: lsmkv.DB, unchanged: None, pair: object, is_sorted: bool

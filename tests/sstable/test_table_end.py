@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 import lsmkv
+from lsmkv.api import table_writer
 from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.table_check import check_table, open_uncached
@@ -19,6 +21,9 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.table_end import AdoptedEnd, adopted_end, read_end, with_room
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
 from lsmkv.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from golden_support import Golden
 
 SEQ = 77
 
@@ -158,3 +163,49 @@ def test_room_makes_the_properties_end_in_one_page(offset: int) -> None:
 
 def test_properties_longer_than_a_page_get_the_least_room() -> None:
     assert len(with_room(b"p" * 5000, 4000)) == 5096
+
+
+# --- golden bytes ---
+
+
+@pytest.fixture
+def golden_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of fixed bytes, as written and not yet adopted."""
+    monkeypatch.setattr(table_writer, "new_seal", lambda: 0x123456)
+    path = tmp_path / "golden"
+    with lsmkv.TableWriter(path, block_size_bytes=256, compression="none") as writer:
+        for number in range(20):
+            writer.add(b"key%02d" % number, b"value of %d" % number)
+        writer.delete(b"none")
+    return path
+
+
+def test_golden_table_from_outside_is_written_and_adopted_byte_for_byte(
+    golden_table: Path, golden: Golden
+) -> None:
+    written = golden_table.read_bytes()
+    adopt(golden_table)
+    files = {"outside": written, "000009.sst": golden_table.read_bytes()}
+    golden.check("adopted_table_v1", files)
+
+
+@pytest.mark.parametrize("name", ["outside", "000009.sst"])
+def test_golden_table_from_outside_is_read(tmp_path: Path, golden: Golden, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(golden.load("adopted_table_v1")[name])
+    table = open_uncached(Storage(), str(path))
+    assert check_table(table).problems == ()
+    key = b"key07"
+    assert table.get(key, hash_key(key), MAX_SEQUENCE) == b"value of 7"
+    assert table.get(b"none", hash_key(b"none"), MAX_SEQUENCE) is None
+    assert table.one_seq == (name == "000009.sst")
+
+
+@pytest.mark.parametrize("name", ["outside", "000009.sst"])
+def test_golden_table_from_outside_is_ingested(tmp_path: Path, golden: Golden, name: str) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(golden.load("adopted_table_v1")[name])
+    with lsmkv.open(tmp_path / "store") as db:
+        db[b"none"] = b"1"
+        db.ingest([path], move=True)
+        assert dict(db) == {b"key%02d" % n: b"value of %d" % n for n in range(20)}
