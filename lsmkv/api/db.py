@@ -67,10 +67,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     ``with``.
 
     A handle that was opened with ``read_only=True`` travels: pickled, it is a handle that opens the store
-    at its first use, with the same path or URL and the same options, wherever it is unpickled.  In the
-    child of a fork it opens the store anew at its first use.  Handles that came either way close
-    themselves when they are dropped.  A handle for writing stays in its process: it cannot be pickled, and
-    in the child of a fork each use raises ForkedError.
+    at its first use, by the same path or URL and with the same options.  In the child of a fork, it opens
+    the store anew at its first use.  Handles that came either way close themselves when they are dropped.
+    A handle for writing stays in its process: it cannot be pickled, and its uses in the child of a fork
+    raise ForkedError.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -154,7 +154,7 @@ def _followed(contents: LogReader, before: _FollowedLog | None, expected: int) -
             raise CorruptionError(contents.path, 0, reason, expected=expected, got=first)
     fresh = Memtable(start, contents.number)
     following = replay(contents, fresh, start, None)
-    fresh.log_bytes = contents.end - contents.base
+    fresh.log_bytes = contents.end - (contents.base if memtables else 0)
     if following > start or not memtables:
         memtables = _stacked(fresh, memtables)
     return _FollowedLog(contents.without_data(), memtables, first, following)

@@ -25,7 +25,8 @@ _MARK_HEAD: Final = struct.pack("<IB", 8, _SYNC_MARK)  # length and kind
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
-_STEP_BYTES: Final = 64 * 1024  # read at a time; later a quarter of what was read
+_LEAST_STEP_BYTES: Final = 4096  # a log's growth is read in steps: as much again,
+_STEP_BYTES: Final = 64 * 1024  # from here on no more than that, or a 16th of what was read
 LogKind = Literal["log", "manifest"]
 _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
@@ -195,7 +196,7 @@ def _added(file: RandomFile, known: LogReader) -> bytes:
     while len(data) < left:
         data += file.pread(known.end + len(data), min(step, left - len(data)), ReadKind.LOG)
         end, _, _ = _scan(data, seed, end)
-        step = max(_STEP_BYTES, len(data) // 4)
+        step = max(_LEAST_STEP_BYTES, min(len(data), _STEP_BYTES), len(data) // 16)
         # A log grows only for a record.  So if it did, and none is here, some bytes were lost.
         has_grown_for_this = end > 0 or file.size == known.size
         if known.kind == "log" and has_grown_for_this and _is_room(data, end):
