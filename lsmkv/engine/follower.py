@@ -96,7 +96,10 @@ class StoreFollower:
         return seen.super_version, seen.last_seq
 
     def _read_all(self) -> _Seen:
-        stamp = self._storage.stamp(os.path.join(self._directory, CURRENT))
+        try:
+            stamp = self._storage.stamp(os.path.join(self._directory, CURRENT))
+        except FileNotFoundError:  # which recovery says better, unless the file is back by then
+            stamp = (0, 0, 0)
         found, version = recover_beside_writer(self._storage, self._directory, self._open_version)
         firsts = [memtable.first_seq for memtable in found.memtables]
         logs = [
