@@ -395,7 +395,8 @@ def test_a_pool_whose_workers_meet_a_lock_ends(path: str, tmp_path: Path, method
     # Killed, as a program that hangs, after far more time than it needs.
     command = [sys.executable, str(program), path, method]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
-    assert ended.stdout == "{'locked by True'}\n", ended.stderr
+    expected = (0, "{'locked by True'}\n")
+    assert (ended.returncode, ended.stdout) == expected, ended.stderr
 
 
 PREFORK = """
