@@ -7,6 +7,10 @@ import sys
 from typing import Final
 
 EXPERIMENTS: Final = {
+    "bulk": (
+        "bench.experiments.bulk.experiment",
+        "loading many entries: puts, bulk_load, RocksDB's SstFileWriter",
+    ),
     "compaction": (
         "bench.experiments.compaction.experiment",
         "compaction styles over a sustained load: writes, space, reads",

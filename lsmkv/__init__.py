@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lsmkv.api.cursor import Cursor as Cursor
     from lsmkv.api.cursor import CursorError as CursorError
     from lsmkv.api.db import DB as DB
-    from lsmkv.api.db import MemoryUsage as MemoryUsage
+    from lsmkv.api.inspected import MemoryUsage as MemoryUsage
     from lsmkv.api.opening import destroy as destroy
     from lsmkv.api.opening import open as open
     from lsmkv.api.snapshot import Snapshot as Snapshot
@@ -56,7 +56,8 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "lsmkv.api.cursor": ("Cursor", "CursorError"),
-    "lsmkv.api.db": ("DB", "MemoryUsage"),
+    "lsmkv.api.db": ("DB",),
+    "lsmkv.api.inspected": ("MemoryUsage",),
     "lsmkv.api.opening": ("destroy", "open"),
     "lsmkv.api.snapshot": ("Snapshot",),
     "lsmkv.api.table_writer": ("TableFileInfo", "TableWriter"),

@@ -39,7 +39,8 @@ class RocksDBStore(Store):
         import rocksdict
 
         self._batch = partial(rocksdict.WriteBatch, raw_mode=True)  # raw: bytes, not pickles
-        self._options = options = rocksdict.Options(raw_mode=True)
+        self.options: Any = rocksdict.Options(raw_mode=True)
+        options = self.options
         options.create_if_missing(True)
         options.set_write_buffer_size(settings.write_buffer_size_bytes)
         compression = rocksdict.DBCompressionType
@@ -75,6 +76,14 @@ class RocksDBStore(Store):
             put(key, value)
         self._db.write(batch, self._synced if sync else None)
 
+    def ingest(self, paths: list[str]) -> None:
+        """Take over the tables that a ``rocksdict.SstFileWriter`` wrote."""
+        import rocksdict
+
+        moving: Any = rocksdict.IngestExternalFileOptions()
+        moving.set_move_files(True)
+        self._db.ingest_external_file(paths, moving)
+
     def delete(self, key: bytes) -> None:
         self._db.delete(key)
 
@@ -109,7 +118,7 @@ class RocksDBStore(Store):
         return int(found)
 
     def counters(self) -> dict[str, int]:
-        text = self._options.get_statistics() or ""
+        text = self.options.get_statistics() or ""
         found = dict(re.findall(r"^(\S+) COUNT : (\d+)$", text, re.MULTILINE))
         return {name: int(found[ticker]) for ticker, name in _TICKERS.items() if ticker in found}
 

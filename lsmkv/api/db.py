@@ -5,54 +5,31 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
 from weakref import WeakMethod
 
+from lsmkv.api.inspected import InspectedStore
 from lsmkv.api.ranges import scan_range
-from lsmkv.api.snapshot import Snapshot, StoreReader
+from lsmkv.api.readers import engine_for_reading
+from lsmkv.api.snapshot import Snapshot
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.threads import in_worker
-from lsmkv.encoding.entries import Buffer, key_bytes
+from lsmkv.encoding.entries import Buffer
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
 from lsmkv.log.batch import Operation
 from lsmkv.options import MIB, Options
 from lsmkv.read.scan import Bounds, Scan
-from lsmkv.stats import Stats
+from lsmkv.runtime import check_interpreter
 from lsmkv.storage.storage import PathLike, Storage
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.engine.adoption import IngestReport
-    from lsmkv.inspection.explain import Explanation
-    from lsmkv.inspection.store_info import BlockInfo, StoreInfo
-    from lsmkv.inspection.verify import VerifyReport
     from lsmkv.remote.publish import PublishReport
 
 _CLEAR_BATCH: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUsage:
-    """Memory by purpose, in bytes, without Python's own overhead.
-
-    ``filters`` and ``indexes`` are those of tables used so far, because each is read at its first use.
-    ``memtables`` is the size of the logs that hold the same writes.  ``snapshot_versions`` is no size:
-    it counts the overwritten entries that memtables keep for snapshots.
-    """
-
-    memtables: int
-    snapshot_versions: int
-    block_cache: int
-    block_cache_budget: int
-    filters: int
-    indexes: int
-
-    def as_dict(self) -> dict[str, int]:
-        """The numbers by name."""
-        return asdict(self)
 
 
 class _Keyed(Protocol):
@@ -60,7 +37,7 @@ class _Keyed(Protocol):
     def __getitem__(self, key: bytes, /) -> bytes: ...
 
 
-class DB(StoreReader, MutableMapping[bytes, bytes]):
+class DB(InspectedStore, MutableMapping[bytes, bytes]):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
     :func:`lsmkv.open` makes it.  Any number of threads may share it.  Close it with ``close`` or
@@ -236,7 +213,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         memory_bytes: int = 256 * MIB,
         progress: Callable[[int, int], object] | None = None,
     ) -> IngestReport:
-        """Put many entries, all or none, as tables that go straight to the depth of the tree.
+        """Put many entries at once, as finished tables: all or none.
 
         It writes neither log nor memtable, and compactions have nothing to merge where the store has no
         keys between those loaded.  It commits as :meth:`ingest` does, at the end: nothing is to be seen
@@ -369,94 +346,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             current, _pin = engine.pin_current()
             return publish(bucket, current, self._contents, keep, progress)
 
-    # Looking inside
-
-    def stats(self) -> Stats:
-        """All counters since the store was opened; two results can be subtracted."""
-        self._engine.require_open()
-        return self._engine.stats.copy()
-
-    def memory_usage(self) -> MemoryUsage:
-        """Memory by purpose."""
-        current = self._engine.require_open()
-        tables = list(current.version.tables())
-        return MemoryUsage(
-            memtables=self._engine.memtable_bytes(),
-            snapshot_versions=sum(memtable.history_count for memtable in current.memtables),
-            block_cache=self._engine.cache.used_bytes,
-            block_cache_budget=self._engine.cache.capacity_bytes,
-            filters=sum(table.filter_memory_bytes for table in tables),
-            indexes=sum(table.index_memory_bytes for table in tables),
-        )
-
-    def approximate_count(self) -> int:
-        """About how many keys there are; overwritten ones may count twice.  O(tables)."""
-        current = self._engine.require_open()
-        metas = [table.meta for table in current.version.tables()]
-        total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
-        for memtable in reversed(current.memtables):  # oldest first: deletions hide older entries
-            kept, deleted = memtable.key_counts()
-            total = max(0, total - deleted) + kept
-        return max(0, total)
-
-    def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
-        """About how many bytes of tables a range of keys takes.
-
-        start <= key < stop.  Memtables do not count.  O(tables + log blocks): reads no block.
-        """
-        wanted = scan_range(start, stop, None, False)
-        current = self._engine.require_open()
-        if wanted.is_empty:
-            return 0
-        return sum(
-            _size_between(wanted, run_table)
-            for run in current.version.runs
-            for run_table in run.tables_between(wanted.start, wanted.stop)
-        )
-
-    def explain(self, key: Buffer) -> Explanation:
-        """Every step of one lookup, as data; ``print`` shows it as text."""
-        from lsmkv.inspection.explain import explain_lookup
-
-        data = key_bytes(key)
-        current, pin = self._engine.pin_current()
-        return explain_lookup(current, data, pin.seq)
-
-    def inspect(self) -> StoreInfo:
-        """Levels, runs and tables, with the properties that need no block read."""
-        from lsmkv.inspection.store_info import inspect_store
-
-        return inspect_store(self._engine.require_open())
-
-    def blocks(self, table_number: int) -> Iterator[BlockInfo]:
-        """Every block of a table, with its filter's n, m, k, rate.
-
-        Reads each block, bypassing the cache.
-
-        Raises:
-            ValueError: the store has no such table (``inspect`` lists its tables).
-            CorruptionError: a block is damaged.
-        """
-        from lsmkv.inspection.store_info import block_infos
-
-        for table in self._engine.require_open().version.tables():
-            if table.meta.number == table_number:
-                return block_infos(table)
-        raise ValueError(f"table_number={table_number!r}: the store has no such table now")
-
-    def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
-        """Check every byte of every file, and report all damage.
-
-        ``progress`` is called with the number of blocks checked so far, and of all blocks.
-        """
-        from lsmkv.inspection.verify import verify_store
-
-        engine = self._engine
-        current, _pin = engine.pin_current()
-        if engine.published is not None:
-            return engine.published.verify(progress)
-        return verify_store(engine.storage, engine.directory, current, progress)
-
     # Opening and closing
 
     @property
@@ -519,35 +408,30 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
                         engine.close()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
-        from lsmkv.api.opening import opened_on_use
-
         engine = self._engine
+        reader = f"lsmkv.open({self.path!r}, read_only=True)"
         if self.closed:
-            raise uncopyable("a DB that is closed", f"open the store anew: {self._reader()}")
+            raise uncopyable("a DB that is closed", f"open the store anew: {reader}")
         if not engine.read_only:
             raise uncopyable(
                 "a DB that is open for writing",
-                f"one process writes; give others a handle to read: {self._reader()}",
+                f"one process writes; give others a handle to read: {reader}",
             )
         if type(engine.storage) is not Storage:
-            raise uncopyable("a DB with storage= of its own", f"open it without: {self._reader()}")
-        return opened_on_use, (self.path, self.options, engine.refresh_every_s)
-
-    def _reader(self) -> str:
-        return f"lsmkv.open({self.path!r}, read_only=True)"
+            raise uncopyable("a DB with storage= of its own", f"open it without: {reader}")
+        return _opened_on_use, (self.path, self.options, engine.refresh_every_s)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<lsmkv.DB at {self.path!r}, {state}>"
 
 
-def _size_between(wanted: Bounds, table: Any) -> int:
-    meta = table.meta
-    low, high = 0, table.footer.data_length
-    if wanted.start is not None and wanted.start > meta.smallest:
-        index = table.index
-        low = index.offset(index.seek(wanted.start))
-    if wanted.stop is not None and wanted.stop <= meta.largest:
-        index = table.index
-        high = index.offset(min(index.seek(wanted.stop) + 1, index.block_count))
-    return int(high - low)
+def _opened_on_use(path: str, options: Options, refresh_every_s: float | None) -> DB:
+    """A read-only handle that its first use opens: what a pickled one becomes.
+
+    So an error of opening comes where the handle is used, not where a pool unpickles it.
+    """
+    check_interpreter()
+    engine = engine_for_reading(path, options, refresh_every_s)
+    engine.leave_to_first_use()
+    return DB(engine)

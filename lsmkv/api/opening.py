@@ -7,6 +7,7 @@ import os
 from typing import Any, Final
 
 from lsmkv.api.db import DB
+from lsmkv.api.readers import engine_for_reading
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
 from lsmkv.log.reader import HEADER_BYTES
@@ -88,13 +89,12 @@ def open(  # more than 60 lines: its parameters and its docstring
                 f"path={path!r}: stores in object storage are only read, with read_only=True; "
                 "write to a store in a directory, and publish it"
             )
-        return DB(_opened_for_reading(_published_engine(str(path), chosen, refresh_every_s)))
+        return DB(_opened(engine_for_reading(str(path), chosen, refresh_every_s)))
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
     _must_open(files, directory, create_if_missing and not read_only, error_if_exists)
     if read_only:
-        engine = Engine(directory, chosen, files, None, refresh_every_s=refresh_every_s)
-        return DB(_opened_for_reading(engine))
+        return DB(_opened(engine_for_reading(directory, chosen, refresh_every_s, files)))
     files.make_directory(directory)
     lock = _lock(files, directory, wait_s)
     try:
@@ -117,31 +117,7 @@ def open(  # more than 60 lines: its parameters and its docstring
         raise
 
 
-def opened_on_use(path: str, options: Options, refresh_every_s: float | None) -> DB:
-    """A read-only handle that its first use opens: what a pickled one becomes.
-
-    So an error of opening comes where the handle is used, not where a pool unpickles it.
-    """
-    check_interpreter()
-    if is_url(path):
-        engine = _published_engine(path, options, refresh_every_s)
-    else:
-        files = Storage(direct_reads=options.direct_reads, file_mode=options.file_mode)
-        engine = Engine(path, options, files, None, refresh_every_s=refresh_every_s)
-    engine.leave_to_first_use()
-    return DB(engine)
-
-
-def _published_engine(url: str, options: Options, refresh_every_s: float | None) -> Engine:
-    """The engine of a store that was published to ``url``, not open yet."""
-    from lsmkv.remote.published import PublishedStore
-
-    files = Storage()
-    published = PublishedStore(url, options, files.stats)
-    return Engine(published.bucket.url, options, files, None, published, refresh_every_s)
-
-
-def _opened_for_reading(engine: Engine) -> Engine:
+def _opened(engine: Engine) -> Engine:
     try:
         engine.open_read_only()
     except BaseException:

@@ -167,7 +167,7 @@ def _verify(engine: Engine, table: TableReader) -> None:
 
 
 def _links(storage: Storage, path: str, staged: str, end: TableEnd) -> bool:
-    """Link a file to ``staged`` if it can be adopted in place, and sync it."""
+    """Link a file that can be adopted in place to ``staged``; sync it."""
     if not adopted_end(end, MAX_FILE_NUMBER, MAX_SEQUENCE).in_place:
         return False
     before = storage.identity(path)

@@ -16,6 +16,7 @@ from lsmkv.encoding.entries import (
     value_bytes,
 )
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.errors import caused
 
 _BATCH_ENTRIES: Final = 512
 _BATCH_BYTES: Final = 256 * 1024
@@ -47,9 +48,9 @@ class PairReader:
                 yield EntryBatch(keys, taken, [], may_repeat=False, one_seq=0)
 
     def take(self, keys: list[bytes], values: list[bytes], most_bytes: i64, most_count: i64) -> int:
-        """Append the next pairs, until they take ``most_bytes`` of memory or are ``most_count``.
+        """Append the next pairs; returns the bytes of memory that they take.
 
-        Returns the bytes that they take.
+        It ends when these are ``most_bytes``, or the pairs ``most_count``.
         """
         taken_bytes: i64 = 0
         count: i64 = 0
@@ -83,5 +84,5 @@ def _as_pair(pair: Any) -> tuple[Any, Any]:
     try:
         key, value = pair
     except (TypeError, ValueError):
-        raise TypeError(f"pairs are (key, value), not {pair!r:.100}") from None
+        raise caused(TypeError(f"pairs are (key, value), not {repr(pair)[:100]}"), None)
     return key, value

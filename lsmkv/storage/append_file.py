@@ -111,7 +111,7 @@ class AppendFile(Descriptor):
                 done += count
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Change bytes before the end, with one write if the operating system takes all at once."""
+        """Change bytes before the end: all with one system call, mostly."""
         if not 0 <= offset <= offset + len(data) <= self.offset:
             raise ValueError(f"{len(data)} bytes at {offset} are not inside {self.path}")
         if self.broken:

@@ -190,7 +190,7 @@ class Storage:
         return os.lstat(path).st_size
 
     def identity(self, path: str) -> tuple[int, int, int]:
-        """Device and number of a file, equal for all of its names, and how many names it has."""
+        """A file's device and number, and how many names it has."""
         status = os.lstat(path)
         return status.st_dev, status.st_ino, status.st_nlink
 

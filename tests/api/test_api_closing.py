@@ -44,6 +44,8 @@ USES: dict[str, Callable[[DB], object]] = {
     "snapshot": lambda db: db.snapshot(),
     "cursor": lambda db: db.cursor(),
     "write_batch": lambda db: db.write_batch(),
+    "ingest": lambda db: db.ingest([]),
+    "bulk_load": lambda db: db.bulk_load([]),
     "sync": lambda db: db.sync(),
     "flush": lambda db: db.flush(),
     "compact_range": lambda db: db.compact_range(),

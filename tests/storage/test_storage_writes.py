@@ -263,3 +263,48 @@ def test_a_missing_file_is_not_made_by_writing_it_again(path: str) -> None:
         Storage().write_again(path, 0, b"x")
     assert caught.value.filename == path
     assert not Path(path).exists()
+
+
+# --- copies, and changes inside a file ---
+
+
+@pytest.mark.parametrize("in_kernel", [True, False])
+@pytest.mark.parametrize("size", [0, 1, 3_000_000])
+def test_a_file_is_copied_behind_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, in_kernel: bool
+) -> None:
+    if not in_kernel:
+        monkeypatch.delattr(os, "copy_file_range", raising=False)
+    data = os.urandom(size)
+    (tmp_path / "source").write_bytes(data + b"more")
+    storage = Storage()
+    with (
+        storage.open_random(str(tmp_path / "source")) as source,
+        storage.create(str(tmp_path / "copy")) as copy,
+    ):
+        copy.append(b"before ")
+        copy.append_from(source, size)
+        copy.append(b" after")
+        copy.sync()
+    assert (tmp_path / "copy").read_bytes() == b"before " + data + b" after"
+
+
+def test_bytes_inside_a_file_are_changed_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    with Storage().open_append(str(path), 10) as file:
+        file.overwrite(3, b"abc")
+        file.append(b"!")
+        for offset, data in ((9, b"abc"), (-1, b"a"), (12, b"")):
+            with pytest.raises(ValueError, match="not inside"):
+                file.overwrite(offset, data)
+    assert path.read_bytes() == b"012abc6789!"
+
+
+def test_names_of_one_file_have_one_identity(tmp_path: Path) -> None:
+    storage, path, other = Storage(), str(tmp_path / "a"), str(tmp_path / "b")
+    storage.create(path).close()
+    alone = storage.identity(path)
+    assert alone[2] == 1
+    storage.link(path, other)
+    assert storage.identity(path) == storage.identity(other) == (*alone[:2], 2)

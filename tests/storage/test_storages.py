@@ -51,7 +51,7 @@ def test_every_public_operation_can_be_made_to_fail() -> None:
         for name, member in vars(Storage).items()
         if not name.startswith("_") and callable(member)
     }
-    assert public | {"append", "truncate", "sync", "pread"} == OPERATIONS
+    assert public | {"append", "copy", "truncate", "sync", "pread"} == OPERATIONS
     with pytest.raises(ValueError, match="none of"):
         FaultyStorage().fail("fsync")
 

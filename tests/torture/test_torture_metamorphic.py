@@ -157,7 +157,7 @@ def test_sessions_of_a_round_do_the_same_under_other_options() -> None:
 
 def test_programs_have_every_operation_and_every_kind_of_key() -> None:
     written = [step for number in range(20) for step in program(str(number), 500)]
-    assert len({step.kind for step in written}) == 26
+    assert len({step.kind for step in written}) == 28
     puts = [step.arguments for step in written if step.kind == "put"]
     assert any(key == b"" for key, _, _ in puts)
     assert any(value == b"" for _, value, _ in puts)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
+from unittest import mock
 
 import lsmkv
+from lsmkv.engine import adoption
 from torture.crash.disk import STORE, Operation
 from torture.crash.disk_storage import MemoryStorage
 from torture.crash.injection import Fault
@@ -113,11 +116,12 @@ class Workload:
             "settle": self._settle,
             "flush": self._flush,
             "compact": self._compact,
+            "bulk load": self._bulk_load,
             "snapshot": self._take_snapshot,
             "failure": self._fail_and_resume,
             "reopen": self._reopen,
         }
-        weights = (44, 9, 14, 4, 12, 4, 3, 4, 3, 4)
+        weights = (44, 9, 14, 4, 12, 4, 3, 2, 4, 3, 4)
         drawn = self._dice.choices(tuple(kinds), weights, k=max(0, operations - len(kinds) - 1))
         drawn += kinds  # each at least once
         self._dice.shuffle(drawn)
@@ -192,6 +196,14 @@ class Workload:
         self.db.compact_range(force=self._dice.random() < 0.5)
         return True
 
+    def _bulk_load(self, number: int) -> bool:
+        self._flush(number)
+        pairs = [(self._key(), self._value(number)) for _ in range(self._dice.randint(1, 12))]
+        self._note_changes([*pairs])
+        with self._background.beside():
+            self.db.bulk_load(pairs)
+        return True
+
     def _take_snapshot(self, number: int) -> bool:
         self._forget_snapshot()
         self._snapshot = self.db.snapshot(), self.models[-1]
@@ -232,7 +244,13 @@ def names(rounds: int) -> list[str]:
 
 def record(name: str, seed: int, operations: int, storage: MemoryStorage) -> Recording:
     """Run the workload ``name``, one of :func:`names`."""
-    with in_order() as background:
+    tokens = count(1)
+    with (
+        in_order() as background,
+        mock.patch.object(adoption, "new_token", lambda: f"{next(tokens):016x}"),
+        mock.patch.object(adoption, "new_seal", lambda: 1),
+        mock.patch.object(adoption, "_SYNCS_AT_ONCE", 1),
+    ):
         workload = Workload(name, seed, storage, background)
         workload.run(operations)
     return Recording(storage.operations, workload.models, workload.kinds)

@@ -83,6 +83,8 @@ class _Author:
             self._delete: 8,
             self._delete_many: 2,
             self._batch: 5,
+            self._ingest: 1,
+            self._bulk_load: 1,
             self._read: 40,
             self._snapshot: 2,
             self._read_snapshot: 10,
@@ -200,6 +202,19 @@ class _Author:
             for _ in range(self._dice.choice((0, 1, 3, 10, 30)))
         ]
         return [Operation("batch", (changes, self._dice.random() < 0.9))]
+
+    def _ingest(self) -> list[Operation]:
+        """Tables from outside, with entries as a batch has them."""
+        changes: list[Change] = [
+            (self._key(), None if self._dice.random() < 0.2 else self._value())
+            for _ in range(self._dice.choice((1, 3, 10, 60)))
+        ]
+        return [Operation("ingest", (changes, self._dice.randint(1, 3), self._dice.random() < 0.5))]
+
+    def _bulk_load(self) -> list[Operation]:
+        count = self._dice.choice((0, 1, 10, 100))
+        pairs = [(self._key(), self._value()) for _ in range(count)]
+        return [Operation("bulk_load", (pairs, self._dice.random() < 0.5))]
 
     def _clear(self) -> list[Operation]:
         return [Operation("clear")]

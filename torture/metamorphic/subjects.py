@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -47,6 +49,12 @@ class Model:
 
     def batch(self, changes: Sequence[Change], commits: bool) -> None:
         change_model(self._contents, changes if commits else ())
+
+    def ingest(self, changes: Sequence[Change], parts: int, move: bool) -> None:
+        change_model(self._contents, changes)
+
+    def bulk_load(self, pairs: Sequence[Entry], is_sorted: bool) -> None:
+        change_model(self._contents, pairs)
 
     def clear(self) -> None:
         self._contents.clear()
@@ -223,6 +231,31 @@ class Store:
             batch.commit()
         else:
             batch.close()
+
+    def ingest(self, changes: Sequence[Change], parts: int, move: bool) -> None:
+        """Write the changes to ``parts`` tables, and ingest these."""
+        last = dict(changes)
+        keys = sorted(last)
+        size = -(-len(keys) // parts)
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(self._path)) as folder:
+            paths = []
+            for start in range(0, len(keys), size):
+                paths.append(os.path.join(folder, f"{start}.sst"))
+                with lsmkv.TableWriter(paths[-1], block_size_bytes=512) as table:
+                    for key in keys[start : start + size]:
+                        value = last[key]
+                        if value is None:
+                            table.delete(key)
+                        else:
+                            table.add(key, value)
+            with self._waiting():
+                self._db.ingest(paths, move=move)
+
+    def bulk_load(self, pairs: Sequence[Entry], is_sorted: bool) -> None:
+        with self._waiting():
+            self._db.bulk_load(
+                sorted(dict(pairs).items()) if is_sorted else pairs, sorted=is_sorted
+            )
 
     def clear(self) -> None:
         with self._waiting():

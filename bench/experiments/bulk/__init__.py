@@ -1,0 +1,1 @@
+"""Ways to load many entries: ``python -m bench bulk``."""

@@ -1,0 +1,140 @@
+"""The commit of ``DB.ingest``: who waits for it, and what is left when it fails."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import open_small
+
+import lsmkv
+from lsmkv.storage.storage import Storage
+from outside_tables import numbered, write_table
+from storages import FaultyStorage
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
+    with open_small(tmp_path / "store") as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+# --- the commit ---
+
+
+class Slow(Storage):
+    """Waits at the sync of each directory, where a commit is, until told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        self.armed = False
+
+    def sync_directory(self, path: str) -> None:
+        if self.armed:
+            self.armed = False
+            self.reached.set()
+            assert self.go_on.wait(30)
+        super().sync_directory(path)
+
+
+@pytest.fixture
+def slow(store: Path) -> Iterator[tuple[Slow, lsmkv.DB]]:
+    storage = Slow()
+    with open_small(store, storage=storage) as opened:
+        yield storage, opened
+
+
+def test_writers_wait_for_the_commit_and_readers_do_not(
+    slow: tuple[Slow, lsmkv.DB], tmp_path: Path
+) -> None:
+    storage, db = slow
+    path = write_table(tmp_path / "t", numbered(0, 10))
+    db[b"before"] = b"1"
+    db.flush()
+    storage.armed = True
+    ingesting = threading.Thread(target=db.ingest, args=([path],))
+    ingesting.start()
+    assert storage.reached.wait(30)
+    writing = threading.Thread(target=db.put, args=(b"00001", b"written"))
+    writing.start()
+    writing.join(0.2)
+    assert writing.is_alive()
+    assert (db[b"before"], db.get(b"00001")) == (b"1", None)
+    storage.go_on.set()
+    ingesting.join()
+    writing.join()
+    assert (db[b"00001"], db[b"00002"]) == (b"written", b"outside")
+    assert db.stats().write_stops >= 1
+
+
+def test_closing_waits_for_the_commit(slow: tuple[Slow, lsmkv.DB], tmp_path: Path) -> None:
+    storage, db = slow
+    path = write_table(tmp_path / "t", numbered(0, 10))
+    storage.armed = True
+    ingesting = threading.Thread(target=db.ingest, args=([path],))
+    ingesting.start()
+    assert storage.reached.wait(30)
+    closing = threading.Thread(target=db.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive()
+    storage.go_on.set()
+    ingesting.join()
+    closing.join()
+    with open_small(tmp_path / "store") as again:
+        assert dict(again) == numbered(0, 10)
+
+
+def test_a_commit_that_fails_lets_writers_go_on(tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    path = write_table(tmp_path / "t", numbered(0, 10))
+    with open_small(tmp_path / "other", storage=storage) as db:
+        db[b"a"] = b"1"
+        storage.fail("replace", path_suffix=".sst")
+        with pytest.raises(OSError, match="injected"):
+            db.ingest([path])
+        db[b"b"] = b"2"
+        assert dict(db) == {b"a": b"1", b"b": b"2"}
+        db.ingest([path])
+        assert len(db) == 12
+
+
+def test_a_commit_whose_edit_is_in_doubt_stops_the_store_until_it_resumes(tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    path = write_table(tmp_path / "t", numbered(0, 10))
+    with open_small(tmp_path / "other", storage=storage) as db:
+        db[b"a"] = b"1"
+        db.flush()
+        storage.fail("sync", path_suffix="MANIFEST-000002")
+        with pytest.raises(OSError, match="injected"):
+            db.ingest([path], move=True)
+        assert path.exists()
+        with pytest.raises(lsmkv.BackgroundError):
+            db[b"b"] = b"2"
+        db.resume()
+        db[b"b"] = b"2"
+        assert dict(db) == {b"a": b"1", b"b": b"2"}
+        db.ingest([path], move=True)
+        assert len(db) == 12
+    with open_small(tmp_path / "other") as db:
+        assert len(db) == 12
+        assert db.verify().ok
+
+
+def test_writes_after_an_ingest_survive_a_crash(tmp_path: Path, store: Path) -> None:
+    with open_small(store) as db:
+        db[b"before"] = b"1"
+        db.ingest([write_table(tmp_path / "t", numbered(0, 10))])
+        db.put(b"after", b"2", sync=True)
+        shutil.copytree(store, tmp_path / "crashed")
+    with open_small(tmp_path / "crashed") as db:
+        assert dict(db) == {**numbered(0, 10), b"before": b"1", b"after": b"2"}

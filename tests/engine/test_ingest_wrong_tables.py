@@ -1,0 +1,259 @@
+"""``DB.ingest`` refuses wrong tables before anything changes, and takes unusual ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import open_small
+
+import lsmkv
+from filter_kinds import own_registry
+from lsmkv.encoding.checksums import checksum
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.filters.policy import FilterPolicy, register
+from outside_tables import names, numbered, write_table
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
+    with open_small(tmp_path / "store") as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+# --- wrong tables ---
+
+
+@pytest.fixture
+def unchanged(db: lsmkv.DB, store: Path) -> Iterator[None]:
+    """Checks that a refused ingest has changed nothing."""
+    db[b"kept"] = b"1"
+    before = names(store)
+    yield
+    assert names(store) == before
+    assert dict(db) == {b"kept": b"1"}
+    db[b"more"] = b"2"
+
+
+def good(tmp_path: Path) -> Path:
+    return write_table(tmp_path / "good", numbered(0, 10))
+
+
+@pytest.mark.parametrize("move", [False, True])
+@pytest.mark.parametrize("at", [0, 700, -400, -80, -10])
+def test_a_damaged_table_is_refused(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None, at: int, move: bool
+) -> None:
+    path = write_table(tmp_path / "bad", numbered(500, 600))
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptionError) as caught:
+        db.ingest([good(tmp_path), path], move=move)
+    assert caught.value.path == str(path)
+    assert caught.value.offset is not None
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("length", [0, 10, 71, 300, -1])
+def test_a_table_cut_short_is_refused(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None, length: int
+) -> None:
+    path = write_table(tmp_path / "bad", numbered(500, 600))
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(CorruptionError, match="bad"):
+        db.ingest([good(tmp_path), path])
+
+
+def test_a_foreign_file_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a table at all\n" * 100)
+    with pytest.raises(CorruptionError, match=r"notes\.txt.*not a table file"):
+        db.ingest([good(tmp_path), path])
+
+
+def test_a_table_of_a_later_format_is_refused(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None
+) -> None:
+    path = write_table(tmp_path / "later", numbered(500, 600))
+    data = bytearray(path.read_bytes())
+    data[-16] = 2
+    data[-12:-8] = (checksum(bytes(data[-72:-12]), 0) & 0xFFFFFFFF).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedFormatError, match="table format 2"):
+        db.ingest([path])
+
+
+def test_the_same_path_twice_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    path = good(tmp_path)
+    with pytest.raises(ValueError, match="is given 2 times"):
+        db.ingest([path, str(path)])
+
+
+def test_overlapping_tables_are_refused_and_both_named(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None
+) -> None:
+    left = write_table(tmp_path / "left", numbered(0, 100))
+    right = write_table(tmp_path / "right", numbered(99, 200))
+    with pytest.raises(ValueError, match=r"left.*b'00099'.*right.*b'00099'.*overlap"):
+        db.ingest([right, left])
+
+
+def test_a_missing_path_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        db.ingest([good(tmp_path), tmp_path / "nowhere"])
+
+
+def test_a_directory_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with pytest.raises(OSError, match="not a regular file"):
+        db.ingest([good(tmp_path), tmp_path])
+
+
+def test_a_link_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    (tmp_path / "link").symlink_to(good(tmp_path))
+    with pytest.raises(OSError, match="is a symbolic link"):
+        db.ingest([tmp_path / "link"])
+
+
+def test_a_path_instead_of_paths_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    for path in (good(tmp_path), str(tmp_path / "good")):
+        with pytest.raises(TypeError, match="put it into a list"):
+            db.ingest(path)  # type: ignore[arg-type]  # that is the test
+
+
+def test_a_table_of_another_store_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with open_small(tmp_path / "other") as other:
+        other.ingest([good(tmp_path)])
+        path = next((tmp_path / "other").glob("*.sst"))
+        with pytest.raises(ValueError, match=r"belongs to the store .*other"):
+            db.ingest([path], move=True)
+        assert other.verify().ok
+
+
+def test_a_table_of_this_store_is_refused(db: lsmkv.DB, store: Path) -> None:
+    db[b"kept"] = b"1"
+    db.flush()
+    path = next(store.glob("*.sst"))
+    for move in (False, True):
+        with pytest.raises(ValueError, match=r"is table \d+ of this store already"):
+            db.ingest([path], move=move)
+    assert path.exists()
+
+
+def test_the_old_name_of_a_table_of_this_store_is_refused(
+    db: lsmkv.DB, tmp_path: Path, store: Path
+) -> None:
+    path = good(tmp_path)
+    db.ingest([path], move=True)
+    os.link(next(store.glob("*.sst")), path)  # as a kill leaves it after the commit
+    with pytest.raises(ValueError, match="remove the file"):
+        db.ingest([path], move=True)
+    assert db.verify().ok
+
+
+def test_a_table_with_versions_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with open_small(tmp_path / "other") as other:
+        other[b"k"] = b"1"
+        snapshot = other.snapshot()
+        other[b"k"] = b"2"
+        other.flush()
+        snapshot.close()
+        path = next((tmp_path / "other").glob("*.sst"))
+        path = path.rename(tmp_path / "versions")
+    with pytest.raises(ValueError, match="several versions of a key"):
+        db.ingest([path])
+
+
+def test_a_copied_table_of_another_store_is_taken(db: lsmkv.DB, tmp_path: Path) -> None:
+    with open_small(tmp_path / "other") as other:
+        other.ingest([good(tmp_path)])
+        path = tmp_path / "copied"
+        path.write_bytes(next((tmp_path / "other").glob("*.sst")).read_bytes())
+    db.ingest([path])
+    assert dict(db) == numbered(0, 10)
+    assert db.verify().ok
+
+
+@pytest.mark.parametrize("name", ["none", "ribbon", "blocked-bloom", "binary-fuse"])
+def test_tables_keep_their_own_filters(db: lsmkv.DB, tmp_path: Path, name: str) -> None:
+    form = "table" if name in ("blocked-bloom", "binary-fuse") else "block"
+    path = write_table(
+        tmp_path / "t", numbered(0, 300), filter_policy=name, filter_granularity=form
+    )
+    db.ingest([path])
+    assert dict(db) == numbered(0, 300)
+    assert db.multi_get([b"00007", b"00007x"]) == [b"outside", None]
+    assert db.verify().ok
+
+
+class Everything(FilterPolicy):
+    """A policy of this process alone, whose filters allow every key."""
+
+    name = "everything"
+    scheme = 6
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        return b"!", 1
+
+    def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
+        return True
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        return 1.0
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        return True
+
+
+@pytest.fixture
+def private_table(tmp_path: Path) -> Path:
+    with own_registry():
+        register(Everything())
+        return write_table(tmp_path / "t", numbered(0, 10), filter_policy="everything")
+
+
+def test_a_table_with_an_unknown_filter_policy_is_refused(
+    db: lsmkv.DB, private_table: Path, unchanged: None
+) -> None:
+    with pytest.raises(UnsupportedFormatError, match="everything"):
+        db.ingest([private_table])
+
+
+def test_a_table_with_a_registered_filter_policy_is_taken(
+    db: lsmkv.DB, private_table: Path
+) -> None:
+    with own_registry():
+        register(Everything())
+        db.ingest([private_table])
+        assert dict(db) == numbered(0, 10)
+
+
+def test_it_is_refused_where_another_process_compacts(tmp_path: Path, private_table: Path) -> None:
+    with own_registry(), open_small(tmp_path / "store", background="process") as db:
+        register(Everything())
+        with pytest.raises(ValueError, match="registered in this process alone"):
+            db.ingest([private_table])
+        assert len(db) == 0
+
+
+def test_a_read_only_store_refuses(tmp_path: Path, store: Path) -> None:
+    open_small(store).close()
+    with (
+        open_small(store, read_only=True) as db,
+        pytest.raises(lsmkv.ReadOnlyError, match="read_only=True"),
+    ):
+        db.ingest([good(tmp_path)])
+
+
+def test_a_closed_store_refuses(tmp_path: Path, store: Path) -> None:
+    db = open_small(store)
+    db.close()
+    with pytest.raises(lsmkv.ClosedError):
+        db.ingest([good(tmp_path)])
