@@ -56,6 +56,10 @@ EXPERIMENTS: Final = {
         "bench.experiments.saved_io.experiment",
         "disk reads saved as the false-positive rate varies",
     ),
+    "saved-requests": (
+        "bench.experiments.saved_requests.experiment",
+        "GETs that filters save in object storage, beside SlateDB",
+    ),
     "speed": ("bench.experiments.speed", "microseconds per operation of this build, alone"),
     "wasted-reads": (
         "bench.experiments.wasted_reads.experiment",

@@ -33,6 +33,7 @@ from bench.harness.object_proxy import Fault as Fault
 from bench.harness.object_proxy import Request as Request
 
 ServerKind = Literal["moto", "seaweedfs"]
+SERVERS: Final[tuple[ServerKind, ...]] = ("moto", "seaweedfs")
 BUCKET: Final = "bucket"
 _START_S: Final = 60.0
 _ANSWER_S: Final = 30.0
@@ -183,14 +184,16 @@ def _child(target: Any, *arguments: object) -> Iterator[Connection]:
 def _serve_moto(pipe: Connection) -> None:
     import logging
 
-    from moto.server import ThreadedMotoServer
-    from werkzeug.serving import WSGIRequestHandler
+    from moto.server import create_backend_app
+    from werkzeug.serving import WSGIRequestHandler, make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    WSGIRequestHandler.protocol_version = "HTTP/1.1"  # connections that stay: half the time
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    pipe.send(server.get_host_and_port()[1])
+    # Connections that stay, and no search for the service of each request: a third of the time.
+    WSGIRequestHandler.protocol_version = "HTTP/1.1"
+    app = create_backend_app("s3")
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    pipe.send(server.server_port)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         pipe.recv()
     os._exit(0)  # its threads may be in the middle of a request

@@ -37,7 +37,7 @@ def stats(store: str, as_json: bool) -> None:
     opening = {
         name: value
         for name, value in counters.as_dict().items()
-        if name.startswith(("log_read", "index_read", "filter_read"))
+        if name.startswith(("log_read", "index_read", "filter_read", "object_"))
     }
     if as_json:
         print_json(
@@ -70,6 +70,11 @@ def stats(store: str, as_json: bool) -> None:
         f"{size(counters.index_read_bytes)} of indexes, "
         f"{size(counters.filter_read_bytes)} of filters"
     )
+    if counters.object_gets:
+        click.echo(
+            f"That took {count(counters.object_lists, 'LIST request')} and "
+            f"{count(counters.object_gets, 'GET request')} of {size(counters.object_get_bytes)}"
+        )
 
 
 def _level_totals(level: LevelInfo) -> dict[str, int]:

@@ -74,6 +74,7 @@ class Bucket:
         _refuse_fork()
         self._store = self._connected(options, 1)
         self._sending = self._connected(options, _ATTEMPTS * _ATTEMPTS)
+        self._is_closed = False
         self._pool = ThreadPoolExecutor(_MOST_REQUESTS, "lsmkv-request", _note_serving)
 
     def _connected(self, options: Options, patience: int) -> Any:
@@ -172,13 +173,12 @@ class Bucket:
         raise AssertionError("unreachable")
 
     def _pages(self, folder: str) -> Iterator[list[str]]:
-        listing = iter(obstore.list(self._store, folder, chunk_size=PAGE_NAMES))
-        while True:
-            self._stats.object_lists += 1
-            page = [found["path"].removeprefix(f"{folder}/") for found in next(listing, [])]
-            yield page
-            if len(page) < PAGE_NAMES:
-                return
+        self._stats.object_lists += 1
+        listing = obstore.list(self._store, folder, chunk_size=PAGE_NAMES)
+        for number, page in enumerate(listing):
+            if number:  # a server says with a page whether another follows
+                self._stats.object_lists += 1
+            yield [found["path"].removeprefix(f"{folder}/") for found in page]
 
     # Writing
 
@@ -252,10 +252,14 @@ class Bucket:
         if getattr(_serving, "yes", False):
             # A finalizer runs in a thread of a pool, and must not wait for another to be free.
             return _done(work, *arguments)
+        if self._is_closed:
+            raise self._closed()
         try:
             return self._pool.submit(work, *arguments)
         except RuntimeError as error:
-            raise self._closed() from error
+            if self._is_closed:
+                raise self._closed() from error
+            return _done(work, *arguments)  # no thread can be started
 
     def result(self, future: Future[_T]) -> _T:
         """Wait for a request; ends with its time-out."""
@@ -286,6 +290,7 @@ class Bucket:
 
     def close(self) -> None:
         """End what waits to be sent, and send nothing more; does not wait.  May come twice."""
+        self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -60,7 +60,7 @@ def pack_record(name: bytes, offset: int, data: bytes) -> bytes:
 
 
 def data_of(record: bytes, name: bytes, offset: int) -> bytes | None:
-    """The data of a whole record; None if it is damaged or not the one asked for."""
+    """The data of a whole record; None if it is damaged or another."""
     found, length, name_length, at = RECORD.unpack_from(record)
     start = RECORD.size + name_length
     if found != checksum(record[_CHECKSUM_BYTES:], 0) or start + length != len(record):
@@ -100,7 +100,7 @@ class SegmentEntries:
 
 
 def read_entries(file: RandomFile) -> SegmentEntries:
-    """The entries of a segment, also of one that is still being written."""
+    """The entries of a segment, which may still grow."""
     found = _read_footer(file)
     return _walk(file) if found is None else found
 
@@ -125,7 +125,7 @@ def _read_footer(file: RandomFile) -> SegmentEntries | None:
 
 
 def _walk(file: RandomFile) -> SegmentEntries:
-    """Read record by record, up to the first that is damaged or cut off."""
+    """Read record by record, up to the first damaged one."""
     entries = SegmentEntries()
     try:
         while entries.end < file.size:

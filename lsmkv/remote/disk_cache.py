@@ -1,4 +1,4 @@
-"""Keeps blocks of remote tables on the local disk, within a budget of bytes.
+"""Keeps blocks of remote tables on the local disk, within a budget.
 
 The cache is a directory of segment files (``cache_segment.py``), which are appended to and dropped whole,
 the oldest first.  So blocks leave in the order in which they came: reading keeps none.  Tables are
@@ -98,7 +98,7 @@ class DiskCache:
             self._make_room(0)
 
     def get(self, table: str, offset: int, length: int) -> bytes | None:
-        """The bytes put for exactly this range; None if they are not there, or damaged."""
+        """The bytes put for exactly this range; None if missing or damaged."""
         name = table.encode()
         key = record_key(name, offset, length)
         with self._lock:
@@ -128,7 +128,7 @@ class DiskCache:
         return data
 
     def put(self, table: str, offset: int, data: bytes) -> None:
-        """Keep ``data``, which begins at ``offset`` of the table, unless it is there or too long."""
+        """Keep ``data``, from ``offset`` of the table, unless there or too long."""
         name = table.encode()
         size_bytes = record_size(name, len(data))
         if size_bytes + footer_size(1) > self._segment_bytes or len(name) > MAX_NAME_BYTES:
@@ -175,7 +175,7 @@ class DiskCache:
         self._places[key] = self._number << _NUMBER_SHIFT | position
 
     def _next_segment(self, size_bytes: int) -> bool:
-        """Take a segment with room, or a new one; False if others hold all there are.
+        """Take a segment with room; False if others hold all there are.
 
         False, too, while another process does the same: waiting for it would take longer than what the
         cache saves.
@@ -199,7 +199,7 @@ class DiskCache:
         return True
 
     def _resume(self, numbers: list[int], size_bytes: int) -> bool:
-        """Go on with a segment that its writer left unfinished, so that few are small."""
+        """Go on with a segment that is not full: few stay small."""
         for number in reversed(numbers):
             if number not in self._known or self._known[number][0] > self._segment_bytes // 2:
                 continue
@@ -249,7 +249,7 @@ class DiskCache:
         return sorted(int(name[1]) for name in names if name is not None)
 
     def _learn(self, numbers: list[int]) -> None:
-        """Read the entries of segments that are new or have grown; forget those that are gone."""
+        """Read the entries of new and grown segments; forget the dropped ones."""
         for number in self._known.keys() - set(numbers):
             self._forget(number)
         for number in numbers:
@@ -282,9 +282,9 @@ class DiskCache:
                 del self._places[key]
 
     def _make_room(self, size_bytes: int) -> bool:
-        """Drop the oldest segments until ``size_bytes`` more fit; False if live ones are in the way.
+        """Drop the oldest segments until ``size_bytes`` more fit; False if impossible.
 
-        A segment counts as full, because its writer may be filling it.
+        Segments in use stay.  Each counts as full, because its writer may be filling it.
         """
         sizes = {}
         for number in self._numbers():

@@ -101,6 +101,8 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         for table in self.tables:
             if problem := table.problem():
                 raise ValueError(f"table {table.meta.number} is not valid: {problem}")
+            if table.meta.largest_seq > self.last_seq:
+                raise ValueError(f"table {table.meta.number} is newer than the generation")
         return Levels().changed((table.placed for table in self.tables), ())
 
 

@@ -202,7 +202,10 @@ def publish(
     is_new = base is None or base.tables != tables
     sent: list[int] = []
     if is_new:
-        last_seq = min(memtable.first_seq for memtable in current.memtables) - 1
+        # Tables from outside take numbers of their own, which memtables need not know.
+        newest = max((reader.largest_seq for reader in readers.values()), default=0)
+        flushed = min(memtable.first_seq for memtable in current.memtables) - 1
+        last_seq = max(newest, flushed)
         sent = _send(publication, readers, names, progress)
         publication.commit(tables, last_seq)
     removed = (0, 0) if keep is None else remove_old(bucket, keep)

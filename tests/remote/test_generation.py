@@ -84,6 +84,10 @@ def test_a_table_is_named_after_its_bytes_and_the_generation_that_needs_it_first
         ({"data_length": -1}, "do not fit into its size"),
         ({"filters_length": 1000}, "do not fit into its size"),
         ({"level": 99}, "has level 99"),
+        (
+            {"meta": msgspec.structs.replace(TABLE.meta, largest_seq=10)},
+            "newer than the generation",
+        ),
     ],
 )
 def test_impossible_tables_are_refused(changes: dict[str, object], reason: str) -> None:

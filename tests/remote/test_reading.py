@@ -13,6 +13,7 @@ import pytest
 
 import lsmkv
 from bench.harness.object_server import ObjectServer
+from lsmkv.remote.bucket import Bucket
 from lsmkv.remote.generation import generation_name
 from published_stores import (
     COUNT,
@@ -454,3 +455,21 @@ def test_what_was_read_once_is_read_from_disk_by_the_next_process(
     assert kinds(server) == {"LIST": 1, "GET generations": 1}
     assert (stats.disk_cache_misses, stats.object_gets) == (0, 1)
     assert stats.disk_cache_hits > len(wanted) / 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "requests"), [(999, 1), (1000, 1), (1001, 2)])
+def test_a_list_takes_a_request_for_each_thousand_names(
+    server: ObjectServer, url: str, count: int, requests: int
+) -> None:
+    there = server.store(prefix_of(url))
+    for number in range(count):
+        there.put(f"tables/{number:04}", b"")
+    stats = lsmkv.Stats()
+    bucket = Bucket(url, FORM, stats)
+    assert len(bucket.names("tables")) == count
+    assert counted(stats) == logged(server) == {"GET": 0, "LIST": requests, "PUT": 0, "DELETE": 0}
+    server.reset()
+    assert len(bucket.first_names("tables")) == min(count, 1000)
+    assert len(server.log()) == 1
+    bucket.close()

@@ -56,6 +56,9 @@ def test_commands_that_read_take_a_url(filled: str, server: ObjectServer) -> Non
     assert json.loads(succeed("inspect", filled, "--json"))["entry_count"] == COUNT
     assert json.loads(succeed("verify", filled, "--json"))["ok"]
     assert json.loads(succeed("stats", filled, "--json"))["path"] == filled
+    assert re.search(
+        r"took 1 LIST request and \d+ GET requests of", succeed("stats", filled).decode()
+    )
     assert len(succeed("dump", filled).splitlines()) == COUNT
 
 
@@ -69,6 +72,7 @@ def test_verify_without_a_published_store_fails(server: ObjectServer, url: str) 
     assert "holds no published store" in fail("verify", url, code=1)
 
 
+@pytest.mark.slow
 def test_the_page_shows_a_published_store(
     filled: str, server: ObjectServer, tmp_path: Path
 ) -> None:
@@ -201,3 +205,15 @@ def test_many_threads_share_a_handle(filled: str, server: ObjectServer) -> None:
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+def test_without_a_thread_requests_are_sent_all_the_same(
+    filled: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with reader(filled) as db:
+        assert db[key(2)] == value(2)
+        assert db.multi_get([key(1), key(4), key(900)]) == [None, value(4), value(900)]

@@ -18,6 +18,7 @@ FORM: Final = lsmkv.Options(
     compression="none",
     read_compaction_rate_bytes=0,
     request_timeout_s=8,
+    request_retries=2,
 )
 """Several tables for :data:`COUNT` entries, in one run."""
 

