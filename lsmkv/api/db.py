@@ -12,7 +12,7 @@ from weakref import WeakMethod
 
 from lsmkv.api.inspected import InspectedStore
 from lsmkv.api.ranges import scan_range
-from lsmkv.api.readers import engine_for_reading
+from lsmkv.api.readers import engine_for_later
 from lsmkv.api.snapshot import Snapshot
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.threads import in_worker
@@ -427,11 +427,6 @@ class DB(InspectedStore, MutableMapping[bytes, bytes]):
 
 
 def _opened_on_use(path: str, options: Options, refresh_every_s: float | None) -> DB:
-    """A read-only handle that its first use opens: what a pickled one becomes.
-
-    So an error of opening comes where the handle is used, not where a pool unpickles it.
-    """
+    """What a pickled handle becomes."""
     check_interpreter()
-    engine = engine_for_reading(path, options, refresh_every_s)
-    engine.leave_to_first_use()
-    return DB(engine)
+    return DB(engine_for_later(path, options, refresh_every_s))
