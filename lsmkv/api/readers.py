@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def engine_for_reading(
     path: str, options: Options, refresh_every_s: float | None, storage: Storage | None = None
 ) -> Engine:
-    """The engine of a store at a path or URL, not open yet."""
+    """The engine of a store at a path or URL, unopened."""
     if is_url(path):
         from lsmkv.remote.published import PublishedStore
 

@@ -386,7 +386,7 @@ class Engine(WriteState):
         return True
 
     def refresh(self) -> bool:
-        """Take in what is new, and whether there was any since the last call."""
+        """Take in what is new; returns whether anything was since the last call."""
         self.require_open()
         if not self.read_only:
             return False

@@ -147,7 +147,7 @@ class StoreFollower:
 
 
 def _followed(contents: LogReader, before: _FollowedLog | None, expected: int) -> _FollowedLog:
-    """A log with the writes of ``contents``, the first or the next of which is ``expected``."""
+    """A log with the writes of ``contents``.  ``expected`` is the number of its first write."""
     memtables: tuple[Memtable, ...] = ()
     first, start = expected, expected
     if before is not None and before.next_seq > before.first_seq:
@@ -164,7 +164,7 @@ def _followed(contents: LogReader, before: _FollowedLog | None, expected: int) -
 
 
 def _stacked(fresh: Memtable, older: tuple[Memtable, ...]) -> tuple[Memtable, ...]:
-    """``fresh`` in front of ``older``, merged with those that are not much larger."""
+    """``fresh`` in front of ``older``, merged with all that are not much larger."""
     merged = 0
     for memtable in older:
         if memtable.log_bytes > max(_SMALL_BYTES, _GROWTH * fresh.log_bytes):

@@ -187,7 +187,7 @@ def read_more(storage: Storage, known: LogReader) -> LogReader:
 
 
 def _added(file: RandomFile, known: LogReader) -> bytes:
-    """The bytes behind the end of ``known``, without most of the log's room."""
+    """The bytes behind ``known``, without most of the log's room."""
     data = b""
     end = 0
     step = RECORD_BYTES
@@ -209,7 +209,10 @@ def _is_room(data: bytes, end: int) -> bool:
 
 
 def _continued(storage: Storage, known: LogReader, data: bytes, size: int = -1) -> LogReader:
-    """``known`` with the good records of ``data``, the bytes of the file from its base on."""
+    """``known`` with the good records of ``data``.
+
+    ``data`` are the bytes of the file from the base on.
+    """
     path, kind, base = known.path, known.kind, known.base
     seed = known.salt + base
     end, durable, last = _scan(data, seed, known.end - base)
@@ -249,9 +252,9 @@ def _continued(storage: Storage, known: LogReader, data: bytes, size: int = -1) 
 
 
 def _scan(data: bytes, seed: int, start: int) -> tuple[int, int, int]:
-    """Where the good records end, their largest sync mark, and where the last begins (-1: no record).
+    """Where the good records end, their largest sync mark, and where the last begins.
 
-    ``seed`` is the log's salt, plus the offset in the file where ``data`` begins.
+    That is -1 without a record.  ``seed`` is the log's salt, plus the offset in the file where ``data`` begins.
     """
     at: i64 = start
     last: i64 = -1
