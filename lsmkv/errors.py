@@ -149,8 +149,10 @@ class ForkedError(Error):
     """Something from before ``os.fork()`` was used in the child process.
 
     A handle for writing: the child must open its own.  A snapshot, cursor, view or iterator: the child
-    must make another; the read-only handle it came from works in the child.  Object storage cannot be used at all in the child of a process that
-    has used it: start such processes with ``multiprocessing``'s "spawn" or "forkserver".
+    must make another; the read-only handle that it came from works in the child.
+
+    Object storage cannot be used at all in the child of a process that has used it: start such processes
+    with ``multiprocessing``'s "spawn" or "forkserver".
     """
 
 

@@ -176,6 +176,7 @@ class Engine(WriteState):
         with self._mutex:
             self._owner = thread
             if self._closing:
+                self._follower.forget()
                 raise self.unusable()
             self.last_seq = last_seq
             self.super_version = current
@@ -435,6 +436,7 @@ class Engine(WriteState):
     def _release(self) -> None:
         if self.published is not None:
             self.published.close()
+        self._follower.forget()
         self._tables.close()
         self._logs.close()
         if self._lock is not None:
@@ -455,6 +457,7 @@ class Engine(WriteState):
             self.forked = True
             self.super_version = None
             self.opens_on_use = False
+            self._follower.forget()
             follow_fork = self.follow_fork()
             if self.read_only and self.published is None and not self._closing and follow_fork:
                 self.fork_advice = _FORKED

@@ -95,6 +95,10 @@ class StoreFollower:
         self._seen = seen
         return seen.super_version, seen.last_seq
 
+    def forget(self) -> None:
+        """Keep nothing, so that tables and memtables live no longer than their readers."""
+        self._seen = None
+
     def _read_all(self) -> _Seen:
         try:
             stamp = self._storage.stamp(os.path.join(self._directory, CURRENT))
@@ -164,7 +168,7 @@ def _followed(contents: LogReader, before: _FollowedLog | None, expected: int) -
 
 
 def _stacked(fresh: Memtable, older: tuple[Memtable, ...]) -> tuple[Memtable, ...]:
-    """``fresh`` in front of ``older``, merged with all that are not much larger."""
+    """``fresh`` in front of ``older``; those not much larger are merged."""
     merged = 0
     for memtable in older:
         if memtable.log_bytes > max(_SMALL_BYTES, _GROWTH * fresh.log_bytes):

@@ -252,9 +252,12 @@ def _continued(storage: Storage, known: LogReader, data: bytes, size: int = -1) 
 
 
 def _scan(data: bytes, seed: int, start: int) -> tuple[int, int, int]:
-    """Where the good records end, their largest sync mark, and where the last begins.
+    """Read the good records from ``start`` on.
 
-    That is -1 without a record.  ``seed`` is the log's salt, plus the offset in the file where ``data`` begins.
+    ``seed`` is the log's salt, plus the offset in the file where ``data`` begins.
+
+    Returns:
+        Where they end, their largest sync mark, and where the last of them begins (-1: there is none).
     """
     at: i64 = start
     last: i64 = -1

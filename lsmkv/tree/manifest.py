@@ -177,7 +177,8 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
 def read_more_manifest(storage: Storage, state: State, known: LogReader) -> tuple[State, LogReader]:
     """The state after the edits that a manifest has behind ``known``.
 
-    ``state`` is the one that ``known`` gave.  CorruptionError, FileNotFoundError: the manifest must be read from its start.
+    ``state`` is the one that ``known`` gave.  CorruptionError, FileNotFoundError: the manifest must be
+    read from its start.
     """
     contents = read_more(storage, known)
     return _state_after(state, contents), contents

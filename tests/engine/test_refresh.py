@@ -14,6 +14,7 @@ import pytest
 from conftest import fill, open_small
 
 import lsmkv
+from leaks import open_descriptors
 from lsmkv.log.reader import RECORD_BYTES
 from lsmkv.memtable.memtable import Memtable
 
@@ -205,6 +206,20 @@ def test_what_was_begun_before_stays_as_it_was(path: str) -> None:
             keys.append(cursor.key)
         assert keys == list(contents)
         assert state_of(reader) == state_of(writer)
+
+
+def test_a_closed_handle_keeps_no_file_open(path: str) -> None:
+    with open_small(path) as writer:
+        fill(writer, range(300))
+        writer.flush()
+        reader = open_small(path, read_only=True)
+        writer.put(b"key", b"value")
+        reader.refresh()
+        opened = len(open_descriptors())
+        tables = len(list(reader._engine.require_open().version.tables()))
+        assert tables > 0
+        reader.close()
+        assert len(open_descriptors()) == opened - tables
 
 
 def test_explain_names_memtables_of_one_log_active(path: str) -> None:
