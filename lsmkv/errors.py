@@ -154,10 +154,13 @@ class WorkerError(Error):
 
 
 class ForkedError(Error):
-    """A handle opened before ``os.fork()`` was used in the child process.
+    """Something from before ``os.fork()`` was used in the child process.
 
-    The child must open its own.  Object storage cannot be used at all in the child of a process that
-    has used it: start such processes with ``multiprocessing``'s "spawn" or "forkserver".
+    A handle for writing: the child must open its own.  A snapshot, cursor, view or iterator: the child
+    must make another; the read-only handle that it came from works in the child.
+
+    Object storage cannot be used at all in the child of a process that has used it: start such processes
+    with ``multiprocessing``'s "spawn" or "forkserver".
     """
 
 

@@ -17,6 +17,7 @@ from lsmkv.cli.parameters import (
     start_option,
     stop_option,
     store_argument,
+    wait_option,
 )
 from lsmkv.inspection.report import Problem, count, count_entries
 from lsmkv.inspection.store_info import StoreInfo
@@ -116,6 +117,7 @@ def repair(
 @click.option("--force", is_flag=True, help="Rewrite also what is one sorted run already.")
 @form_options
 @settings_option
+@wait_option
 @json_option()
 def compact(
     store: str,
@@ -123,6 +125,7 @@ def compact(
     stop: bytes | None,
     force: bool,
     settings: dict[str, Any],
+    wait_s: float,
     as_json: bool,
 ) -> None:
     """Merge STORE, or a range of its keys, into one sorted run.
@@ -136,7 +139,10 @@ def compact(
               lsmkv compact users.db --start a --stop n
               lsmkv compact users.db --force --set error_rate=0.001
     """
-    with lsmkv.open(store, create_if_missing=False, **settings) as db, progress("Compacting"):
+    with (
+        lsmkv.open(store, create_if_missing=False, wait_s=wait_s, **settings) as db,
+        progress("Compacting"),
+    ):
         before = db.inspect()
         db.compact_range(start, stop, force=force)
         after = db.inspect()
@@ -160,9 +166,15 @@ def compact(
     help="Keep the newest N generations, and remove older ones (default: remove none).",
 )
 @settings_option
+@wait_option
 @json_option()
 def publish(
-    store: str, url: str, keep: int | None, settings: dict[str, Any], as_json: bool
+    store: str,
+    url: str,
+    keep: int | None,
+    settings: dict[str, Any],
+    wait_s: float,
+    as_json: bool,
 ) -> None:
     """Copy STORE to object storage, as a new generation below URL.
 
@@ -180,7 +192,7 @@ def publish(
               lsmkv get s3://bucket/users alice
     """
     with (
-        lsmkv.open(store, create_if_missing=False, **settings) as db,
+        lsmkv.open(store, create_if_missing=False, wait_s=wait_s, **settings) as db,
         progress("Publishing", of_bytes=True) as report_progress,
     ):
         report = db.publish(url, keep=keep, progress=report_progress)

@@ -25,6 +25,7 @@ from lsmkv.cli.parameters import (
     start_option,
     stop_option,
     store_argument,
+    wait_option,
 )
 from lsmkv.cli.records import json_line
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
@@ -49,7 +50,8 @@ class _BytesOrInput(Bytes):
 @click.argument("value", type=_BytesOrInput())
 @form_options
 @create_option
-def put(store: str, key: bytes, value: bytes, create: bool) -> None:
+@wait_option
+def put(store: str, key: bytes, value: bytes, create: bool, wait_s: float) -> None:
     """Set KEY to VALUE in STORE.
 
     When the command ends, the entry survives a loss of power.
@@ -61,7 +63,7 @@ def put(store: str, key: bytes, value: bytes, create: bool) -> None:
     Example:  lsmkv put users.db alice '{"age": 34}'
               lsmkv put users.db photo - < alice.jpeg
     """
-    with lsmkv.open(store, create_if_missing=create) as db:
+    with lsmkv.open(store, create_if_missing=create, wait_s=wait_s) as db:
         db.put(key, value)
 
 
@@ -103,9 +105,15 @@ def get(ctx: click.Context, store: str, key: bytes, as_json: bool, newline: bool
 @key_option("--prefix", "Delete every key that starts with this.")
 @click.option("--yes", is_flag=True, help="Do not ask before --prefix.")
 @form_options
+@wait_option
 @json_option('With --prefix: print {"deleted": N}.')
 def delete(
-    store: str, keys: tuple[bytes, ...], prefix: bytes | None, yes: bool, as_json: bool
+    store: str,
+    keys: tuple[bytes, ...],
+    prefix: bytes | None,
+    yes: bool,
+    wait_s: float,
+    as_json: bool,
 ) -> None:
     """Delete each KEY from STORE: all of them, or on failure none.
 
@@ -124,12 +132,12 @@ def delete(
     if prefix is None:
         if yes or as_json:
             raise click.UsageError("--yes and --json go with --prefix")
-        with lsmkv.open(store, create_if_missing=False) as db:
+        with lsmkv.open(store, create_if_missing=False, wait_s=wait_s) as db:
             _delete_keys(db, keys)
         return
     if not prefix:  # as from a variable that is not set
         raise click.UsageError('--prefix is empty: every key; "lsmkv destroy" removes a store')
-    with lsmkv.open(store, create_if_missing=False) as db:
+    with lsmkv.open(store, create_if_missing=False, wait_s=wait_s) as db:
         if not yes:
             found = count_entries(len(db.keys(prefix=prefix)))
             shown = shortened(to_text(prefix))

@@ -22,6 +22,7 @@ from lsmkv.cli.parameters import (
     form_options,
     settings_option,
     store_argument,
+    wait_option,
 )
 from lsmkv.cli.records import (
     FORMATS,
@@ -133,6 +134,7 @@ class BulkLoader:
 @click.option("--sync", is_flag=True, help="Sync each batch to the disk before the next.")
 @create_option
 @settings_option
+@wait_option
 def load(  # more than 60 lines: its parameters and its help
     store: str,
     file: str,
@@ -146,6 +148,7 @@ def load(  # more than 60 lines: its parameters and its help
     sync: bool,
     create: bool,
     settings: dict[str, Any],
+    wait_s: float,
 ) -> None:
     """Put the entries of FILE into STORE.  FILE "-" is standard input.
 
@@ -187,7 +190,9 @@ def load(  # more than 60 lines: its parameters and its help
     with contextlib.ExitStack() as stack:
         stack.callback(_print_hints, file, hints)  # after the progress bar is gone
         stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
-        db = stack.enter_context(lsmkv.open(store, create_if_missing=create, **settings))
+        db = stack.enter_context(
+            lsmkv.open(store, create_if_missing=create, wait_s=wait_s, **settings)
+        )
         loader = BulkLoader(db, is_sorted) if bulk else Loader(db, batch_size, sync)
         size = os.path.getsize(file) if os.path.isfile(file) else None  # a pipe has none
         report = stack.enter_context(progress("Loading", of_bytes=size is not None))

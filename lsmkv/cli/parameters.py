@@ -34,6 +34,14 @@ create_option = click.option(
     show_default=True,
     help="Create the store if it does not exist.",
 )
+wait_option = click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait so long while another process has STORE open for writing (default: 0).",
+)
 
 
 def json_option(prints: str = 'Print JSON; bytes that are not UTF-8 as {"hex": ...}.') -> Decorator:
