@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lsmkv.api.opening import destroy as destroy
     from lsmkv.api.opening import open as open
     from lsmkv.api.snapshot import Snapshot as Snapshot
+    from lsmkv.api.table_writer import TableFileInfo as TableFileInfo
+    from lsmkv.api.table_writer import TableWriter as TableWriter
     from lsmkv.api.write_batch import WriteBatch as WriteBatch
     from lsmkv.encoding.entries import MAX_BATCH_BYTES as MAX_BATCH_BYTES
     from lsmkv.encoding.entries import MAX_KEY_BYTES as MAX_KEY_BYTES
@@ -57,6 +59,7 @@ _HOMES: Final = {
     "lsmkv.api.db": ("DB", "MemoryUsage"),
     "lsmkv.api.opening": ("destroy", "open"),
     "lsmkv.api.snapshot": ("Snapshot",),
+    "lsmkv.api.table_writer": ("TableFileInfo", "TableWriter"),
     "lsmkv.api.write_batch": ("WriteBatch",),
     "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES", "Buffer"),
     "lsmkv.errors": (

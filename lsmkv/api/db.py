@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
@@ -18,11 +18,13 @@ from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
 from lsmkv.log.batch import Operation
-from lsmkv.options import Options
+from lsmkv.options import MIB, Options
 from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
+from lsmkv.storage.storage import PathLike
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
+    from lsmkv.engine.adoption import IngestReport
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
     from lsmkv.inspection.verify import VerifyReport
@@ -203,6 +205,77 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def flush(self) -> None:
         """Write the memtable to a table, and wait.  BackgroundError: it failed (see ``__cause__``)."""
         self._engine.flush()
+
+    def ingest(self, paths: Iterable[PathLike], *, move: bool = False) -> IngestReport:
+        """Add tables that :class:`lsmkv.TableWriter` wrote, all or none.
+
+        Their entries replace what the store has under these keys.  Snapshots and iterators that exist
+        do not see them.  It reads every byte of the tables, flushes the memtable, and waits for a
+        running compaction; writers wait for the last part, some milliseconds.  Each table goes as deep
+        into the tree as it fits.  Once the call returns, the entries survive a power failure.
+
+        Args:
+            paths: table files.  Their keys may not overlap.
+            move: the store takes the files over, without copying them where the file system has links
+                and the table was written for it.  Whatever ends the process, a file is whole under its
+                old name until the store has it.  False: they are copied.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError: a file is no table, is damaged, or of an unknown
+                format.
+            ValueError: keys of two tables overlap, a table belongs to a store, or it has several
+                versions of a key.
+            TypeError: ``paths`` is one path.
+            OSError: a file cannot be read or copied, or the commit failed.
+            BackgroundError: the store refuses writes after a failure.
+            ReadOnlyError, ClosedError: this handle is read-only or closed.
+
+        After an error the store is as it was, and so are the files.  If the commit itself failed, the
+        store refuses writes until ``resume``.
+        """
+        from lsmkv.engine.ingest import ingest
+
+        return ingest(self._engine, paths, move)
+
+    def bulk_load(
+        self,
+        pairs: Iterable[tuple[Buffer, Buffer]] | Mapping[bytes, bytes],
+        *,
+        sorted: bool = False,
+        memory_bytes: int = 256 * MIB,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> IngestReport:
+        """Put many entries, all or none, as tables that go straight to the depth of the tree.
+
+        It writes neither log nor memtable, and compactions have nothing to merge where the store has no
+        keys between those loaded.  It commits as :meth:`ingest` does, at the end: nothing is to be seen
+        before.  The store needs free space for a second copy of what is loaded, and for a third if it
+        sorts more than fits into memory.
+
+        Args:
+            pairs: keys and values, or a mapping.
+            sorted: the keys ascend, each once.  False: they are sorted; of a repeated key the last
+                value counts.
+            memory_bytes: about how much memory sorting may take, at least 1 MiB; if more comes, it
+                writes sorted runs to the store's directory and merges them.  256 MiB.
+            progress: called with the pairs read and the entries written to tables so far.
+
+        Raises:
+            TypeError, ValueError: not a key or value; or a key that is not above the one before, with
+                ``sorted``.
+            OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
+
+        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     report = db.bulk_load((b"%06d" % n, b"x") for n in range(1000))
+        ...     len(db), report.tables
+        (1000, 1)
+        """
+        from lsmkv.engine.bulk_load import bulk_load
+
+        return bulk_load(self._engine, pairs, sorted, memory_bytes, progress)
 
     def compact_range(
         self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False

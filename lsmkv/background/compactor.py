@@ -122,32 +122,58 @@ class Compactor(BackgroundThread):
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Merge everything between two keys into one run.
 
-        The work runs in another thread, where no interrupt comes; one of the caller cancels it between
-        two batches.  RuntimeError: no thread can be started.
+        Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
+        """
+        self.exclusively(
+            "lsmkv-range",
+            lambda is_cancelled: self._compact_range(start, stop, force, is_cancelled),
+        )
+
+    def _compact_range(
+        self, start: bytes | None, stop: bytes | None, force: bool, is_cancelled: Callable[[], bool]
+    ) -> None:
+        current = self.host.super_version
+        assert current is not None, "closing waits for this"
+        chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
+        if chosen is not None:
+            try:
+                self._run(current, chosen, is_cancelled)
+            except (OSError, CorruptionError) as error:
+                self.host.work_failed(error)  # here, because the caller may have given up
+                raise
+
+    def exclusively(
+        self,
+        name: str,
+        action: Callable[[Callable[[], bool]], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run ``action`` while no compaction runs.
+
+        It runs in another thread, where no interrupt comes; one of the caller makes the function that
+        ``action`` gets return True.  ``failed`` is called, in whichever thread, unless ``action``
+        returns.  CancelledError: the store is closing.  RuntimeError: no thread can be started.
         """
 
         def is_cancelled() -> bool:
             return self.is_stopping() or errand.given_up
 
-        errand = Errand(
-            "lsmkv-range", lambda: self._compact_range(start, stop, force, is_cancelled)
-        )
-        errand.run()
+        def run() -> None:
+            try:
+                with self.running:
+                    if self.host.super_version is None or is_cancelled():
+                        raise CancelledError("the store is closing")
+                    action(is_cancelled)
+            except BaseException:
+                failed()
+                raise
 
-    def _compact_range(
-        self, start: bytes | None, stop: bytes | None, force: bool, is_cancelled: Callable[[], bool]
-    ) -> None:
-        with self.running:
-            current = self.host.super_version
-            if current is None or is_cancelled():
-                raise CancelledError("the store is closing")
-            chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
-            if chosen is not None:
-                try:
-                    self._run(current, chosen, is_cancelled)
-                except (OSError, CorruptionError) as error:
-                    self.host.work_failed(error)  # here, because the caller may have given up
-                    raise
+        errand = Errand(name, run)
+        try:
+            errand.run()
+        except RuntimeError:  # it may never have begun
+            failed()
+            raise
 
     # Running one
 

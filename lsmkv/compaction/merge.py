@@ -142,6 +142,8 @@ def _run_batches(run: list[TableReader]) -> Iterator[EntryBatch]:
                 if may_repeat and index.first_key(block_number) == index.last_key(block_number - 1):
                     continue
             batch = _batch_of_blocks(held, may_repeat)
+            if table.one_seq:
+                batch.set_one_seq(table.largest_seq)
             held = []
             held_count = held_bytes = 0
             yield batch

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from librt.threading import Lock
 
@@ -26,9 +28,12 @@ from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import FileLock, Storage
 from lsmkv.tree.levels import Levels
-from lsmkv.tree.manifest import State
+from lsmkv.tree.manifest import State, VersionEdit
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
+
+if TYPE_CHECKING:
+    from lsmkv.engine.adoption import IngestReport, Staging
 
 
 class Engine(WriteState):
@@ -143,7 +148,7 @@ class Engine(WriteState):
         with self._mutex:
             self._owner = thread
             self._check_writable()
-            self._check_not_closing()
+            self.check_not_closing()
             current = self.require_open()
             if not current.memtable.is_empty:
                 self._rotate(current)
@@ -164,6 +169,61 @@ class Engine(WriteState):
             raise caused(self.unusable(), None)
         self._background.wake_compactor()
 
+    def adopt(self, staging: Staging) -> IngestReport:
+        """Make staged tables part of the store; their files go if that fails.
+
+        Raises as ``DB.ingest``.  :mod:`lsmkv.engine.adoption` has the steps.
+        """
+        reports: list[IngestReport] = []
+
+        def action(is_cancelled: Callable[[], bool]) -> None:
+            reports.append(self._adopt(staging, is_cancelled))
+
+        compactor = self._background.compactor
+        try:
+            self._urgently(lambda: compactor.exclusively("lsmkv-ingest", action, staging.remove))
+        except CancelledError:
+            raise caused(self.unusable(), None)
+        self._background.wake_compactor()
+        return reports[0]
+
+    def _adopt(self, staging: Staging, is_cancelled: Callable[[], bool]) -> IngestReport:
+        self._flush()  # most of it, while writers go on
+        try:
+            self._hold_writers()
+            self._flush()
+            if is_cancelled():
+                raise CancelledError("the store is closing, or the caller was interrupted")
+            seq = self.last_seq + 1
+            placed = staging.adopt(self._tables, seq)
+            edit = VersionEdit(added=placed, last_seq=seq)
+            try:
+                self._tables.install(edit, lambda version: self._publish_adopted(version, seq))
+            except BaseException as error:
+                if self._tables.is_in_doubt:
+                    self.work_failed(error)  # before a writer may use the sequence number
+                raise
+        finally:
+            self._release_writers()
+        return staging.report(placed)
+
+    def _publish_adopted(self, version: Version, seq: int) -> None:
+        """Show tables numbered ``seq``, with a memtable for what is newer.
+
+        Nothing is in the memtable, and writers are held.
+        """
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            current = self.require_open()
+            memtable = Memtable(seq + 1, current.memtable.log_number)
+            self._background.compactor.set_read_budget(version)
+            self.last_seq = seq
+            self.floor = None
+            self.super_version = SuperVersion(memtable, current.flushing, version)
+            self._update_throttle()
+            self._changes.announce()
+
     def wait_until_settled(self) -> None:
         """Wait until no work is due.  Raises as the method of ``DB``."""
         self._urgently(self._settle)
@@ -175,7 +235,7 @@ class Engine(WriteState):
             with self._mutex:
                 self._owner = thread
                 self._check_writable()
-                self._check_not_closing()
+                self.check_not_closing()
                 is_settled = self._background.is_settled(self.require_open())
             if not is_settled:
                 self._background.wake_flusher()
@@ -200,7 +260,7 @@ class Engine(WriteState):
             self._owner = thread
             if self.super_version is None or self.read_only:
                 self._check_writable()
-            self._check_not_closing()
+            self.check_not_closing()
             cause = self._failure
             if cause is None:
                 return

@@ -158,6 +158,11 @@ class Storage:
     def file_size(self, path: str) -> int:
         return os.lstat(path).st_size
 
+    def identity(self, path: str) -> tuple[int, int, int]:
+        """Device and number of a file, equal for all of its names, and how many names it has."""
+        status = os.lstat(path)
+        return status.st_dev, status.st_ino, status.st_nlink
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 

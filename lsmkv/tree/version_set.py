@@ -45,6 +45,11 @@ class VersionSet:
         self._manifest: Manifest | None = None
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Whether an edit may be on disk or not; ``mend_manifest`` ends that."""
+        return bool(self._doubtful)
+
+    @property
     def manifest(self) -> Manifest:
         assert self._manifest is not None, "a read-only store changes no manifest"
         return self._manifest

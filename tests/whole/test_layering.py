@@ -80,6 +80,7 @@ HOMES = {
         "lsmkv.background.process.parent",
         "lsmkv.background.process.runner",
         "lsmkv.sstable.format",
+        "lsmkv.sstable.table_end",
         "lsmkv.sstable.writer",
         "lsmkv.tree.levels",
         "lsmkv.tree.manifest",
