@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, ove
 
 from lsmkv.api.ranges import scan_range
 from lsmkv.api.snapshot import Snapshot, StoreReader
+from lsmkv.api.transacting import Transacting
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.threads import in_worker
 from lsmkv.encoding.entries import Buffer, key_bytes
@@ -59,7 +60,7 @@ class _Keyed(Protocol):
     def __getitem__(self, key: bytes, /) -> bytes: ...
 
 
-class DB(StoreReader, MutableMapping[bytes, bytes]):
+class DB(Transacting, StoreReader, MutableMapping[bytes, bytes]):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
     :func:`lsmkv.open` makes it.  Any number of threads may share it.  After a fork, the child must
