@@ -137,6 +137,7 @@ class Transacting:
                 pass
             finally:
                 snapshot.close()
+                place.release()
 
 
 def _admit(reads: Reads, place: Place, snapshot: Snapshot) -> None:

@@ -40,7 +40,9 @@ class TransactionState:
 
     def end(self) -> None:
         """Let go of everything."""
-        self.place = None
+        place, self.place = self.place, None
+        if place is not None:
+            place.release()
         self.snapshot.close()
         self.own = OwnWrites()
         self.reads = Reads()

@@ -47,19 +47,23 @@ class Place:
     __slots__ = ("_at", "_part")
 
     def __init__(self, part: _Part) -> None:
-        self._part = part
+        self._part: _Part | None = part
         self._at = len(part.written or ())
+
+    def release(self) -> None:
+        """Let go of the record, whoever still refers to this place: the traceback of a conflict, say."""
+        self._part = None
 
     def written_since(self) -> Iterator[Written]:
         """What was written from this place on, which moves along.  Needs no lock.
 
         ConflictError: the record does not reach back to it.
         """
-        while True:
-            part = self._part
-            following = part.following  # first: then nothing more is added to this one
-            written = part.written
+        while self._part is not None:
+            following = self._part.following  # first: then nothing more is added to this one
+            written = self._part.written
             if written is None:
+                following = None  # the traceback would keep it
                 raise ConflictError(None)
             fresh = written[self._at :]
             yield from fresh
