@@ -100,44 +100,49 @@ class TransactionIterator:
         state.check_usable()
         with state.lock:
             if self._steps is None:
-                self._steps = self._merged()
+                self._steps = _merged(state, self._wanted, self._moment)
             return next(self._steps)
-
-    def _merged(self) -> Iterator[_Entry]:
-        state, wanted = self._state, self._wanted
-        if wanted.is_empty:
-            return
-        snapshot = state.snapshot
-        stored = EntryIterator(snapshot._read_view(), wanted, snapshot._engine, snapshot)
-        written = state.own.entries(wanted, self._moment)
-        seen = state.reads.add_range(wanted)
-        theirs: tuple[bytes, Value] | None = _UNREAD
-        own: tuple[bytes, Value] | None = _UNREAD
-        while True:
-            if theirs is _UNREAD:
-                theirs = next(stored, None)
-            if own is _UNREAD:
-                own = next(written, None)
-            entry = theirs
-            if own is not None and (theirs is None or self._comes_first(own[0], theirs[0])):
-                if theirs is not None and theirs[0] == own[0]:
-                    theirs = _UNREAD
-                entry, own = own, _UNREAD
-            else:
-                theirs = _UNREAD
-            if entry is None:
-                break
-            key, value = entry
-            if value is not None:
-                seen.last = key
-                yield key, value
-        seen.is_whole = True
-
-    def _comes_first(self, own: bytes, other: bytes) -> bool:
-        return own >= other if self._wanted.reverse else own <= other
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         raise uncopyable("an iterator", "make another with iter() of its view")
+
+
+def _merged(state: TransactionState, wanted: Bounds, moment: int) -> Iterator[_Entry]:
+    """The entries of a range.
+
+    No method of the iterator, to which it would refer: then a forgotten one waits for the collector.
+    """
+    if wanted.is_empty:
+        return
+    snapshot = state.snapshot
+    stored = EntryIterator(snapshot._read_view(), wanted, snapshot._engine, snapshot)
+    written = state.own.entries(wanted, moment)
+    seen = state.reads.add_range(wanted)
+    theirs: tuple[bytes, Value] | None = _UNREAD
+    own: tuple[bytes, Value] | None = _UNREAD
+    while True:
+        if theirs is _UNREAD:
+            theirs = next(stored, None)
+        if own is _UNREAD:
+            own = next(written, None)
+        entry = theirs
+        if own is not None and (theirs is None or _is_due(own[0], theirs[0], wanted.reverse)):
+            if theirs is not None and theirs[0] == own[0]:
+                theirs = _UNREAD
+            entry, own = own, _UNREAD
+        else:
+            theirs = _UNREAD
+        if entry is None:
+            break
+        key, value = entry
+        if value is not None:
+            seen.last = key
+            yield key, value
+    seen.is_whole = True
+
+
+def _is_due(key: bytes, other: bytes, reverse: bool) -> bool:
+    return key >= other if reverse else key <= other
 
 
 class _RangeView:
