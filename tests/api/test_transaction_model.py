@@ -228,9 +228,7 @@ class TransactionMachine(RuleBasedStateMachine):
                 assert moved == cursor.valid == (at >= 0)
                 if moved:
                     assert cursor.key == found[at]
-                    low, high = (
-                        (low, found[at] + b"\0") if move in (0, 2, 4) else (found[at], high)
-                    )
+                    low, high = (low, found[at] + b"\0") if move in (0, 2, 4) else (found[at], high)
                 if low < high:
                     chosen.ranges_read.append((low, high))
 

@@ -95,7 +95,7 @@ READS: dict[str, Act] = {
     "cursor": lambda t: t.cursor().seek(b"b"),
     "cursor, backwards": lambda t: t.cursor().seek_for_prev(b"d"),
     "len": len,
-    "key in a view": lambda t: b"c" in t.keys(start=b"b"),  # noqa: SIM118  # of a view
+    "key in a view": lambda t: b"c" in t.keys(start=b"b"),  # of a view
     "popitem": lambda t: t.popitem(prefix=b"c"),
 }
 DISTURBED: dict[str, tuple[list[bytes], list[bytes]]] = {  # keys that conflict, and that do not
