@@ -29,7 +29,7 @@ class Transacting:
     _engine: Engine
 
     def transaction(self, *, sync: bool = False) -> Transaction:
-        """Reads and writes that the end of the ``with`` block commits together, or not at all.
+        """Reads and writes that the ``with`` block commits together, or not.
 
         It sees the store as it is now, and its own writes.  Committed transactions are serialisable: they
         have the effect of running one after the other, each at its commit.  On a handle that is open for
@@ -99,7 +99,7 @@ class Transacting:
     def compare_and_set(
         self, key: Buffer, expected: Buffer | None, value: Buffer | None, *, sync: bool = False
     ) -> bool:
-        """Set ``key`` to ``value`` if it has the value ``expected``, in one step.
+        """Set ``key`` if it has the value ``expected``, in one step.
 
         Args:
             key: up to 65,535 bytes.

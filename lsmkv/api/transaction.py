@@ -190,7 +190,7 @@ class Transaction(MutableMapping[bytes, bytes]):
     # The end
 
     def commit(self) -> None:
-        """Write everything in one step, if nothing that was read has been written since.
+        """Write everything in one step, if what was read is unchanged.
 
         A transaction that wrote nothing commits always: what it read was true when it began.
 

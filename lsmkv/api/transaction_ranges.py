@@ -84,7 +84,7 @@ class TransactionState:
 
 
 class TransactionIterator:
-    """Iterates over the entries of a range, and notes how far it was read."""
+    """Iterates over the entries of a range, and notes how far."""
 
     def __init__(self, state: TransactionState, wanted: Bounds, moment: int) -> None:
         self._state = state
@@ -146,7 +146,7 @@ def _is_due(key: bytes, other: bytes, reverse: bool) -> bool:
 
 
 class _RangeView:
-    """A range of a transaction as it is now, unchanged by what it writes later.
+    """A range of a transaction, unchanged by what it writes later.
 
     ``len`` scans.  What is looked at counts as read.
     """
@@ -214,7 +214,7 @@ class TransactionKeys(_RangeView, KeysView[bytes]):
 
 
 class TransactionValues(_RangeView, ValuesView[bytes]):
-    """The values of a range of a transaction, in the order of their keys."""
+    """The values of a range of a transaction, in key order."""
 
     def __iter__(self) -> Iterator[bytes]:
         return (value for _, value in self._iterate())

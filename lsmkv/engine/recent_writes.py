@@ -1,4 +1,6 @@
-"""What is written while transactions are open, so that a commit can tell what changed since it began.
+"""A record of what is written while transactions are open.
+
+By it a commit tells whether something that its transaction read has changed.
 
 The record is a chain of parts.  A transaction refers to the part in which it began, and so to all that
 follow; the store refers to the last one weakly.  So the record reaches back to the beginning of the
@@ -83,7 +85,7 @@ class RecentWrites:
         self._parts: list[Callable[[], _Part | None]] = []  # oldest first
 
     def begin(self) -> Place:
-        """Keep what is written from now on, for as long as the place is referred to."""
+        """Keep what is written from now on, while the place lives."""
         return Place(self._last() or self._begin_part(None))
 
     def add(self, key: bytes) -> None:
@@ -102,7 +104,7 @@ class RecentWrites:
             self._add(part, keys, sum(map(len, keys)) + len(keys) * _KEY_BYTES)
 
     def add_ranges(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Note writes of unknown keys, between a first and a last one each."""
+        """Note writes of unknown keys between first and last ones."""
         part = self._last()
         if part is not None:
             size_bytes = sum(len(low) + len(high) + 3 * _KEY_BYTES for low, high in ranges)
@@ -144,7 +146,7 @@ class RecentWrites:
         return [part for part in parts if part is not None and part.written is not None]
 
     def _bound(self) -> None:
-        """Forget parts that are gone, and empty the oldest while all take too much memory."""
+        """Empty the oldest parts while all take too much memory."""
         kept = self._kept()
         left_bytes = sum(part.size_bytes for part in kept)
         while left_bytes > self._most_bytes:

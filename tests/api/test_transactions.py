@@ -317,7 +317,7 @@ def test_wrong_arguments_change_nothing(db: DB) -> None:
     with db.transaction() as t:
         for wrong in (lambda: t.put("k", b""), lambda: t.put(b"k", 1), lambda: t.get(None)):  # type: ignore[arg-type, call-overload]
             with pytest.raises(TypeError):
-                wrong()  # type: ignore[no-untyped-call]
+                wrong()
         with pytest.raises(ValueError, match="65535"):
             t.delete(bytes(65_536))
         with pytest.raises(TypeError, match="put the bytes into a list"):

@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Final
 
 List = tuple[int, ...]
@@ -82,7 +83,7 @@ class _Edges:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
             nodes: list[int] = error.args[1]
-            return list(zip(nodes, nodes[1:], strict=False))
+            return list(pairwise(nodes))
         return []
 
     def followers(self, *allowed: str) -> dict[int, list[int]]:
@@ -94,7 +95,8 @@ class _Edges:
 
     def told(self, cycle: list[tuple[int, int]], *allowed: str) -> tuple[list[str], str]:
         """The kind of each edge, and all of them as text."""
-        kinds, parts = [], []
+        kinds: list[str] = []
+        parts: list[str] = []
         for edge in cycle:
             kind = next(kind for kind in _WEAKEST if kind in self.kinds[edge] and kind in allowed)
             kinds.append(kind)
@@ -139,7 +141,7 @@ def _edges(history: list[Done], final: dict[bytes, List]) -> _Edges:
     edges = _Edges()
     writer = {value: done.number for done in history for _, value in done.appends}
     for key, values in final.items():
-        for before, after in zip(values, values[1:], strict=False):
+        for before, after in pairwise(values):
             edges.add("ww", writer.get(before, -1), writer.get(after, -1), key)
     for done in history:
         for kind, reads in (("rw", done.gets), ("phantom", done.scans)):

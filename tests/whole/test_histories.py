@@ -1,4 +1,4 @@
-"""Histories of random transactions in eight threads are serialisable, and not when a check is left out."""
+"""Random transactions in eight threads are serialisable, and not when a check is left out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def decoded(value: bytes | None) -> List:
     return tuple(map(int, value.split(b","))) if value else ()
 
 
-class Discarded(Exception):
+class DiscardedError(Exception):
     """A program changed its mind."""
 
 
@@ -111,7 +112,7 @@ class Trial:
         done = Done(next(self.numbers), time.perf_counter_ns())
         try:
             work(done)
-        except (lsmkv.ConflictError, Discarded):
+        except (lsmkv.ConflictError, DiscardedError):
             done.committed = False
         done.ended = time.perf_counter_ns()
         self.history.append(done)
@@ -122,7 +123,7 @@ class Trial:
             for _ in range(self.rounds):
                 kinds = [self.transaction] * 8 + [self.compare_and_set, self.snapshot]
                 kind = chance.choice(kinds)
-                self.attempt(lambda done, kind=kind: kind(done, chance))
+                self.attempt(partial(kind, chance=chance))
         finally:
             self.running -= 1
 
@@ -133,7 +134,7 @@ class Trial:
                 self.step(seen, chance)
                 time.sleep(0)
             if chance.random() < 0.1:
-                raise Discarded
+                raise DiscardedError
 
     def step(self, seen: Seen, chance: random.Random) -> None:
         key = chance.choice(KEYS)
@@ -143,8 +144,8 @@ class Trial:
             case 1:
                 seen.multi_get(chance.sample(self.universe, 3))
             case 2 | 3:
-                ends = sorted(chance.sample([*KEYS, b"k", b"z"], 2))
-                seen.scan(*ends, chance.random() < 0.5, chance.choice([1, 2, 5, 100]))
+                start, stop = sorted(chance.sample([*KEYS, b"k", b"z"], 2))
+                seen.scan(start, stop, chance.random() < 0.5, chance.choice([1, 2, 5, 100]))
             case 4:
                 seen.seek(key)
             case _:
@@ -157,7 +158,7 @@ class Trial:
         expected = encoded(before) if before else None
         done.appends.append((key, value))
         if not self.db.compare_and_set(key, expected, encoded((*before, value))):
-            raise Discarded
+            raise DiscardedError
         done.gets[key] = before
 
     def snapshot(self, done: Done, chance: random.Random) -> None:

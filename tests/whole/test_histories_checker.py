@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from histories import Done, anomalies
+from histories import Done, List, anomalies
 
 X, Y = b"x", b"y"
 
-SOUND = {
+History = tuple[list[Done], dict[bytes, List]]
+
+SOUND: dict[str, History] = {
     "nothing": ([], {}),
     "one after the other": (
         [
@@ -29,7 +31,7 @@ SOUND = {
     ),
 }
 
-BROKEN = {
+BROKEN: dict[str, History] = {
     "G0": (
         [Done(1, 0, 9, appends=[(X, 1), (Y, 2)]), Done(2, 0, 9, appends=[(X, 3), (Y, 4)])],
         {X: (1, 3), Y: (4, 2)},
