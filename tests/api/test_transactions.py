@@ -13,6 +13,7 @@ from conftest import contents, open_small
 
 import lsmkv
 from lsmkv import DB, Transaction
+from lsmkv.api import own_writes
 from lsmkv.typed import Int64, Str, TypedDB
 from threaded_stores import run_all
 
@@ -323,6 +324,19 @@ def test_wrong_arguments_change_nothing(db: DB) -> None:
         with pytest.raises(TypeError, match="put the bytes into a list"):
             t.multi_get(b"k")  # type: ignore[arg-type]
     assert dict(db) == {b"a": b"1", b"c": b"3", b"e": b"5"}
+
+
+def test_writes_beyond_the_limit_of_a_batch_are_refused(
+    db: DB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_writes, "MAX_BATCH_BYTES", 1000)
+    with db.transaction() as t:
+        t[b"k"] = bytes(900)
+        t[b"k"] = bytes(800)  # in place of the first
+        with pytest.raises(ValueError, match="limit of 1000 bytes"):
+            t[b"l"] = bytes(200)
+        t[b"l"] = bytes(100)
+    assert len(db[b"k"] + db[b"l"]) == 900
 
 
 def test_a_second_thread_is_refused_while_the_first_is_inside(db: DB) -> None:
