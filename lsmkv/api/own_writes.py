@@ -19,15 +19,18 @@ class OwnWrites:
     """
 
     def __init__(self) -> None:
-        self._versions: SortedDict[bytes, list[tuple[int, Value]]] = SortedDict()
+        # None before the first write: a sorted dict takes microseconds to make.
+        self._versions: SortedDict[bytes, list[tuple[int, Value]]] | None = None
         self._moment = 0
         self.size_bytes = _HEADER.size
 
     def __len__(self) -> int:
-        return len(self._versions)
+        return 0 if self._versions is None else len(self._versions)
 
     def put(self, key: bytes, value: Value) -> None:
         """Set ``key``.  ValueError if all would be too much for one write; O(log n)."""
+        if self._versions is None:
+            self._versions = SortedDict()
         versions = self._versions.get(key)
         size = self.size_bytes + len(value or b"")
         if versions is None:
@@ -49,7 +52,7 @@ class OwnWrites:
 
     def get(self, key: bytes) -> Value | Absent:
         """The newest value; None for a deletion, ABSENT if it was not written."""
-        versions = self._versions.get(key)
+        versions = None if self._versions is None else self._versions.get(key)
         return ABSENT if versions is None else versions[-1][1]
 
     def freeze(self) -> int:
@@ -59,16 +62,17 @@ class OwnWrites:
 
     def get_at(self, key: bytes, moment: int) -> Value | Absent:
         """As :meth:`get`, at ``moment``."""
-        for written_at, value in reversed(self._versions.get(key, ())):
-            if written_at <= moment:
-                return value
+        if self._versions is not None:
+            for written_at, value in reversed(self._versions.get(key, ())):
+                if written_at <= moment:
+                    return value
         return ABSENT
 
     def entries(self, wanted: Bounds, moment: int) -> Iterator[tuple[bytes, Value]]:
         """What was written to a range by ``moment``, in order; more may be written meanwhile."""
         low, high = wanted.start, wanted.stop
         included = (True, False)
-        while True:
+        while self._versions is not None:
             count = len(self._versions)
             for key in self._versions.irange(low, high, included, wanted.reverse):
                 value = self.get_at(key, moment)
@@ -83,4 +87,5 @@ class OwnWrites:
 
     def operations(self) -> list[Operation]:
         """The newest values, for a batch."""
-        return [(key, versions[-1][1]) for key, versions in self._versions.items()]
+        written = {} if self._versions is None else self._versions
+        return [(key, versions[-1][1]) for key, versions in written.items()]
