@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from weakref import ref
 
-from lsmkv.errors import ConflictError
+from lsmkv.errors import ClosedError, ConflictError
 from lsmkv.log.batch import Operation
 
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -59,9 +59,11 @@ class Place:
     def written_since(self) -> Iterator[Written]:
         """What was written from this place on, which moves along.  Needs no lock.
 
-        ConflictError: the record does not reach back to it.
+        ConflictError: the record does not reach back to it.  ClosedError: it was released.
         """
-        while self._part is not None:
+        while True:
+            if self._part is None:
+                raise ClosedError("the transaction was committed or discarded already")
             following = self._part.following  # first: then nothing more is added to this one
             written = self._part.written
             if written is None:

@@ -193,7 +193,7 @@ class WriteState(ReadState):
                     first = self.last_seq + 1
                     count = len(operations)
                     keep_old = self.needs_old_values()
-                    if keep_old:
+                    if keep_old or check is not None:
                         self.recent_writes.admit(operations, check)
                         keep_old = self.needs_old_values()  # the transaction may have been the last
                     memtable.prepare(count, keep_old)
