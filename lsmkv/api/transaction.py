@@ -202,6 +202,7 @@ class Transaction(MutableMapping[bytes, bytes]):
         state = self._state
         state.check_usable()
         with state.lock:
+            state.check_not_ended()  # just now, by another thread
             try:
                 self._commit(state)
             finally:
@@ -221,8 +222,13 @@ class Transaction(MutableMapping[bytes, bytes]):
         self._engine.write_batch(operations, self._sync, check)
 
     def close(self) -> None:
-        """Discard the writes unless they are committed.  A second call does nothing."""
-        self._state.end()
+        """Discard the writes unless they are committed.  A second call does nothing.
+
+        ValueError: another thread is using the transaction.
+        """
+        self._state.check_not_in_use()
+        with self._state.lock:
+            self._state.end()
 
     @property
     def closed(self) -> bool:

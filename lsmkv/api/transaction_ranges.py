@@ -49,9 +49,15 @@ class TransactionState:
 
     def check_usable(self) -> None:
         """Raise unless a call may begin now."""
+        self.check_not_ended()
+        self.snapshot._engine.require_open()
+        self.check_not_in_use()
+
+    def check_not_ended(self) -> None:
         if self.place is None:
             raise ClosedError("the transaction was committed or discarded already")
-        self.snapshot._engine.require_open()
+
+    def check_not_in_use(self) -> None:
         if self.lock.locked():
             raise ValueError(
                 "the transaction is in use already, by another thread or from inside itself: "

@@ -345,6 +345,8 @@ def test_a_second_thread_is_refused_while_the_first_is_inside(db: DB) -> None:
         for call in ENDED.values():
             with pytest.raises(ValueError, match="another thread"):
                 call(t)
+        with pytest.raises(ValueError, match="another thread"):
+            t.close()
     run_all(lambda: t.put(b"from", b"another thread"))  # one after the other is fine
     t.commit()
     assert db[b"from"] == b"another thread"
