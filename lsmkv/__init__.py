@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lsmkv.api.snapshot import Snapshot as Snapshot
     from lsmkv.api.table_writer import TableFileInfo as TableFileInfo
     from lsmkv.api.table_writer import TableWriter as TableWriter
+    from lsmkv.api.transaction import Transaction as Transaction
+    from lsmkv.api.transaction_cursor import TransactionCursor as TransactionCursor
     from lsmkv.api.write_batch import WriteBatch as WriteBatch
     from lsmkv.encoding.entries import MAX_BATCH_BYTES as MAX_BATCH_BYTES
     from lsmkv.encoding.entries import MAX_KEY_BYTES as MAX_KEY_BYTES
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from lsmkv.encoding.entries import Buffer as Buffer
     from lsmkv.errors import BackgroundError as BackgroundError
     from lsmkv.errors import ClosedError as ClosedError
+    from lsmkv.errors import ConflictError as ConflictError
     from lsmkv.errors import CorruptionError as CorruptionError
     from lsmkv.errors import Error as Error
     from lsmkv.errors import ForkedError as ForkedError
@@ -66,11 +69,14 @@ _HOMES: Final = {
     "lsmkv.api.sizes": ("MemoryUsage",),
     "lsmkv.api.snapshot": ("Snapshot",),
     "lsmkv.api.table_writer": ("TableFileInfo", "TableWriter"),
+    "lsmkv.api.transaction": ("Transaction",),
+    "lsmkv.api.transaction_cursor": ("TransactionCursor",),
     "lsmkv.api.write_batch": ("WriteBatch",),
     "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES", "Buffer"),
     "lsmkv.errors": (
         "BackgroundError",
         "ClosedError",
+        "ConflictError",
         "CorruptionError",
         "Error",
         "ForkedError",

@@ -145,6 +145,35 @@ class BackgroundError(Error):
     """
 
 
+class ConflictError(Error):
+    """What a transaction had read was written to before it committed; it changed nothing.
+
+    Run it again, from its first read on, or leave that to ``DB.transact``.
+
+    Attributes:
+        key: a key that was read, and then written by someone else.  None if the transaction was open for
+            so long that the store no longer knows what was written since.
+        attempts: how often it was tried.
+    """
+
+    def __init__(self, key: bytes | None, attempts: int = 1) -> None:
+        if key is None:
+            reason = (
+                "the transaction was open for too long: the store no longer knows all that was "
+                "written since it began"
+            )
+        else:
+            reason = (
+                f"key {_shortened(repr(key))}, which the transaction had read, was written since"
+            )
+        advice = "; run it again, as DB.transact does"
+        if attempts > 1:
+            advice = f"; so it was in {attempts} attempts"
+        super().__init__(reason + advice)
+        self.key = key
+        self.attempts = attempts
+
+
 class WorkerError(Error):
     """A worker of an executor or a cluster ended without a result.
 

@@ -14,6 +14,7 @@ from lsmkv.api.inspected import InspectedStore
 from lsmkv.api.ranges import scan_range
 from lsmkv.api.readers import engine_for_later
 from lsmkv.api.snapshot import Snapshot
+from lsmkv.api.transacting import Transacting
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.threads import in_worker
 from lsmkv.encoding.entries import Buffer
@@ -41,7 +42,7 @@ class _Keyed(Protocol):
     def __getitem__(self, key: bytes, /) -> bytes: ...
 
 
-class DB(InspectedStore, MutableMapping[bytes, bytes]):
+class DB(Transacting, InspectedStore, MutableMapping[bytes, bytes]):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
     :func:`lsmkv.open` makes it.  Any number of threads may share it.  Close it with ``close`` or

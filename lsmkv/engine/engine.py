@@ -20,18 +20,20 @@ from lsmkv.background.refresher import Refresher
 from lsmkv.changes import Changes
 from lsmkv.engine.capture import capture_directory
 from lsmkv.engine.follower import StoreFollower
+from lsmkv.engine.recent_writes import Place
 from lsmkv.engine.recovery import recover, remove_leftovers
 from lsmkv.engine.write_path import WriteState
 from lsmkv.errors import caused
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
+from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.storage.file_names import log_path, parse_file_name
 from lsmkv.storage.storage import FileLock, RandomFile, ReadKind, Storage
 from lsmkv.tree.capture import Capture, CapturedLog
-from lsmkv.tree.levels import Levels
+from lsmkv.tree.levels import Levels, PlacedTable
 from lsmkv.tree.manifest import State, VersionEdit
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
@@ -277,6 +279,20 @@ class Engine(WriteState):
         file = self.storage.open_buffered(log_path(self.directory, number))
         return lambda offset, length: file.pread(offset, length, ReadKind.LOG)
 
+    # Transactions
+
+    def begin(self) -> tuple[SuperVersion, Pin, Place]:
+        """Begin a transaction: what it sees, and the place from which to check what it read.
+
+        As long as it keeps the pin, the store keeps a record of what is written from there on.
+        """
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            current = self.require_open()
+            place = self.recent_writes.begin()
+            return current, self.snapshots.pin(self.last_seq), place
+
     # Upkeep
 
     def flush(self) -> None:
@@ -345,7 +361,9 @@ class Engine(WriteState):
             placed = staging.adopt(self._tables, seq)
             edit = VersionEdit(added=placed, last_seq=seq)
             try:
-                self._tables.install(edit, lambda version: self._publish_adopted(version, seq))
+                self._tables.install(
+                    edit, lambda version: self._publish_adopted(version, placed, seq)
+                )
             except BaseException as error:
                 if self._tables.is_in_doubt:
                     self.work_failed(error)  # before a writer may use the sequence number
@@ -354,7 +372,7 @@ class Engine(WriteState):
             self._release_writers()
         return staging.report(placed)
 
-    def _publish_adopted(self, version: Version, seq: int) -> None:
+    def _publish_adopted(self, version: Version, placed: list[PlacedTable], seq: int) -> None:
         """Show tables numbered ``seq``, with a memtable for what is newer.
 
         Nothing is in the memtable, and writers are held.
@@ -364,6 +382,8 @@ class Engine(WriteState):
             self._owner = thread
             current = self.require_open()
             memtable = Memtable(seq + 1, current.memtable.log_number)
+            metas = [table.meta for table in placed]
+            self.recent_writes.add_ranges([(meta.smallest, meta.largest) for meta in metas])
             self._background.compactor.set_read_budget(version)
             self.last_seq = seq
             self.floor = None

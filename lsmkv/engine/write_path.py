@@ -22,6 +22,7 @@ from collections.abc import Callable
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.changes import Changes, await_change
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
+from lsmkv.engine.recent_writes import RecentWrites
 from lsmkv.engine.write_throttle import Throttle
 from lsmkv.errors import BackgroundError, ReadOnlyError, caused
 from lsmkv.log.batch import Operation, set_sequence, write_batch, write_single
@@ -53,6 +54,7 @@ class WriteState(ReadState):
         self._changes = Changes()
         self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
+        self.recent_writes = RecentWrites()
 
     def check_for_writing(self) -> None:
         """Raise for a handle that can never write."""
@@ -134,6 +136,8 @@ class WriteState(ReadState):
                 if log is not None:
                     memtable = self.require_open().memtable
                     keep_old = self.needs_old_values()
+                    if keep_old:  # as it is while a transaction is open
+                        self.recent_writes.add(key)
                     memtable.prepare(1, keep_old)
                     seq = self.last_seq + 1
                     start = log.end
@@ -162,8 +166,16 @@ class WriteState(ReadState):
         if sync:
             self._sync(log, end)
 
-    def write_batch(self, operations: list[Operation], sync: bool) -> None:
+    def write_batch(
+        self,
+        operations: list[Operation],
+        sync: bool,
+        check: Callable[[], None] | None = None,
+    ) -> None:
         """Apply operations in order, all or none.  Raises as ``DB.put``.
+
+        ``check`` ends an open transaction: it is called with the mutex held, and raises to refuse the
+        operations.
 
         It repeats :meth:`write_one`: one function for both costs each put 2 % more instructions.
         """
@@ -182,6 +194,9 @@ class WriteState(ReadState):
                     first = self.last_seq + 1
                     count = len(operations)
                     keep_old = self.needs_old_values()
+                    if keep_old or check is not None:
+                        self.recent_writes.admit(operations, check)
+                        keep_old = self.needs_old_values()  # the transaction may have been the last
                     memtable.prepare(count, keep_old)
                     start = log.end
                     if self.floor is not None:

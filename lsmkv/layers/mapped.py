@@ -159,6 +159,10 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
     def __init__(self, below: ReadWritable, coding: Coding[K, V, KeyIn, ValueIn]) -> None:
         super().__init__(below, coding)
 
+    def cursor(self) -> MappedCursor[K, V, KeyIn]:
+        """A cursor over the keys as they are now, at no key."""
+        return MappedCursor(self._below.cursor(), self._coding)
+
     def put(self, key: KeyIn, value: ValueIn) -> None:
         """Set ``key`` to ``value``.  TypeError or ValueError: not a key or value."""
         data = self._coding.encode_key(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from lsmkv.layers.coding import Coding, K, KeyIn, V, ValueIn
-from lsmkv.layers.cursors import MappedCursor, successor
+from lsmkv.layers.cursors import successor
 from lsmkv.layers.mapped import MappedStore
 
 if TYPE_CHECKING:  # loaded by `DB.explain` alone
@@ -14,10 +14,6 @@ if TYPE_CHECKING:  # loaded by `DB.explain` alone
 
 class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
     """Reading and writing, of an open store."""
-
-    def cursor(self) -> MappedCursor[K, V, KeyIn]:
-        """A cursor over the keys as they are now, at no key."""
-        return MappedCursor(self._below.cursor(), self._coding)
 
     def put(self, key: KeyIn, value: ValueIn, *, sync: bool = False) -> None:
         """Set ``key`` to ``value``.  TypeError or ValueError: not a key or value.

@@ -22,6 +22,7 @@ import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Final
 
 from mypy_extensions import i64
@@ -34,6 +35,7 @@ _BATCH_KEYS: Final = 64  # in one batch of a flush
 _FEWEST_KEPT: Final = 16  # operations; a smaller write batch takes less memory in the dict
 _FEWEST_FRESH: Final = 256  # new keys to gather before they join the long list
 _FRESH_DIVISOR: Final = 64  # or a 64th of that list, if that is more
+_SEQ: Final = itemgetter(0)
 
 
 class SortedKeys:
@@ -216,10 +218,8 @@ class Memtable:
         # The value is read first: a later write has put what it replaced into history.
         value = self.get(key)
         replaced = self._history.get(key)
-        if replaced is not None:
-            for replaced_by, old in replaced:
-                if replaced_by > seq:
-                    return old
+        if replaced and replaced[-1][0] > seq:
+            return replaced[bisect_right(replaced, seq, key=_SEQ)][1]
         return value
 
     def keys_beyond(

@@ -27,6 +27,8 @@ HANG_S = 60  # only stops a test that hangs
 MADE: dict[str, lsmkv.Error] = {
     "CorruptionError": CorruptionError("/a/b", 17, "wrong", expected=b"x", got=(1, None)),
     "CorruptionError without a place": CorruptionError("/a/b", None, "r" * 1000),
+    "ConflictError": lsmkv.ConflictError(b"k", 10),
+    "ConflictError of no key": lsmkv.ConflictError(None),
     "UnsupportedFormatError": Unsupported("/a/b", "version 9"),
     "LockedError": LockedError("/a/b", 1, may_read=True),
     "LockedError of nobody known": LockedError("/a/b", None),

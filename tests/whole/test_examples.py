@@ -122,6 +122,15 @@ def test_light_client_misses_nothing_and_chooses_its_decoys() -> None:
     assert decoys[2] == pytest.approx(0.1 * 20_000, rel=0.3)
 
 
+def test_unique_emails_stay_unique_and_no_money_is_lost() -> None:
+    output = output_of("unique_emails")
+    addresses, accounts = numbers(r"register (\d+) addresses: (\d+) accounts", output)
+    assert accounts == addresses
+    money, paid_in, least = numbers(r"money: ([\d,]+) of ([\d,]+); least: (-?\d+)", output)
+    assert money == paid_in
+    assert least >= 0
+
+
 def test_every_example_is_tested() -> None:
     tests = Path(__file__).read_text(encoding="utf-8")
     for example in EXAMPLES.glob("*.py"):

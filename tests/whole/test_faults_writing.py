@@ -59,6 +59,24 @@ def test_later_writes_raise_a_background_error_with_the_cause(
     db.resume()
 
 
+@pytest.mark.parametrize("operation", ["append", "sync"])
+def test_a_transaction_fails_as_a_batch_does(
+    db: lsmkv.DB, storage: FaultyStorage, operation: str
+) -> None:
+    storage.fail(operation, path_suffix=".log")
+    with pytest.raises(OSError), db.transaction(sync=True) as t:
+        t[b"k"] = t[b"before"]
+    assert t.closed
+    assert (b"k" in db) == (operation == "sync")  # written, but maybe not durable
+    with pytest.raises(lsmkv.BackgroundError), db.transaction() as t:
+        t[b"l"] = b""
+    with pytest.raises(lsmkv.BackgroundError):
+        db.compare_and_set(b"l", None, b"")
+    db.resume()
+    assert db.compare_and_set(b"before", b"1", b"2")
+    assert not db._engine.recent_writes.size_bytes
+
+
 def test_a_write_that_failed_is_not_there(db: lsmkv.DB, storage: FaultyStorage) -> None:
     storage.fail("append")
     with pytest.raises(OSError):

@@ -55,6 +55,7 @@ LAYERS_ON_PUBLIC_NAMES = ("layers", "typed", "cache", "dbm", "aio")
 DOORS = {
     "lsmkv.api.db": {"lsmkv.layers.prefixed"},
     "lsmkv.api.snapshot": {"lsmkv.layers.prefixed"},
+    "lsmkv.api.transaction": {"lsmkv.layers.prefixed"},
 }
 
 # Folders beside the package -> the folders beside it that each may import.
@@ -70,6 +71,7 @@ HOMES = {
     "mmh3": {"lsmkv.filters.hashing"},
     "xxhash": {"lsmkv.encoding.checksums"},
     "zstandard": {"lsmkv.sstable.block.codec"},
+    "sortedcontainers": {"lsmkv.api.own_writes"},
     "click": {"lsmkv.cli"},
     "rich": {"lsmkv.cli"},
     # Typed JSON and MessagePack: table properties, manifest edits, lines of exported records, jobs.
@@ -116,6 +118,7 @@ HOMES = {
 HEAVY = {"click", "rich", "lsmkv.cli", "bench"}
 HEAVY |= {"matplotlib", "plotly", "numpy", "pandas", "scipy"}
 HEAVY |= {"lsmkv.explore", "starlette", "uvicorn"}
+HEAVY |= {"lsmkv.api.transaction", "sortedcontainers"}
 HEAVY |= {f"lsmkv.{layer}" for layer in LAYERS_ON_PUBLIC_NAMES}
 HEAVY |= {"lsmkv.cluster", "dask", "distributed", "pyarrow"}
 HEAVY |= {"lsmkv.remote", "obstore"}

@@ -1,0 +1,108 @@
+"""What a transaction has read: single keys, and ranges as far as they were seen."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from lsmkv.engine.recent_writes import Place
+from lsmkv.errors import ConflictError
+from lsmkv.read.scan import Bounds
+
+
+class ReadRange:
+    """A range that is being read.
+
+    Attributes:
+        last: the key that was seen last, so that nothing beyond it counts; None at the beginning.
+        is_whole: whether the end was seen.
+    """
+
+    __slots__ = ("_wanted", "is_whole", "last")
+
+    def __init__(self, wanted: Bounds) -> None:
+        self._wanted = wanted
+        self.last: bytes | None = None
+        self.is_whole = False
+
+    def seen(self) -> tuple[bytes, bytes | None] | None:
+        """The part that was seen, start <= key < stop; None if there is none."""
+        start, stop = self._wanted.start or b"", self._wanted.stop
+        if not self.is_whole:
+            if self.last is None:
+                return None
+            if self._wanted.reverse:
+                start = self.last
+            else:
+                stop = self.last + b"\0"
+        return (start, stop) if stop is None or start < stop else None
+
+
+class Reads:
+    """Everything that one transaction has read."""
+
+    def __init__(self) -> None:
+        self.keys: set[bytes] = set()
+        self._ranges: list[ReadRange] = []
+
+    def add_range(self, wanted: Bounds) -> ReadRange:
+        """Note that a range is being read."""
+        found = ReadRange(wanted)
+        self._ranges.append(found)
+        return found
+
+    def check(self, place: Place) -> None:
+        """Raise ConflictError if something of it was written since; ``place`` moves along.
+
+        O(writes since * log ranges).
+        """
+        if not self.keys and not self._ranges:
+            return
+        keys, ranges = self.keys, _Ranges(self._ranges)
+        for written in place.written_since():
+            if isinstance(written, tuple):
+                touched = self._between(ranges, *written)
+                if touched is not None:
+                    raise ConflictError(touched)
+            elif written in keys or ranges.have(written):
+                raise ConflictError(written)
+
+    def _between(self, ranges: _Ranges, first: bytes, last: bytes) -> bytes | None:
+        """A key that was read among those from ``first`` to ``last``; None without one."""
+        for key in self.keys:
+            if first <= key <= last:
+                return key
+        return ranges.first_between(first, last)
+
+
+class _Ranges:
+    """Disjoint ranges, start <= key < stop, ascending."""
+
+    def __init__(self, ranges: list[ReadRange]) -> None:
+        self._starts: list[bytes] = []
+        self._stops: list[bytes | None] = []
+        for start, stop in sorted(filter(None, [each.seen() for each in ranges]), key=_start):
+            if self._stops and (self._stops[-1] is None or start <= self._stops[-1]):
+                if self._stops[-1] is not None and (stop is None or stop > self._stops[-1]):
+                    self._stops[-1] = stop
+            else:
+                self._starts.append(start)
+                self._stops.append(stop)
+
+    def have(self, key: bytes) -> bool:
+        """Whether ``key`` is in one of them."""
+        at = bisect_right(self._starts, key) - 1
+        if at < 0:
+            return False
+        stop = self._stops[at]
+        return stop is None or key < stop
+
+    def first_between(self, first: bytes, last: bytes) -> bytes | None:
+        """Their first key at or above ``first``, unless that is above ``last``."""
+        if self.have(first):
+            return first
+        at = bisect_right(self._starts, first)
+        return self._starts[at] if at < len(self._starts) and self._starts[at] <= last else None
+
+
+def _start(seen: tuple[bytes, bytes | None]) -> bytes:
+    return seen[0]
