@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from librt.threading import Lock
 
@@ -18,21 +18,20 @@ from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.refresher import Refresher
 from lsmkv.changes import Changes
-from lsmkv.engine.capture import capture_directory
+from lsmkv.engine.capture import capture_directory, capture_open, capture_published
 from lsmkv.engine.follower import StoreFollower
-from lsmkv.engine.recent_writes import Place
+from lsmkv.engine.published import Published
 from lsmkv.engine.recovery import recover, remove_leftovers
 from lsmkv.engine.write_path import WriteState
 from lsmkv.errors import caused
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.multi_writer import CancelledError
-from lsmkv.storage.file_names import log_path, parse_file_name
-from lsmkv.storage.storage import FileLock, RandomFile, ReadKind, Storage
-from lsmkv.tree.capture import Capture, CapturedLog
+from lsmkv.storage.file_names import parse_file_name
+from lsmkv.storage.storage import FileLock, Storage
+from lsmkv.tree.capture import Capture
 from lsmkv.tree.levels import Levels, PlacedTable
 from lsmkv.tree.manifest import State, VersionEdit
 from lsmkv.tree.version import Version
@@ -42,29 +41,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from lsmkv.engine.adoption import IngestReport, Staging
-    from lsmkv.inspection.verify import VerifyReport
-
-
-class Published(Protocol):
-    """A store in object storage, which the engine only reads."""
-
-    @property
-    def generation(self) -> int:
-        """The number of its open state."""
-
-    def tables(
-        self, storage: Storage, directory: str, options: Options, cache: BlockCache
-    ) -> VersionSet:
-        """The version set of the engine; called once, first."""
-
-    def recover(self) -> tuple[SuperVersion, int]:
-        """The newest state, and its last sequence number."""
-
-    def verify(self, progress: Callable[[int, int], None] | None) -> VerifyReport:
-        """Check every byte of that state."""
-
-    def close(self) -> None:
-        """End all requests, without waiting."""
 
 
 _FORKED: Final = (
@@ -256,7 +232,7 @@ class Engine(WriteState):
         """
         current = self.require_open()
         if self.published is not None:
-            return _capture_published(current, self.last_seq)
+            return capture_published(current, self.last_seq)
         if self.read_only:
             return capture_directory(self.storage, self.directory)
         with self._tables.lock:  # until the logs are open: a flush that ends removes one
@@ -268,30 +244,7 @@ class Engine(WriteState):
                 current, last_seq = self.require_open(), self.last_seq
                 extents = self._logs.extents()
             state = self._tables.manifest.state
-            logs = [
-                CapturedLog(number, salt, end, self._log_bytes(number))
-                for number, salt, end in extents
-                if number >= state.log_number
-            ]
-        return Capture(self.directory, state, last_seq, _files_of(current), logs)
-
-    def _log_bytes(self, number: int) -> Callable[[int, int], bytes]:
-        file = self.storage.open_buffered(log_path(self.directory, number))
-        return lambda offset, length: file.pread(offset, length, ReadKind.LOG)
-
-    # Transactions
-
-    def begin(self) -> tuple[SuperVersion, Pin, Place]:
-        """Begin a transaction: what it sees, and the place from which to check what it read.
-
-        As long as it keeps the pin, the store keeps a record of what is written from there on.
-        """
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            current = self.require_open()
-            place = self.recent_writes.begin()
-            return current, self.snapshots.pin(self.last_seq), place
+            return capture_open(self.storage, self.directory, current, last_seq, state, extents)
 
     # Upkeep
 
@@ -540,14 +493,3 @@ class Engine(WriteState):
         engine._seq_at_fork = self.last_seq
         engine.leave_to_first_use()
         return engine
-
-
-def _capture_published(current: SuperVersion, last_seq: int) -> Capture:
-    levels = current.version.levels
-    highest = max((table.number for table in levels.tables()), default=0)
-    state = State(levels, highest + 1, last_seq, log_number=0)
-    return Capture(None, state, last_seq, _files_of(current), [])
-
-
-def _files_of(current: SuperVersion) -> dict[int, RandomFile]:
-    return {table.meta.number: table.file for table in current.version.tables()}

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.changes import Changes, await_change
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
-from lsmkv.engine.recent_writes import RecentWrites
+from lsmkv.engine.recent_writes import Place, RecentWrites
 from lsmkv.engine.write_throttle import Throttle
 from lsmkv.errors import BackgroundError, ReadOnlyError, caused
 from lsmkv.log.batch import Operation, set_sequence, write_batch, write_single
@@ -30,6 +30,7 @@ from lsmkv.log.log_set import LogSet
 from lsmkv.log.writer import RECORD_HEAD_BYTES, LogWriter, new_record
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
+from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import ReadState, SuperVersion
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import VersionSet
@@ -343,6 +344,20 @@ class WriteState(ReadState):
                 self._owner = thread
                 self._fail(error)
             raise
+
+    # Transactions
+
+    def begin(self) -> tuple[SuperVersion, Pin, Place]:
+        """Begin a transaction: what it sees, and the place from which to check what it read.
+
+        As long as it keeps the pin, the store keeps a record of what is written from there on.
+        """
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            current = self.require_open()
+            place = self.recent_writes.begin()
+            return current, self.snapshots.pin(self.last_seq), place
 
     def memtable_bytes(self) -> int:
         """The memory of the memtables, as the length of their logs."""

@@ -60,6 +60,7 @@ USES: dict[str, Callable[[DB], object]] = {
     "refresh": lambda db: db.refresh(),
     "stats": lambda db: db.stats(),
     "memory_usage": lambda db: db.memory_usage(),
+    "write_room_bytes": lambda db: db.write_room_bytes,
     "approximate_count": lambda db: db.approximate_count(),
     "approximate_size": lambda db: db.approximate_size(),
     "explain": lambda db: db.explain(b"k"),
