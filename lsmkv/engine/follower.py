@@ -96,7 +96,7 @@ class StoreFollower:
         return seen.super_version, seen.last_seq
 
     def forget(self) -> None:
-        """Keep nothing, so that tables and memtables live no longer than their readers."""
+        """Keep no table and no memtable: their readers alone do from now on."""
         self._seen = None
 
     def _read_all(self) -> _Seen:
