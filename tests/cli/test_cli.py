@@ -48,7 +48,8 @@ EXAMPLES = [
 def test_examples_in_help_are_right_usage(line: str, tmp_path: Path) -> None:
     fill_tables(str(tmp_path / "users.db"))
     fill_tables(str(tmp_path / "old.db"))
-    (tmp_path / "users.jsonl.gz").write_bytes(b'{"key": "a", "value": ""}\n')
+    for name in ("users.jsonl.gz", "dump.jsonl.gz"):
+        (tmp_path / name).write_bytes(b'{"key": "a", "value": ""}\n')
     (tmp_path / "users.csv").write_bytes(b"id,name\n7,Alice\n")
     (tmp_path / "alice.jpeg").write_bytes(b"\xff\xd8")
     script = f'set -o pipefail\nlsmkv() {{ "{sys.executable}" -m lsmkv "$@"; }}\n{line}\n'

@@ -199,6 +199,14 @@ class FaultyStorage(Storage):
         self.check("make_directory", path)
         super().make_directory(path)
 
+    def create_directory(self, path: str) -> None:
+        self.check("create_directory", path)
+        super().create_directory(path)
+
+    def remove_tree(self, path: str) -> None:
+        self.check("remove_tree", path)
+        super().remove_tree(path)
+
     def remove_directory(self, path: str) -> None:
         self.check("remove_directory", path)
         super().remove_directory(path)
