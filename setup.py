@@ -50,6 +50,7 @@ COMPILED = (
     "sstable/table_filters",
     "sstable/block_checks",
     "sstable/read_around",
+    "sstable/table_end",
     "sstable/reader",
     "sstable/read_ahead",
     "sstable/writer",
@@ -69,6 +70,7 @@ COMPILED = (
     "read/view",
     "engine/write_path",
     "engine/engine",
+    "engine/pairs",
     "api/write_batch",
     "api/ranges",
 )

@@ -7,6 +7,10 @@ import sys
 from typing import Final
 
 EXPERIMENTS: Final = {
+    "cluster-build": (
+        "bench.cluster_build",
+        "builds on a Dask cluster, and a model of what a billion keys take",
+    ),
     "compaction": (
         "bench.experiments.compaction.experiment",
         "compaction styles over a sustained load: writes, space, reads",
@@ -86,7 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not given or given[0] in ("-h", "--help"):
         print(USAGE + "\n")
         for name, (_, summary) in EXPERIMENTS.items():
-            print(f"  {name:<12} {summary}")
+            print(f"  {name:<13} {summary}")
         print("\nOptions of one: python -m bench NAME --help")
         raise SystemExit(0 if given else 2)
     if given[0] not in EXPERIMENTS:

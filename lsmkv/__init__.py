@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from lsmkv.api.cursor import Cursor as Cursor
     from lsmkv.api.cursor import CursorError as CursorError
     from lsmkv.api.db import DB as DB
-    from lsmkv.api.db import MemoryUsage as MemoryUsage
     from lsmkv.api.opening import destroy as destroy
     from lsmkv.api.opening import open as open
+    from lsmkv.api.sizes import MemoryUsage as MemoryUsage
     from lsmkv.api.snapshot import Snapshot as Snapshot
+    from lsmkv.api.table_writer import TableFileInfo as TableFileInfo
+    from lsmkv.api.table_writer import TableWriter as TableWriter
     from lsmkv.api.write_batch import WriteBatch as WriteBatch
     from lsmkv.encoding.entries import MAX_BATCH_BYTES as MAX_BATCH_BYTES
     from lsmkv.encoding.entries import MAX_KEY_BYTES as MAX_KEY_BYTES
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from lsmkv.errors import ReadOnlyError as ReadOnlyError
     from lsmkv.errors import StoreExistsError as StoreExistsError
     from lsmkv.errors import UnsupportedFormatError as UnsupportedFormatError
+    from lsmkv.errors import WorkerError as WorkerError
     from lsmkv.filters.keys import DelimitedPrefix as DelimitedPrefix
     from lsmkv.filters.keys import FilterKey as FilterKey
     from lsmkv.filters.keys import FixedPrefix as FixedPrefix
@@ -56,9 +59,11 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "lsmkv.api.cursor": ("Cursor", "CursorError"),
-    "lsmkv.api.db": ("DB", "MemoryUsage"),
+    "lsmkv.api.db": ("DB",),
     "lsmkv.api.opening": ("destroy", "open"),
+    "lsmkv.api.sizes": ("MemoryUsage",),
     "lsmkv.api.snapshot": ("Snapshot",),
+    "lsmkv.api.table_writer": ("TableFileInfo", "TableWriter"),
     "lsmkv.api.write_batch": ("WriteBatch",),
     "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES", "Buffer"),
     "lsmkv.errors": (
@@ -74,6 +79,7 @@ _HOMES: Final = {
         "ReadOnlyError",
         "StoreExistsError",
         "UnsupportedFormatError",
+        "WorkerError",
     ),
     "lsmkv.filters.keys": ("DelimitedPrefix", "FilterKey", "FixedPrefix", "WholeKey"),
     "lsmkv.inspection.explain": ("Explanation",),

@@ -145,6 +145,14 @@ class BackgroundError(Error):
     """
 
 
+class WorkerError(Error):
+    """A worker of an executor or a cluster ended without a result.
+
+    Or none took the job.  The store is as it was before the call, and no file is left.  ``__cause__`` is
+    what was reported.
+    """
+
+
 class ForkedError(Error):
     """A handle opened before ``os.fork()`` was used in the child process.
 

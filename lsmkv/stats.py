@@ -105,9 +105,11 @@ class Stats:
         compactions, compaction_write_bytes: compactions that rewrote tables, and the bytes written.
         filter_build_ns: time spent on building filters, in nanoseconds.
         tables_moved: tables that compactions moved down a level without rewriting them.
+        ingested_tables, ingested_bytes: tables that ``ingest`` and ``bulk_load`` added, and their size.
+        spill_bytes: sorted runs that ``bulk_load`` wrote while it sorted its input.
         write_slowdowns, write_slowdown_s: delayed writes, and their delays in seconds.
-        write_stops, write_stop_s: writes that waited for a flush or compaction, and their waits in
-            seconds.
+        write_stops, write_stop_s: writes that waited for a flush, a compaction or the commit of an
+            ``ingest``, and their waits in seconds.
 
     Histograms
         sync_us, flush_us, compaction_us: durations in microseconds.
@@ -159,6 +161,9 @@ class Stats:
     compaction_write_bytes: int = 0
     filter_build_ns: int = 0
     tables_moved: int = 0
+    ingested_tables: int = 0
+    ingested_bytes: int = 0
+    spill_bytes: int = 0
     write_slowdowns: int = 0
     write_slowdown_s: float = 0.0
     write_stops: int = 0

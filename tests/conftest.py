@@ -16,11 +16,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import lsmkv
+from clusters import dask_client
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
 from object_servers import each_server, filled, moto, seaweedfs, server, url
 
 __all__ = [
+    "dask_client",
     "each_server",
     "filled",
     "golden",

@@ -42,6 +42,7 @@ the directory after it, before its first record is written.
 
 _SECTIONS: Final = (
     ("Tables", "lsmkv.sstable.format"),
+    ("Tables from outside", "lsmkv.sstable.table_end"),
     ("Blocks in their place", "lsmkv.sstable.block.trailer"),
     ("Data blocks", "lsmkv.sstable.block.block"),
     ("Transposed payloads", "lsmkv.sstable.block.transposed"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
 
 from lsmkv.api.ranges import scan_range
+from lsmkv.api.sizes import MemoryUsage, approximate_count, approximate_size, memory_usage
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.threads import in_worker
@@ -18,11 +18,15 @@ from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
 from lsmkv.log.batch import Operation
-from lsmkv.options import Options
+from lsmkv.options import MIB, Options
 from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
+from lsmkv.storage.storage import PathLike
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
+    from concurrent.futures import Executor
+
+    from lsmkv.engine.adoption import IngestReport
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
     from lsmkv.inspection.verify import VerifyReport
@@ -30,27 +34,6 @@ if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.remote.publish import PublishReport
 
 _CLEAR_BATCH: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUsage:
-    """Memory by purpose, in bytes, without Python's own overhead.
-
-    ``filters`` and ``indexes`` are those of tables used so far, because each is read at its first use.
-    ``memtables`` is the size of the logs that hold the same writes.  ``snapshot_versions`` is no size:
-    it counts the overwritten entries that memtables keep for snapshots.
-    """
-
-    memtables: int
-    snapshot_versions: int
-    block_cache: int
-    block_cache_budget: int
-    filters: int
-    indexes: int
-
-    def as_dict(self) -> dict[str, int]:
-        """The numbers by name."""
-        return asdict(self)
 
 
 class _Keyed(Protocol):
@@ -206,8 +189,84 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """Write the memtable to a table, and wait.  BackgroundError: it failed (see ``__cause__``)."""
         self._engine.flush()
 
+    def ingest(self, paths: Iterable[PathLike], *, move: bool = False) -> IngestReport:
+        """Add tables that :class:`lsmkv.TableWriter` wrote, all or none.
+
+        Their entries replace what the store has under these keys.  Snapshots and iterators that exist
+        do not see them.  It reads every byte of the tables, flushes the memtable, and waits for a
+        running compaction; writers wait for the last part, some milliseconds.  Each table goes as deep
+        into the tree as it fits.  Once the call returns, the entries survive a power failure.
+
+        Args:
+            paths: table files.  Their keys may not overlap.
+            move: the store takes the files over, without copying them where the file system has links
+                and the table was written for it.  Whatever ends the process, a file is whole under its
+                old name until the store has it.  False: they are copied.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError: a file is no table, is damaged, or of an unknown
+                format.
+            ValueError: keys of two tables overlap, a table belongs to a store, or it has several
+                versions of a key.
+            TypeError: ``paths`` is one path.
+            OSError: a file cannot be read or copied, or the commit failed.
+            BackgroundError: the store refuses writes after a failure.
+            ReadOnlyError, ClosedError: this handle is read-only or closed.
+
+        After an error the store is as it was, and so are the files.  If the commit itself failed, the
+        store refuses writes until ``resume``.
+        """
+        from lsmkv.engine.ingest import ingest
+
+        return ingest(self._engine, paths, move)
+
+    def bulk_load(
+        self,
+        pairs: Iterable[tuple[Buffer, Buffer]] | Mapping[bytes, bytes],
+        *,
+        sorted: bool = False,
+        memory_bytes: int = 256 * MIB,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> IngestReport:
+        """Put many entries, all or none, as tables that go straight to the depth of the tree.
+
+        It writes neither log nor memtable, and compactions have nothing to merge where the store has no
+        keys between those loaded.  It commits as :meth:`ingest` does, at the end: nothing is to be seen
+        before.  The store needs free space for a second copy of what is loaded, and for a third if it
+        sorts more than fits into memory.
+
+        Args:
+            pairs: keys and values, or a mapping.
+            sorted: the keys ascend, each once.  False: they are sorted; of a repeated key the last
+                value counts.
+            memory_bytes: about how much memory sorting may take, at least 1 MiB; if more comes, it
+                writes sorted runs to the store's directory and merges them.  256 MiB.
+            progress: called with the pairs read and the entries written to tables so far.
+
+        Raises:
+            TypeError, ValueError: not a key or value; or a key that is not above the one before, with
+                ``sorted``.
+            OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
+
+        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     report = db.bulk_load((b"%06d" % n, b"x") for n in range(1000))
+        ...     len(db), report.tables
+        (1000, 1)
+        """
+        from lsmkv.engine.bulk_load import bulk_load
+
+        return bulk_load(self._engine, pairs, sorted, memory_bytes, progress)
+
     def compact_range(
-        self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        force: bool = False,
+        executor: Executor | None = None,
     ) -> None:
         """Flush, then merge all entries between two keys into one sorted run.
 
@@ -218,15 +277,25 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             start, stop: start <= key < stop; None sets no bound.
             force: rewrite also what is one run already, with the present options (another error rate,
                 block size, compression, ...).
+            executor: merge up to 256 key ranges of about the same size as jobs in this
+                ``concurrent.futures.Executor``: a thread pool, a process pool, or that of a Dask client
+                (``client.get_executor()``), whose workers must see the store's directory under the same
+                path.  A failed job leaves no file, and the store takes writes as before.  Do not call
+                it from a job of the same executor.  None: merge in this process, in one thread.
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
+            WorkerError: a worker ended in the middle of a job, or the executor takes none.
+            TypeError, ValueError: the executor cannot run jobs of this store, because only this process
+                has its storage or its filter policy; nothing was changed.
         """
+        if executor is not None:
+            self._engine.check_executor(executor)
         wanted = scan_range(start, stop, None, False)
         if wanted.is_empty:
             self._engine.flush()
         else:
-            self._engine.compact_range(wanted.start, wanted.stop, force)
+            self._engine.compact_range(wanted.start, wanted.stop, force, executor)
 
     def wait_until_settled(self) -> None:
         """Wait until no flush and no compaction is due.  BackgroundError: one failed."""
@@ -294,16 +363,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def memory_usage(self) -> MemoryUsage:
         """Memory by purpose."""
-        current = self._engine.require_open()
-        tables = list(current.version.tables())
-        return MemoryUsage(
-            memtables=self._engine.memtable_bytes(),
-            snapshot_versions=sum(memtable.history_count for memtable in current.memtables),
-            block_cache=self._engine.cache.used_bytes,
-            block_cache_budget=self._engine.cache.capacity_bytes,
-            filters=sum(table.filter_memory_bytes for table in tables),
-            indexes=sum(table.index_memory_bytes for table in tables),
-        )
+        return memory_usage(self._engine)
 
     @property
     def write_room_bytes(self) -> int:
@@ -316,13 +376,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def approximate_count(self) -> int:
         """About how many keys there are; overwritten ones may count twice.  O(tables)."""
-        current = self._engine.require_open()
-        metas = [table.meta for table in current.version.tables()]
-        total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
-        for memtable in reversed(current.memtables):  # oldest first: deletions hide older entries
-            kept, deleted = memtable.key_counts()
-            total = max(0, total - deleted) + kept
-        return max(0, total)
+        return approximate_count(self._engine.require_open())
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
         """About how many bytes of tables a range of keys takes.
@@ -330,14 +384,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         start <= key < stop.  Memtables do not count.  O(tables + log blocks): reads no block.
         """
         wanted = scan_range(start, stop, None, False)
-        current = self._engine.require_open()
-        if wanted.is_empty:
-            return 0
-        return sum(
-            _size_between(wanted, run_table)
-            for run in current.version.runs
-            for run_table in run.tables_between(wanted.start, wanted.stop)
-        )
+        return approximate_size(self._engine.require_open(), wanted)
 
     def explain(self, key: Buffer) -> Explanation:
         """Every step of one lookup, as data; ``print`` shows it as text."""
@@ -446,15 +493,3 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<lsmkv.DB at {self.path!r}, {state}>"
-
-
-def _size_between(wanted: Bounds, table: Any) -> int:
-    meta = table.meta
-    low, high = 0, table.footer.data_length
-    if wanted.start is not None and wanted.start > meta.smallest:
-        index = table.index
-        low = index.offset(index.seek(wanted.start))
-    if wanted.stop is not None and wanted.stop <= meta.largest:
-        index = table.index
-        high = index.offset(min(index.seek(wanted.stop) + 1, index.block_count))
-    return int(high - low)

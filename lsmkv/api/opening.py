@@ -12,7 +12,7 @@ from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.options import Options, check_names
 from lsmkv.runtime import check_interpreter
-from lsmkv.storage.file_names import CURRENT, LOCK, parse_file_name
+from lsmkv.storage.file_names import CURRENT, LOCK, is_staging_name, parse_file_name
 from lsmkv.storage.storage import FileLock, PathLike, Storage, absolute_path, is_url
 from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.manifest import CURRENT_BYTES
@@ -198,6 +198,8 @@ def destroy(path: PathLike) -> None:
         for name in files.list_directory(directory):
             if parse_file_name(name) is not None or name == f"{CURRENT}.tmp":
                 files.remove(os.path.join(directory, name))
+            elif is_staging_name(name):
+                files.remove_tree(os.path.join(directory, name))
         files.remove(os.path.join(directory, LOCK))
     with contextlib.suppress(OSError):
         files.remove_directory(directory)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.malloc_trim import trim_heap
@@ -29,6 +29,9 @@ from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version import Version
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syncing a table's file
 
@@ -119,35 +122,100 @@ class Compactor(BackgroundThread):
 
     # Compactions of a range
 
-    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
+    def check_executor(self, executor: Executor) -> None:
+        """Raise TypeError or ValueError if ``executor`` cannot run jobs of this store."""
+        from lsmkv.background.process.parallel import check_executor
+
+        check_executor(executor, self.tables)
+
+    def compact_range(
+        self,
+        start: bytes | None,
+        stop: bytes | None,
+        force: bool,
+        executor: Executor | None = None,
+    ) -> None:
         """Merge everything between two keys into one run.
 
-        The work runs in another thread, where no interrupt comes; one of the caller cancels it between
-        two batches.  RuntimeError: no thread can be started.
+        By jobs in ``executor``, if there is one.  Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
+        """
+        self.exclusively(
+            "lsmkv-range",
+            lambda is_cancelled: self._compact_range(start, stop, force, executor, is_cancelled),
+        )
+
+    def _compact_range(
+        self,
+        start: bytes | None,
+        stop: bytes | None,
+        force: bool,
+        executor: Executor | None,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
+        current = self.host.super_version
+        assert current is not None, "closing waits for this"
+        chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
+        if chosen is None:
+            return
+        started = time.perf_counter()
+        tables: list[TableMeta] | None = None
+        if executor is not None:  # an error changes nothing: the store goes on
+            tables = self._merge_in(executor, current, chosen, is_cancelled)
+        try:
+            if tables is None:
+                self._run(current, chosen, is_cancelled)
+            else:
+                self._install_merged(chosen, tables, started, is_noted=False)
+        except (OSError, CorruptionError) as error:
+            self.host.work_failed(error)  # here, because the caller may have given up
+            raise
+
+    def _merge_in(
+        self,
+        executor: Executor,
+        current: SuperVersion,
+        chosen: Compaction,
+        is_cancelled: Callable[[], bool],
+    ) -> list[TableMeta]:
+        from lsmkv.background.process.parallel import ParallelMerge
+
+        merge = ParallelMerge(executor, self.tables, is_cancelled)
+        rate = self._output_error_rate(current, chosen)
+        snapshots = self.host.snapshots.sequence_numbers()
+        return merge.run(chosen.inputs, chosen.drop_deletions, rate, snapshots)
+
+    def exclusively(
+        self,
+        name: str,
+        action: Callable[[Callable[[], bool]], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run ``action`` while no compaction runs.
+
+        It runs in another thread, where no interrupt comes; one of the caller makes the function that
+        ``action`` gets return True.  ``failed`` is called, in whichever thread, unless ``action``
+        returns.  CancelledError: the store is closing.  RuntimeError: no thread can be started.
         """
 
         def is_cancelled() -> bool:
             return self.is_stopping() or errand.given_up
 
-        errand = Errand(
-            "lsmkv-range", lambda: self._compact_range(start, stop, force, is_cancelled)
-        )
-        errand.run()
+        def run() -> None:
+            try:
+                with self.running:
+                    if self.host.super_version is None or is_cancelled():
+                        raise CancelledError("the store is closing")
+                    action(is_cancelled)
+            except BaseException:
+                failed()
+                raise
 
-    def _compact_range(
-        self, start: bytes | None, stop: bytes | None, force: bool, is_cancelled: Callable[[], bool]
-    ) -> None:
-        with self.running:
-            current = self.host.super_version
-            if current is None or is_cancelled():
-                raise CancelledError("the store is closing")
-            chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
-            if chosen is not None:
-                try:
-                    self._run(current, chosen, is_cancelled)
-                except (OSError, CorruptionError) as error:
-                    self.host.work_failed(error)  # here, because the caller may have given up
-                    raise
+        errand = Errand(name, run)
+        try:
+            errand.run()
+        except RuntimeError:  # it may never have begun
+            failed()
+            raise
 
     # Running one
 
@@ -161,11 +229,13 @@ class Compactor(BackgroundThread):
             tables = self._merge(current, chosen, is_cancelled)
             self._install_merged(chosen, tables, started)
 
-    def _install_merged(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
+    def _install_merged(
+        self, chosen: Compaction, tables: list[TableMeta], started: float, *, is_noted: bool = True
+    ) -> None:
         number = chosen.output_run
         if number is None:
             number = tables[0].number if tables else 0
-        self._install(chosen, number, tables)
+        self._install(chosen, number, tables, is_noted=is_noted)
         written = sum(meta.size_bytes for meta in tables)
         stats = self.host.stats
         stats.compactions += 1
@@ -182,12 +252,16 @@ class Compactor(BackgroundThread):
         count = len(moved)
         self.host.stats.tables_moved += count
 
-    def _install(self, chosen: Compaction, run: int, tables: list[TableMeta]) -> None:
+    def _install(
+        self, chosen: Compaction, run: int, tables: list[TableMeta], *, is_noted: bool = True
+    ) -> None:
         edit = VersionEdit(
             added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
             removed=[meta.number for meta in chosen.tables()],
         )
-        self.tables.install(edit, lambda version: self.host.publish(version, None))
+        self.tables.install(
+            edit, lambda version: self.host.publish(version, None), is_noted=is_noted
+        )
 
     def _merge(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
@@ -197,9 +271,7 @@ class Compactor(BackgroundThread):
         size = sum(meta.size_bytes for meta in inputs)
         entry_count = sum(meta.entry_count for meta in inputs)
         replaced = [meta.number for meta in inputs]
-        output = chosen.output_level, chosen.output_run
-        levels = current.version.levels
-        rate = output_error_rate(levels, replaced, entry_count, host.options, output)
+        rate = self._output_error_rate(current, chosen)
         snapshots = host.snapshots.sequence_numbers()
         runner = self.runner_for(size)
         if runner is not None:
@@ -218,6 +290,16 @@ class Compactor(BackgroundThread):
         room = max(0, self._urgent_level0_runs - self._level0_run_count())
         self.start(total=entry_count, allowance_bytes=room * host.options.write_buffer_size_bytes)
         return self.write_tables(batches, rate, is_cancelled, replaced)
+
+    def _output_error_rate(self, current: SuperVersion, chosen: Compaction) -> float:
+        inputs = chosen.tables()
+        return output_error_rate(
+            current.version.levels,
+            [meta.number for meta in inputs],
+            sum(meta.entry_count for meta in inputs),
+            self.host.options,
+            (chosen.output_level, chosen.output_run),
+        )
 
     def is_urgent(self) -> bool:
         return super().is_urgent() or self._level0_run_count() >= self._urgent_level0_runs

@@ -32,7 +32,7 @@ from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.read_ahead import every_block
+from lsmkv.sstable.read_ahead import blocks_between, every_block
 from lsmkv.sstable.reader import TableReader
 
 # A table is read in batches of at least so many entries, or so many bytes if that comes first.
@@ -41,13 +41,18 @@ _BATCH_BYTES: Final = 256 * 1024
 
 
 def merge_tables(
-    runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
+    runs: list[list[TableReader]],
+    snapshots: list[int],
+    drop_deletions: bool,
+    after: bytes | None = None,
+    through: bytes | None = None,
 ) -> Iterator[EntryBatch]:
     """The surviving entries of ``runs``, which are given newest first.
 
-    As :func:`merged_batches`.
+    Only those with after < key <= through; None sets no bound.  The rest as :func:`merged_batches`.
     """
-    return merged_batches([_run_batches(run) for run in runs], snapshots, drop_deletions)
+    inputs = [_run_batches(run, after, through) for run in runs]
+    return merged_batches(inputs, snapshots, drop_deletions)
 
 
 def merged_batches(
@@ -121,30 +126,46 @@ class _Input:
         return part
 
 
-def _run_batches(run: list[TableReader]) -> Iterator[EntryBatch]:
-    """Every entry of a run, read past the cache."""
+def _run_batches(
+    run: list[TableReader], after: bytes | None, through: bytes | None
+) -> Iterator[EntryBatch]:
+    """The entries of a run with after < key <= through.
+
+    They are read past the cache.
+    """
     for table in run:
         index = table.index
         may_repeat = table.properties.has_versions
-        block_number: i64 = 0
+        block_number, end = blocks_between(table, after, through)
         held: list[Block] = []
         held_count: i64 = 0
         held_bytes: i64 = 0
-        for block in every_block(table):
+        for block in every_block(table, block_number, end):
             held.append(block)
             held_count += block.count
             held_bytes += len(block.raw)
             block_number += 1
-            if block_number < index.block_count:
+            if block_number < end:
                 if held_count < _BATCH_ENTRIES and held_bytes < _BATCH_BYTES:
                     continue
                 # The next block may begin with more entries of the key that this one ends with.
                 if may_repeat and index.first_key(block_number) == index.last_key(block_number - 1):
                     continue
             batch = _batch_of_blocks(held, may_repeat)
+            if table.one_seq:
+                batch.set_one_seq(table.largest_seq)
             held = []
             held_count = held_bytes = 0
+            _trim(batch, after, through)
             yield batch
+
+
+def _trim(batch: EntryBatch, after: bytes | None, through: bytes | None) -> None:
+    """Leave only entries with after < key <= through, perhaps none."""
+    start: i64 = 0 if after is None else batch.first_above(after, 0)
+    end: i64 = batch.count if through is None else batch.first_above(through, start)
+    if end - start < batch.count:
+        batch.order = batch.order[start:end]
 
 
 def _batch_of_blocks(blocks: list[Block], may_repeat: bool) -> EntryBatch:

@@ -12,6 +12,7 @@ import xxhash
 from librt.strings import read_i32_be
 from mypy_extensions import i32
 
+RunningChecksum = xxhash.xxh3_64
 _digest: Final = xxhash.xxh3_64_digest
 
 
@@ -19,7 +20,7 @@ def checksum(data: bytes, seed: int) -> int:
     return xxhash.xxh3_64_intdigest(data, seed)
 
 
-def running_checksum() -> xxhash.xxh3_64:
+def running_checksum() -> RunningChecksum:
     """Computes :func:`checksum` with seed 0 of data that arrives in pieces."""
     return xxhash.xxh3_64(seed=0)
 

@@ -64,6 +64,13 @@ def keys_bytes(keys: Iterable[object]) -> list[bytes]:
     return list(map(key_bytes, keys))
 
 
+def out_of_order(key: bytes, last: bytes) -> str:
+    """The reason why ``key`` may not follow ``last`` in a table."""
+    if key == last:
+        return f"key {key[:100]!r} follows {last[:100]!r}: each key may come once"
+    return f"key {key[:100]!r} follows {last[:100]!r}, which is above it: keys must ascend"
+
+
 def _to_bytes(data: object, what: str) -> bytes:
     if isinstance(data, str):
         raise TypeError(

@@ -28,11 +28,14 @@ from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import FileLock, Storage
 from lsmkv.tree.levels import Levels
-from lsmkv.tree.manifest import State
+from lsmkv.tree.manifest import State, VersionEdit
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from lsmkv.engine.adoption import IngestReport, Staging
     from lsmkv.inspection.verify import VerifyReport
 
 
@@ -187,7 +190,7 @@ class Engine(WriteState):
         with self._mutex:
             self._owner = thread
             self._check_writable()
-            self._check_not_closing()
+            self.check_not_closing()
             current = self.require_open()
             if not current.memtable.is_empty:
                 self._rotate(current)
@@ -199,14 +202,76 @@ class Engine(WriteState):
         self._check_writable()
         return all(memtable.log_number >= log_number for memtable in self.require_open().flushing)
 
-    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
+    def check_executor(self, executor: Executor) -> None:
+        """Raise TypeError or ValueError if ``executor`` cannot run jobs of this store."""
+        self._background.compactor.check_executor(executor)
+
+    def compact_range(
+        self, start: bytes | None, stop: bytes | None, force: bool, executor: Executor | None
+    ) -> None:
         """Flush, and merge a range into one run.  Raises as the method of ``DB``."""
+        compactor = self._background.compactor
         self.flush()
         try:
-            self._urgently(lambda: self._background.compactor.compact_range(start, stop, force))
+            self._urgently(lambda: compactor.compact_range(start, stop, force, executor))
         except CancelledError:
             raise caused(self.unusable(), None)
         self._background.wake_compactor()
+
+    def adopt(self, staging: Staging) -> IngestReport:
+        """Make staged tables part of the store; their files go if that fails.
+
+        Raises as ``DB.ingest``.  :mod:`lsmkv.engine.adoption` has the steps.
+        """
+        reports: list[IngestReport] = []
+
+        def action(is_cancelled: Callable[[], bool]) -> None:
+            reports.append(self._adopt(staging, is_cancelled))
+
+        compactor = self._background.compactor
+        try:
+            self._urgently(lambda: compactor.exclusively("lsmkv-ingest", action, staging.remove))
+        except CancelledError:
+            raise caused(self.unusable(), None)
+        self._background.wake_compactor()
+        return reports[0]
+
+    def _adopt(self, staging: Staging, is_cancelled: Callable[[], bool]) -> IngestReport:
+        self._flush()  # most of it, while writers go on
+        try:
+            self._hold_writers()
+            self._flush()
+            if is_cancelled():
+                raise CancelledError("the store is closing, or the caller was interrupted")
+            seq = self.last_seq + 1
+            placed = staging.adopt(self._tables, seq)
+            edit = VersionEdit(added=placed, last_seq=seq)
+            try:
+                self._tables.install(edit, lambda version: self._publish_adopted(version, seq))
+            except BaseException as error:
+                if self._tables.is_in_doubt:
+                    self.work_failed(error)  # before a writer may use the sequence number
+                raise
+        finally:
+            self._release_writers()
+        return staging.report(placed)
+
+    def _publish_adopted(self, version: Version, seq: int) -> None:
+        """Show tables numbered ``seq``, with a memtable for what is newer.
+
+        Nothing is in the memtable, and writers are held.
+        """
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            current = self.require_open()
+            memtable = Memtable(seq + 1, current.memtable.log_number)
+            self._background.compactor.set_read_budget(version)
+            self.last_seq = seq
+            self.floor = None
+            self.super_version = SuperVersion(memtable, current.flushing, version)
+            self._update_throttle()
+            self._changes.announce()
 
     def wait_until_settled(self) -> None:
         """Wait until no work is due.  Raises as the method of ``DB``."""
@@ -219,7 +284,7 @@ class Engine(WriteState):
             with self._mutex:
                 self._owner = thread
                 self._check_writable()
-                self._check_not_closing()
+                self.check_not_closing()
                 is_settled = self._background.is_settled(self.require_open())
             if not is_settled:
                 self._background.wake_flusher()
@@ -244,7 +309,7 @@ class Engine(WriteState):
             self._owner = thread
             if self.super_version is None or self.read_only:
                 self._check_writable()
-            self._check_not_closing()
+            self.check_not_closing()
             cause = self._failure
             if cause is None:
                 return

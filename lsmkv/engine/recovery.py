@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from lsmkv.log.reader import LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
-from lsmkv.storage.file_names import CURRENT, manifest_path, parse_file_name
+from lsmkv.storage.file_names import CURRENT, is_staging_name, manifest_path, parse_file_name
 from lsmkv.storage.storage import UNFINISHED, Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import Manifest, State, read_current, read_manifest
@@ -115,7 +116,7 @@ def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
 def remove_leftovers(
     storage: Storage, directory: str, names: list[str], manifest: Manifest
 ) -> list[int]:
-    """Remove unfinished tables, old logs and old manifests.
+    """Remove unfinished tables, staging directories, old logs and old manifests.
 
     A file that cannot be removed stays for the next opening.  Returns the numbers of the tables that
     stay: the first that could not be removed, and all newer ones, which may hide its entries.
@@ -124,6 +125,10 @@ def remove_leftovers(
     left: list[int] = []
     for name in sorted(names, key=_number_in):
         parsed = parse_file_name(name)
+        if is_staging_name(name):
+            with contextlib.suppress(OSError):  # nothing in it counts
+                storage.remove_tree(os.path.join(directory, name))
+            continue
         if parsed is None and name != CURRENT + UNFINISHED:
             continue
         kind, number = parsed or ("", 0)

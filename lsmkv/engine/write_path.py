@@ -45,7 +45,7 @@ class WriteState(ReadState):
         self.options = options
         self.storage = storage
         self.read_only = read_only
-        self._write_buffer_size_bytes = options.write_buffer_size_bytes
+        self._write_buffer_size_bytes = options.write_buffer_size_bytes  # 0 while writers are held
         self._failure: BaseException | None = None
         self._resuming = False
         self._closing = False
@@ -72,7 +72,12 @@ class WriteState(ReadState):
             )
             raise caused(BackgroundError(reason), self._failure)
 
-    def _check_not_closing(self) -> None:
+    @property
+    def is_closing(self) -> bool:
+        """Whether the store is closed, or about to be."""
+        return self._closing or self.super_version is None
+
+    def check_not_closing(self) -> None:
         """Raise if the store is closing: no work will end the wait."""
         if self._closing:
             raise self.unusable()
@@ -100,7 +105,7 @@ class WriteState(ReadState):
             thread = self.entering()
             with self._mutex:
                 self._owner = thread
-                self._check_not_closing()
+                self.check_not_closing()
                 ticket = self._changes.ticket
                 done = is_done()
             if not done:
@@ -222,7 +227,8 @@ class WriteState(ReadState):
 
     def _may_rotate(self, current: SuperVersion) -> bool:
         return (
-            len(current.flushing) < self.options.max_immutable_memtables
+            self._write_buffer_size_bytes > 0
+            and len(current.flushing) < self.options.max_immutable_memtables
             and current.version.levels.level0_run_count < self.options.level0_stop_trigger
         )
 
@@ -246,6 +252,17 @@ class WriteState(ReadState):
                 self._fail(error)
             raise
         self._background.wake_flusher()
+
+    def _hold_writers(self) -> None:
+        """Make writers wait as if the log were full, until :meth:`_release_writers`."""
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            self._write_buffer_size_bytes = 0
+
+    def _release_writers(self) -> None:
+        self._write_buffer_size_bytes = self.options.write_buffer_size_bytes
+        self._changes.announce()
 
     def _wait_for_room(self) -> None:
         self.stats.write_stops += 1

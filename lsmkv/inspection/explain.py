@@ -336,6 +336,8 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
             outcome = "absent"
             if position >= 0:
                 value, found_seq = block.value(position), block.seq(position)
+                if table.one_seq:
+                    found_seq = table.largest_seq
                 outcome = "deleted" if value is None else "found"
             if asked.verdict == "maybe" and asked.key_count is None and len(blocks) == 1:
                 asked = _with_counted_keys(asked, table, block)
@@ -357,6 +359,8 @@ def _search_blocks(
         block = table.block(number, True)
         if is_newest:
             return block, int(block.find(key, h))
+        if table.one_seq:  # the whole table is newer
+            return block, -1
         position = int(block.find_visible(key, h, seq))
         number += 1
         if position >= 0 or number >= index.block_count or index.first_key(number) != key:

@@ -39,7 +39,7 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
     problems: list[Problem] = []
     damaged: list[int] = []
     unreachable: list[int] = []
-    sums = _Sums()
+    sums = _Sums(table.largest_seq if table.one_seq else None)
     try:
         table.load()
     except UNREADABLE as error:
@@ -82,9 +82,13 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
 
 
 class _Sums:
-    """A table's properties, as its blocks add up to them."""
+    """A table's properties, as its blocks add up to them.
 
-    def __init__(self) -> None:
+    ``one_seq``: the sequence number of all entries, whatever the blocks say; None: as they say.
+    """
+
+    def __init__(self, one_seq: int | None) -> None:
+        self._one_seq = one_seq
         self.entries = self.tombstones = self.raw_bytes = 0
         self.smallest_seq: int | None = None
         self.largest_seq = 0
@@ -104,9 +108,10 @@ class _Sums:
         self.entries += len(keys)
         self.tombstones += block.values().count(None)
         self.raw_bytes += len(block.raw)
-        low = min(seqs)
+        counted = seqs if self._one_seq is None else [self._one_seq]
+        low = min(counted)
         self.smallest_seq = low if self.smallest_seq is None else min(self.smallest_seq, low)
-        self.largest_seq = max(self.largest_seq, max(seqs))
+        self.largest_seq = max(self.largest_seq, max(counted))
         self.has_versions |= any(left == right for left, right in pairwise(keys))
 
 

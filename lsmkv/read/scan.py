@@ -222,6 +222,8 @@ def _table_sources(
 
 def _table_source(table: TableReader, seq: int, wanted: Bounds, several: bool) -> Source:
     """The source of one table; ``several`` makes it begin with a lower bound."""
+    if table.one_seq and seq < table.largest_seq:  # the whole table is newer
+        return ListSource(iter(()), wanted.reverse)
     index = table.index
     start, stop = wanted.start, wanted.stop
     first: i64 = 0

@@ -60,9 +60,11 @@ class TableSalvage:
     ``footer`` and ``properties`` are None if lost; ``problems`` is the damage apart from lost blocks.
     """
 
-    def __init__(self, storage: Storage, path: str, number: int) -> None:
+    def __init__(self, storage: Storage, path: str, number: int, sealed_number: int = 0) -> None:
+        """``sealed_number``: the one in the properties, if others know it."""
         self.path = path
         self._number = number
+        self._seal = sealed_number or number
         self.footer: Footer | None = None
         self.properties: TableProperties | None = None
         self.problems: list[CorruptionError] = []
@@ -123,7 +125,10 @@ class TableSalvage:
             reason = "checksum of a table's index fails"
             raise CorruptionError(path, footer.index_offset, reason)
         data = tail[footer.index_length :]
-        self.properties = decode_properties(data, path, footer.properties_offset)
+        properties = decode_properties(data, path, footer.properties_offset)
+        self.properties = properties
+        if properties.number == self._number:
+            self._seal = properties.seal
         self._index = checked_index(tail[: footer.index_length], path, footer, self.properties)
 
     def _pread(self, offset: int, length: int) -> bytes:
@@ -163,7 +168,7 @@ class TableSalvage:
         length = trailer.payload_length
         if frame[end + _MAGIC_AT :][:2] != _MAGIC or length + trailer.filter_length != end:
             fail("block trailer does not fit its block")
-        seed = checksum_seed(frame[end:], self._number, offset)
+        seed = checksum_seed(frame[end:], self._seal, offset)
         payload = frame[:length]
         check_payload(payload, frame, end, seed, self.path, offset)
         if trailer.raw_length > MAX_BLOCK_BYTES:
@@ -247,7 +252,7 @@ class TableSalvage:
         ):
             return None
         start = offset - length
-        seed = checksum_seed(data, self._number, start)
+        seed = checksum_seed(data, self._seal, start)
         try:
             payload = self._pread(start, trailer.payload_length)
             check_payload(payload, data, 0, seed, self.path, start)

@@ -117,5 +117,6 @@ def table_entries(table: TableReader) -> Iterator[SortableEntry]:
     minus_number = -table.meta.number
     for number in range(table.index.block_count):
         block = table.block(number, False)
-        for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True):
+        seqs = [table.largest_seq] * block.count if table.one_seq else block.seqs()
+        for key, value, seq in zip(block.keys(), block.values(), seqs, strict=True):
             yield key, -seq, minus_number, value

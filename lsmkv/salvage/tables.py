@@ -111,7 +111,8 @@ class TableRescue:
         self, number: int, path: str, expected: TableMeta | None, size: int
     ) -> RescuedTable | None:
         try:
-            salvage = TableSalvage(self._storage, path, number)
+            sealed_number = 0 if expected is None else expected.sealed_number
+            salvage = TableSalvage(self._storage, path, number, sealed_number)
         except OSError as error:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
@@ -170,7 +171,10 @@ class TableRescue:
                     lost.append(LostBlock(offset, "block of another table"))
                 else:
                     kept += 1
-                    for entry in zip(item.keys(), item.values(), item.seqs(), strict=True):
+                    seqs = item.seqs()
+                    if known is not None and known.sealed_number:  # an adopted table
+                        seqs = [known.largest_seq] * item.count
+                    for entry in zip(item.keys(), item.values(), seqs, strict=True):
                         writer.add(*entry)
             if not kept:
                 writer.abandon()
@@ -201,12 +205,11 @@ def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
 
 def _belongs(block: Block, known: TableMeta) -> bool:
     keys, seqs = block.keys(), block.seqs()
-    return (
-        known.smallest <= keys[0]
-        and keys[-1] <= known.largest
-        and known.smallest_seq <= min(seqs)
-        and max(seqs) <= known.largest_seq
-    )
+    if keys[0] < known.smallest or known.largest < keys[-1]:
+        return False
+    if known.sealed_number:  # an adopted table, whose blocks do not know its sequence number
+        return True
+    return known.smallest_seq <= min(seqs) and max(seqs) <= known.largest_seq
 
 
 def _lost_range(number: int, lost: LostBlock, known: TableMeta | None) -> LostRange:

@@ -6,7 +6,7 @@ Layout, all integers little-endian::
     dictionary  zstd dictionary, often empty
     filters     a copy of every block's filter, in order; or the one filter of the table
     index       see lsmkv.sstable.index; in compressed tables lsmkv.sstable.index_codec
-    properties  JSON, see TableProperties
+    properties  JSON, see TableProperties; spaces may precede it
     footer      the last 72 bytes
 
 Blocks and their trailers: :mod:`lsmkv.sstable.block.trailer`.
@@ -53,10 +53,13 @@ CODEC_ZSTD_TRANSPOSED: Final = 2
 """zstd of the transposed payload (:mod:`lsmkv.sstable.block.transposed`); for blocks only."""
 
 
-class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TableMeta(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
     """The manifest's record of a table; keys are base64 in JSON.
 
     ``checksum`` covers index and properties, as in the footer: it identifies the table.
+    ``sealed_number`` is as in :class:`TableProperties`.
     """
 
     number: int
@@ -68,6 +71,7 @@ class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     entry_count: int
     tombstone_count: int
     checksum: int = 0
+    sealed_number: int = 0
 
     def problem(self) -> str | None:
         """The reason why these values are impossible, or None."""
@@ -94,6 +98,10 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
         replaces: numbers of the tables that this one replaces, together with those ``beside`` it, which
             the same compaction wrote before it; None if not noted.  Repair uses it when the manifest is
             lost.
+        sealed_number: the number that seeds the blocks' checksums; 0: it is ``number``.  A table that
+            was written outside the store has another.
+        one_seq: every entry counts as having the sequence number ``largest_seq``, whatever its block
+            says.  It is so in an adopted table (:mod:`lsmkv.sstable.table_end`).
     """
 
     number: int
@@ -117,6 +125,13 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     filter_policy: str = ""
     replaces: list[int] | None = None
     beside: list[int] = []
+    sealed_number: int = 0
+    one_seq: bool = False
+
+    @property
+    def seal(self) -> int:
+        """The number that seeds the checksums of the blocks."""
+        return self.sealed_number or self.number
 
     def meta(self, size_bytes: int, checksum: int) -> TableMeta:
         return TableMeta(
@@ -129,6 +144,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
             entry_count=self.entry_count,
             tombstone_count=self.tombstone_count,
             checksum=checksum,
+            sealed_number=self.sealed_number,
         )
 
 
@@ -157,6 +173,12 @@ def _impossible(properties: TableProperties) -> str | None:
     )
     if properties.number > MAX_FILE_NUMBER:
         return f"its number is {properties.number}"
+    if not 0 <= properties.sealed_number <= MAX_FILE_NUMBER:
+        return f"its blocks are sealed with {properties.sealed_number}"
+    if properties.one_seq and (
+        properties.has_versions or properties.smallest_seq != properties.largest_seq
+    ):
+        return "its entries have one sequence number, and several"
     if not 0 <= min(counts) <= max(counts) < 1 << 63:
         return "a count is out of range"
     if max(properties.filter_key_count, properties.tombstone_count) > properties.entry_count:

@@ -29,7 +29,9 @@ class TableJob:
     """Where and how a flush or compaction writes its tables.
 
     ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
-    replace those of the numbers ``replaces``.
+    replace those of the numbers ``replaces``.  With ``for_adoption`` they can be adopted in place.
+    ``path_of`` a number is the path of the table; None: the one that it has in a store.  Without
+    ``sync`` nothing is made durable.
     """
 
     storage: Storage
@@ -40,6 +42,14 @@ class TableJob:
     is_cancelled: Callable[[], bool]
     give_way: Callable[[int], None] = no_pace
     replaces: tuple[int, ...] = ()
+    for_adoption: bool = False
+    path_of: Callable[[int], str] | None = None
+    sync: bool = True
+
+    def path(self, number: int) -> str:
+        if self.path_of is not None:
+            return self.path_of(number)
+        return table_path(self.directory, number)
 
 
 def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
@@ -49,6 +59,10 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
     CancelledError, the tables written so far are removed.  This loop is interpreted on purpose: other
     threads may run between two batches.
     """
+
+    def finish(writer: TableWriter, replaces: list[int] | None, beside: list[int]) -> TableMeta:
+        return writer.finish(replaces, beside, for_adoption=job.for_adoption, sync=job.sync)
+
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:
@@ -62,21 +76,21 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
             while at < batch.count:
                 if writer is None:
                     number = job.allocate()
-                    path = table_path(job.directory, number)
-                    writer = TableWriter(job.storage, path, number, job.form)
+                    writer = TableWriter(job.storage, job.path(number), number, job.form)
                 at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
-                    done.append(writer.finish([]))
+                    done.append(finish(writer, [], []))
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
-            done.append(writer.finish(*_note(job.replaces, done)))
-        if done:
+            done.append(finish(writer, *_note(job.replaces, done)))
+        if done and job.sync:
             job.storage.sync_directory(job.directory)
     except BaseException:
         with contextlib.suppress(OSError):  # the next open removes leftovers
             if writer is not None:
                 writer.abandon()
-            remove_tables(job.storage, job.directory, done)
+            for table in done:
+                job.storage.remove(job.path(table.number))
         raise
     return done
 

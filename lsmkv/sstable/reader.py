@@ -29,16 +29,14 @@ from lsmkv.sstable.block_checks import check_block, check_trailer
 from lsmkv.sstable.format import (
     CODEC_NONE,
     CODEC_ZSTD_TRANSPOSED,
-    FOOTER_BYTES,
     Footer,
     TableMeta,
     TableProperties,
-    decode_footer,
-    decode_properties,
 )
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.index_codec import checked_index
 from lsmkv.sstable.read_around import ReadAround
+from lsmkv.sstable.table_end import check_tail, read_end
 from lsmkv.sstable.table_filters import FilterKind, TableFilters, filter_kind
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
@@ -49,8 +47,6 @@ _PATIENCE_S: Final = 1.0
 It must not wait for ever.  A finalizer may run in any thread that holds a lock (the block cache's, a
 logging handler's, or one of these) and look keys up: two such threads would wait for each other.
 """
-
-_CHECKSUM_STEP_BYTES: Final = 64 * 1024  # small enough for the allocator to reuse the memory
 
 
 class TableReader:
@@ -78,18 +74,20 @@ class TableReader:
         self._stats = storage.stats
         self.path = path
         self._file = storage.open_random(path)
-        self.footer: Footer = _read_footer(self._file)
-        footer = self.footer
-        self.properties: TableProperties = _read_properties(self._file, footer)
+        end = read_end(self._file)
+        footer: Footer = end.footer
+        self.footer = footer
+        self.properties: TableProperties = end.properties
         self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
             offset, reason = footer.properties_offset, "not the table expected here"
             raise CorruptionError(path, offset, reason, expected=meta, got=self.meta)
         # Copies: attributes of ``meta`` and ``properties`` are slow to read on hot paths.
-        self._number: int = self.meta.number
+        self._seal: int = self.properties.seal
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
+        self.one_seq: bool = self.properties.one_seq
         self.has_versions: bool = self.properties.has_versions
         self._decompressor = Decompressor(_read_dictionary(self._file, footer))
         self._around = ReadAround(self._file, self._stats, read_around)
@@ -220,6 +218,8 @@ class TableReader:
             if self.learns:
                 self.learn(block, key, h)
         elif max_seq < self.largest_seq:
+            if self.one_seq:
+                return ABSENT
             position = block.find_visible(key, h, max_seq)
             while position < 0 and self._continues(block_number, key):
                 block_number += 1
@@ -351,7 +351,7 @@ class TableReader:
         """The block ``data[start:stop]``, which stands at ``offset`` of the file, checked."""
         index = self.index
         raw, raw_length, entry_count, codec = stored_payload(
-            data, start, stop, self.path, self._number, offset
+            data, start, stop, self.path, self._seal, offset
         )
         if raw_length > MAX_BLOCK_BYTES:
             raise CorruptionError(self.path, offset, f"block states {raw_length} bytes")
@@ -418,7 +418,7 @@ class TableReader:
     def _read_frame(self, block_number: i64) -> tuple[bytes, BlockTrailer]:
         frame = self.read_frames(block_number, block_number + 1, ReadKind.COMPACTION)
         offset = self.index.offset(block_number)
-        return frame, decode_block_frame(frame, self.path, self._number, offset)[2]
+        return frame, decode_block_frame(frame, self.path, self._seal, offset)[2]
 
     def _failure_at(self, offset: int) -> Callable[[str], NoReturn]:
         def fail(reason: str) -> NoReturn:
@@ -448,27 +448,7 @@ def open_table(
 
 
 # The sections after the blocks.  Index and properties share a checksum, which is checked at opening
-# too: damage is found at once, although the index is not kept.
-
-
-def _read_footer(file: RandomFile) -> Footer:
-    size = file.size
-    offset = max(0, size - FOOTER_BYTES)
-    return decode_footer(file.pread(offset, size - offset, ReadKind.INDEX), file.path, size)
-
-
-def _read_properties(file: RandomFile, footer: Footer) -> TableProperties:
-    """The properties, checked together with the index."""
-    running = running_checksum()
-    offset = footer.index_offset
-    while offset < footer.properties_offset:
-        length = min(_CHECKSUM_STEP_BYTES, footer.properties_offset - offset)
-        running.update(file.pread(offset, length, ReadKind.INDEX))
-        offset += length
-    data = file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX)
-    running.update(data)
-    _check_tail(running.intdigest(), file.path, footer)
-    return decode_properties(data, file.path, footer.properties_offset)
+# too (``table_end.read_end``): damage is found at once, although the index is not kept.
 
 
 def _read_dictionary(file: RandomFile, footer: Footer) -> bytes:
@@ -487,12 +467,5 @@ def _read_index(file: RandomFile, footer: Footer, properties: TableProperties) -
     running = running_checksum()
     running.update(section)
     running.update(file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX))
-    _check_tail(running.intdigest(), file.path, footer)
+    check_tail(running.intdigest(), file.path, footer)
     return checked_index(section, file.path, footer, properties)
-
-
-def _check_tail(got: int, path: str, footer: Footer) -> None:
-    expected = footer.tail_checksum
-    if got != expected:
-        reason = "checksum of a table's index fails"
-        raise CorruptionError(path, footer.index_offset, reason, expected=expected, got=got)

@@ -28,10 +28,11 @@ from lsmkv.sstable.block.trailer import encode_trailer
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
+from lsmkv.sstable.table_end import with_room
 from lsmkv.storage.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
-_NO_LIMIT: Final = 1 << 62
+NO_LIMIT: Final = 1 << 62
 _NO_FILTER: Final = (b"", 0, 0)  # filter, key count and parameter of a block without a filter
 _WRITE_BYTES: Final = 256 * 1024  # blocks are appended to the file in pieces of about this size
 _MAX_HELD_BLOCKS: Final = 16  # the last entries of a larger batch are copied, so that it can go
@@ -146,7 +147,7 @@ class TableWriter:
         )
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
-        self.add_from(EntryBatch([key], [value], [seq], may_repeat=False), 0, _NO_LIMIT)
+        self.add_from(EntryBatch([key], [value], [seq], may_repeat=False), 0, NO_LIMIT)
 
     def add_from(self, versions: EntryBatch, start: i64, limit_bytes: i64) -> int:
         """Add ``versions`` from ``start``; returns the first entry not added.
@@ -211,12 +212,18 @@ class TableWriter:
             self._block.append(EntrySlice(versions, start, stop))
 
     def finish(
-        self, replaces: list[int] | None = None, beside: list[int] | None = None
+        self,
+        replaces: list[int] | None = None,
+        beside: list[int] | None = None,
+        *,
+        for_adoption: bool = False,
+        sync: bool = True,
     ) -> TableMeta:
-        """Write the last block and the sections after the blocks; sync.
+        """Write the last block and the sections after the blocks; sync, unless told not to.
 
-        ``replaces`` and ``beside`` are as in :class:`~lsmkv.sstable.format.TableProperties`.
-        ValueError if nothing was added.
+        ``replaces`` and ``beside`` are as in :class:`~lsmkv.sstable.format.TableProperties`.  With
+        ``for_adoption`` the file's end has room for the properties of an adopted table
+        (:mod:`lsmkv.sstable.table_end`).  ValueError if nothing was added.
         """
         if not self._has_entries:
             raise ValueError("a table needs at least one entry")
@@ -233,7 +240,11 @@ class TableWriter:
         index = self._index.finish(filters)
         if self._is_compressed:
             index = pack_index(index, self._form.compression_level)
-        tail = index + msgspec.json.encode(properties)
+        written = msgspec.json.encode(properties)
+        if for_adoption:
+            before = self._data_bytes + len(self._dictionary) + len(filters) + len(index)
+            written = with_room(written, before)
+        tail = index + written
         footer = Footer(
             data_length=self._data_bytes,
             dictionary_length=len(self._dictionary),
@@ -245,7 +256,8 @@ class TableWriter:
         )
         for part in (self._dictionary, filters, tail + footer.encode()):
             self._file.append(part)
-        self._file.sync()
+        if sync:
+            self._file.sync()
         size_bytes = self._file.offset
         self._file.close()
         return properties.meta(size_bytes, footer.tail_checksum)

@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from lsmkv.storage.files import Descriptor
+from lsmkv.storage.files import Descriptor, RandomFile, ReadKind
 from lsmkv.storage.posix import fcntl
 
 LARGE_APPEND_BYTES: Final = 4096
@@ -21,6 +21,9 @@ _SMALLEST_ROOM_BYTES: Final = 16 * 1024
 _LARGEST_ROOM_BYTES: Final = 1024 * 1024
 # The longest run of zeros that is ever written.  Untouched pages take no memory.
 _ZEROS: Final = memoryview(bytes(_LARGEST_ROOM_BYTES + LARGE_APPEND_BYTES))
+_COPY_BYTES: Final = 1024 * 1024
+# What copying in the kernel fails with where it is not to be had.
+_CANNOT_COPY: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 # Whether a sync covers writes through mapped memory.  POSIX does not say; Linux does.
 _MAPS_ROOM: Final = sys.platform == "linux"
 
@@ -89,6 +92,34 @@ class AppendFile(Descriptor):
                 self._break(error)
                 if not isinstance(failure, OSError):
                     raise
+            raise
+
+    def append_from(self, source: RandomFile, size_bytes: int) -> None:
+        """Append the first bytes of another file.
+
+        The operating system copies them; on some file systems both files then share the blocks.
+        """
+        done = 0
+        while done < size_bytes:
+            count = min(_COPY_BYTES, size_bytes - done)
+            copied = self._copy(source, done, count)
+            if copied:
+                self.offset += copied
+                done += copied
+            else:
+                self.append(source.pread(done, count, ReadKind.COMPACTION))
+                done += count
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Change bytes before the end, with one write if the operating system takes all at once."""
+        if not 0 <= offset <= offset + len(data) <= self.offset:
+            raise ValueError(f"{len(data)} bytes at {offset} are not inside {self.path}")
+        if self.broken:
+            raise self._refusal()
+        try:
+            self._write_all(data, offset)
+        except OSError as error:
+            self.locate(error)
             raise
 
     def make_room(self, size_bytes: int) -> None:
@@ -202,6 +233,20 @@ class AppendFile(Descriptor):
             room[start:end] = data
             return length
         return _pwrite(self._descriptor, data, offset)
+
+    def _copy(self, source: RandomFile, start: int, size_bytes: int) -> int:
+        """Copy to the end what ``source`` has at ``start``; 0: it cannot be done here."""
+        if not hasattr(os, "copy_file_range"):  # macOS
+            return 0
+        try:
+            return os.copy_file_range(
+                source.fileno(), self._descriptor, size_bytes, start, self.offset
+            )
+        except OSError as error:
+            if error.errno in _CANNOT_COPY:
+                return 0
+            self.locate(error)
+            raise
 
     def _extend(self, start: int, length: int) -> None:
         if _MAPS_ROOM:

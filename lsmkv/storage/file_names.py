@@ -13,6 +13,27 @@ CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
 _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
+_STAGED_NAME: Final = re.compile(r"[0-9a-f]{16}-[0-9]{6,8}\.sst\.tmp")
+
+
+_STAGING: Final = re.compile(r"staging-[0-9a-f]{32}(\.tmp)?")
+
+
+def new_staging_name() -> str:
+    """A name for a directory of tables that may come to count.
+
+    It stands in the store's directory.
+    """
+    return f"staging-{os.urandom(16).hex()}"
+
+
+def is_staging_name(name: str) -> bool:
+    """Whether this is a staging directory; ``.tmp``: it is being removed.
+
+    >>> is_staging_name(new_staging_name()), is_staging_name("staging-area")
+    (True, False)
+    """
+    return _STAGING.fullmatch(name) is not None
 
 
 def table_path(directory: str, number: int) -> str:
@@ -27,17 +48,26 @@ def manifest_path(directory: str, number: int) -> str:
     return os.path.join(directory, f"MANIFEST-{number:06}")
 
 
+def staged_path(directory: str, token: str, number: int) -> str:
+    """Path of a table that waits to be adopted; ``token`` is 16 hex digits.
+
+    Nobody else uses names with this token, so such files need no lock and no number of the store.
+    """
+    return os.path.join(directory, f"{token}-{number:06}.sst.tmp")
+
+
 def parse_file_name(name: str) -> tuple[str, int] | None:
     """Kind and number of a store's file; None for any other name.
 
-    The kinds are ``"table"``, ``"log"``, ``"manifest"`` and ``"temporary"``.
+    The kinds are ``"table"``, ``"log"``, ``"manifest"`` and ``"temporary"``, and ``"staged"`` with the
+    number 0: a table that waits to be adopted.
 
     >>> parse_file_name("000012.sst"), parse_file_name("notes.txt")
     (('table', 12), None)
     """
     match = _FILE_NAME.fullmatch(name)
     if match is None:
-        return None
+        return ("staged", 0) if _STAGED_NAME.fullmatch(name) else None
     manifest, number, extension, temporary = match.groups()
     if int(manifest or number) > MAX_FILE_NUMBER:
         return None

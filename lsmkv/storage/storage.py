@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import stat
 import sys
 from typing import Any, Final
@@ -185,6 +186,11 @@ class Storage:
     def file_size(self, path: str) -> int:
         return os.lstat(path).st_size
 
+    def identity(self, path: str) -> tuple[int, int, int]:
+        """Device and number of a file, equal for all of its names, and how many names it has."""
+        status = os.lstat(path)
+        return status.st_dev, status.st_ino, status.st_nlink
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
@@ -200,8 +206,25 @@ class Storage:
                 raise
         self.sync_directory(_parent(path))
 
+    def create_directory(self, path: str) -> None:
+        """Create a directory (mode 0o700) in one that exists."""
+        os.mkdir(path, 0o700)
+
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all in it, if it exists.
+
+        It is renamed first, so that other processes create nothing more in it.
+        """
+        going = path if path.endswith(UNFINISHED) else path + UNFINISHED
+        try:
+            if going != path:
+                os.replace(path, going)
+            shutil.rmtree(going)
+        except FileNotFoundError:
+            pass
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in the directory durable."""

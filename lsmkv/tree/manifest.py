@@ -56,7 +56,7 @@ class VersionEdit(
         added: tables that join the tree.
         removed: numbers of tables that leave it.
         next_file: the lowest number that no file has had yet.
-        last_seq: the highest sequence number in the tables.
+        last_seq: the highest sequence number in the tables; a lower one than before changes nothing.
         log_number: the oldest log with writes that are not in tables.
         closed_log: number and end of the last log, if the store was then closed properly; any other
             edit clears it.
@@ -85,17 +85,18 @@ class State:
 
     def changed(self, edit: VersionEdit) -> State:
         """The state after ``edit``; ValueError if the edit does not fit."""
+        last_seq = self.last_seq if edit.last_seq is None else edit.last_seq
+        if not 0 <= last_seq <= MAX_SEQUENCE:
+            raise ValueError(f"last sequence number {last_seq} is out of range")
         changed = replace(
             self,
             levels=self.levels.changed(edit.added, edit.removed),
             next_file=self.next_file if edit.next_file is None else edit.next_file,
-            last_seq=self.last_seq if edit.last_seq is None else edit.last_seq,
+            last_seq=max(self.last_seq, last_seq),
             log_number=self.log_number if edit.log_number is None else edit.log_number,
             closed_log=edit.closed_log,
             closed_salt=edit.closed_salt,
         )
-        if not 0 <= changed.last_seq <= MAX_SEQUENCE:
-            raise ValueError(f"last sequence number {changed.last_seq} is out of range")
         highest = max((table.number for table in changed.levels.tables()), default=0)
         if changed.log_number < 0:
             raise ValueError(f"log number {changed.log_number} is out of range")

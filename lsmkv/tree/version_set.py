@@ -45,6 +45,11 @@ class VersionSet:
         self._manifest: Manifest | None = None
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Whether an edit may be on disk or not; ``mend_manifest`` ends that."""
+        return bool(self._doubtful)
+
+    @property
     def manifest(self) -> Manifest:
         assert self._manifest is not None, "a read-only store changes no manifest"
         return self._manifest
@@ -103,8 +108,12 @@ class VersionSet:
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
         return [self._readers[meta.number] for meta in tables]
 
-    def install(self, edit: VersionEdit, publish: Callable[[Version], None]) -> None:
+    def install(
+        self, edit: VersionEdit, publish: Callable[[Version], None], *, is_noted: bool = True
+    ) -> None:
         """Commit ``edit``: open its tables, record it durably, publish the new version.
+
+        ``is_noted``: the last new table notes which tables all of them replace.
 
         The files of tables that left the tree are removed at once: a repair without a manifest must not
         take them for live tables.  When a new table cannot be opened, all new ones are removed.  When
@@ -138,7 +147,7 @@ class VersionSet:
             except BaseException:  # raised by another thread: manifest and version must agree
                 self._publish(publish, gone)
                 raise
-            self._remove(runs, is_noted=bool(metas))
+            self._remove(runs, is_noted=is_noted and bool(metas))
 
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish the manifest's version, and mark tables obsolete; idempotent."""

@@ -12,7 +12,7 @@ from conftest import fill, number_key, open_small
 
 import lsmkv
 from damage import files
-from filter_kinds import own_registry
+from filter_kinds import OwnPolicy, own_registry
 from helper_processes import (
     MODES,
     helpers,
@@ -27,7 +27,7 @@ from lsmkv.background import background_thread
 from lsmkv.background.process import parent as process
 from lsmkv.background.process import runner
 from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, run_job
-from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy, register
+from lsmkv.filters.policy import register
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
@@ -214,30 +214,6 @@ def test_a_custom_storage_keeps_the_work_in_this_process(path: str) -> None:
         contents = fill(db, range(500))
         db.compact_range()
         assert not has_runners(db) and dict(db.items()) == contents
-
-
-class OwnPolicy(FilterPolicy):
-    """Bloom filters under a name that only this process has registered."""
-
-    @property
-    def scheme(self) -> int:
-        return PRIVATE_SCHEMES[0]
-
-    @property
-    def name(self) -> str:
-        return "own-bloom"
-
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        return BLOOM.build(hashes, error_rate)
-
-    def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
-        return BLOOM.may_contain(bits, start, byte_count, parameter, h)
-
-    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        return BLOOM.exact_rate(byte_count, key_count, parameter)
-
-    def is_possible(self, byte_count: int, parameter: int) -> bool:
-        return BLOOM.is_possible(byte_count, parameter)
 
 
 def test_a_registered_filter_policy_keeps_the_work_in_this_process(path: str) -> None:

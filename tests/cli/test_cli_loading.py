@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -167,17 +168,21 @@ def test_load_refuses_a_form_for_json_lines(store: str) -> None:
 def test_entries_are_written_in_batches(store: str, batch_size: int, batches: int) -> None:
     with lsmkv.open(store) as db:
         loader = Loader(db, batch_size, sync=False)
-        for number in range(10):
-            loader.add(b"%d" % number, b"")
-        loader.finish()
+        loader.load((b"%d" % number, b"") for number in range(10))
         assert db.stats().write_batches == batches
 
 
 def test_a_batch_of_long_values_is_written_early(store: str) -> None:
     with lsmkv.open(store) as db:
         loader = Loader(db, 1000, sync=False)
-        loader.add(b"a", bytes(8 * 1024 * 1024))
-        assert loader.loaded == 1
+        long = b"a", bytes(8 * 1024 * 1024)
+
+        def pairs() -> Iterator[tuple[bytes, bytes]]:
+            yield long
+            yield long
+            assert loader.loaded == 2
+
+        loader.load(pairs())
 
 
 def test_load_writes_tables_with_the_options_set(store: str) -> None:
@@ -256,3 +261,38 @@ def test_dump_refuses_hex_for_json_without_naming_options_it_lacks(store: str) -
 def test_load_refuses_the_form_that_was_given_for_json(store: str, form: str) -> None:
     message = fail("load", store, "-", form, code=2, stdin=b"")
     assert f"{form} is for TSV and CSV" in message
+
+
+# --- --bulk ---
+
+
+@pytest.mark.parametrize("options", [["--bulk"], ["--bulk", "--sorted"]])
+def test_a_dump_is_loaded_as_tables(tmp_path: Path, store: str, options: list[str]) -> None:
+    dumped = succeed("dump", fill(str(tmp_path / "a"), AWKWARD))
+    succeed("load", store, "-", *options, stdin=dumped)
+    assert read(store) == AWKWARD
+    with lsmkv.open(store, read_only=True) as db:
+        assert db.verify().log_record_count == 0
+
+
+def test_bulk_lines_in_any_order_are_loaded_and_the_last_value_counts(store: str) -> None:
+    done = run("load", store, "-", "--format", "tsv", "--bulk", stdin=b"b\t1\na\t2\nb\t3\n")
+    assert read(store) == {b"a": b"2", b"b": b"3"}
+    assert "Loaded 2 entries" in done.stderr
+
+
+def test_a_bad_line_of_a_bulk_load_loads_nothing(store: str) -> None:
+    said = fail("load", store, "-", "--format", "tsv", "--bulk", stdin=b"a\t1\nb\nc\t3\n")
+    assert "line 2" in said
+    assert "0 entries loaded" in said
+    assert read(store) == {}
+
+
+def test_lines_out_of_order_are_refused_where_they_should_be_sorted(store: str) -> None:
+    said = fail("load", store, "-", "--format", "tsv", "--bulk", "--sorted", stdin=b"b\t1\na\t2\n")
+    assert "b'a' follows b'b'" in said
+    assert read(store) == {}
+
+
+def test_sorted_is_refused_without_bulk(store: str) -> None:
+    assert "--sorted is for --bulk" in fail("load", store, "-", "--sorted", code=2, stdin=b"")

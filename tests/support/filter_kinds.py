@@ -12,6 +12,7 @@ from lsmkv import filters
 from lsmkv.filters import Membership, Save, policy
 from lsmkv.filters.family.base import GrowingFilter
 from lsmkv.filters.family.strategies import STRATEGIES
+from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy
 
 
 class Asked(Membership, Save, Protocol):
@@ -102,3 +103,27 @@ def assert_is_the_rate(passed: int, asked: int, rate: float) -> None:
     low = beta.ppf(tail, passed, asked - passed + 1) if passed else 0.0
     high = beta.ppf(1.0 - tail, passed + 1, asked - passed) if passed < asked else 1.0
     assert low <= rate <= high, f"{passed}/{asked} = {passed / asked:.3g}, theory {rate:.3g}"
+
+
+class OwnPolicy(FilterPolicy):
+    """Bloom filters under a name that only this process has registered."""
+
+    @property
+    def scheme(self) -> int:
+        return PRIVATE_SCHEMES[0]
+
+    @property
+    def name(self) -> str:
+        return "own-bloom"
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        return BLOOM.build(hashes, error_rate)
+
+    def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
+        return BLOOM.may_contain(bits, start, byte_count, parameter, h)
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        return BLOOM.exact_rate(byte_count, key_count, parameter)
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        return BLOOM.is_possible(byte_count, parameter)

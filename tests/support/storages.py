@@ -89,7 +89,7 @@ class FaultyStorage(Storage):
     """Raises OSError on demand.
 
     Operations are named after the methods of ``Storage`` that take a path (create, open_append,
-    open_random, replace, remove, sync_directory, lock and others), and those of open files: append,
+    open_random, replace, remove, sync_directory, lock and others), and those of open files: append, copy,
     truncate, sync and pread.  The latter count system calls: an append that is completed after a short
     write counts two.  ``calls`` counts them all, so that a test can first run without faults and then
     fail each in turn.
@@ -179,6 +179,10 @@ class FaultyStorage(Storage):
         self.check("file_size", path)
         return super().file_size(path)
 
+    def identity(self, path: str) -> tuple[int, int, int]:
+        self.check("identity", path)
+        return super().identity(path)
+
     def list_directory(self, path: str) -> list[str]:
         self.check("list_directory", path)
         return super().list_directory(path)
@@ -207,7 +211,7 @@ class FaultyStorage(Storage):
 
 
 OPERATIONS = frozenset(
-    {"append", "truncate", "sync", "pread"}
+    {"append", "copy", "truncate", "sync", "pread"}
     | {name for name in vars(FaultyStorage) if name in vars(Storage) and not name.startswith("_")}
 )
 
@@ -220,6 +224,10 @@ class _FaultyAppendFile(AppendFile):
     def _write(self, data: bytes | memoryview, offset: int) -> int:
         short = self._storage.check("append", self.path)
         return super()._write(data if short is None else data[:short], offset)
+
+    def _copy(self, source: RandomFile, start: int, size_bytes: int) -> int:
+        self._storage.check("copy", self.path)
+        return super()._copy(source, start, size_bytes)
 
     def _extend(self, start: int, length: int) -> None:
         self._storage.check("truncate", self.path)

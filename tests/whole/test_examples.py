@@ -126,3 +126,12 @@ def test_every_example_is_tested() -> None:
     tests = Path(__file__).read_text(encoding="utf-8")
     for example in EXAMPLES.glob("*.py"):
         assert f'output_of("{example.stem}")' in tests
+
+
+@pytest.mark.slow
+def test_cluster_build_balances_the_partitions() -> None:
+    output = output_of("cluster_build")
+    pairs, visitors = numbers(r"([\d,]+) pairs, ([\d,]+) visitors", output)
+    assert pairs == 40_000 > visitors
+    assert numbers(r"largest partition: ([\d.]+) of the mean", output)[0] < 1.5
+    assert numbers(r"([\d,]+) visitors read back", output) == [visitors]

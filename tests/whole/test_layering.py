@@ -35,7 +35,7 @@ FLOORS = """
     layers  dbm  aio
     typed
     cache
-    explore
+    explore  cluster
     cli
     __main__
 """
@@ -77,9 +77,12 @@ HOMES = {
         "lsmkv.background.process.exceptions",
         "lsmkv.background.process.jobs",
         "lsmkv.background.process.messages",
+        "lsmkv.background.process.parallel",
+        "lsmkv.cluster.targets",
         "lsmkv.background.process.parent",
         "lsmkv.background.process.runner",
         "lsmkv.sstable.format",
+        "lsmkv.sstable.table_end",
         "lsmkv.sstable.writer",
         "lsmkv.tree.levels",
         "lsmkv.tree.manifest",
@@ -95,6 +98,11 @@ HOMES = {
         "lsmkv.explore.schema",
         "lsmkv.explore.server",
     },
+    "dask": {"lsmkv.cluster"},
+    "distributed": {"lsmkv.cluster"},
+    "numpy": {"lsmkv.cluster"},
+    "pandas": {"lsmkv.cluster"},
+    "pyarrow": {"lsmkv.cluster"},
     "obstore": {"lsmkv.remote.bucket"},
     "starlette": {"lsmkv.explore.server"},
     "uvicorn": {"lsmkv.explore.server"},
@@ -108,6 +116,7 @@ HEAVY = {"click", "rich", "lsmkv.cli", "bench"}
 HEAVY |= {"matplotlib", "plotly", "numpy", "pandas", "scipy"}
 HEAVY |= {"lsmkv.explore", "starlette", "uvicorn"}
 HEAVY |= {f"lsmkv.{layer}" for layer in LAYERS_ON_PUBLIC_NAMES}
+HEAVY |= {"lsmkv.cluster", "dask", "distributed", "pyarrow"}
 HEAVY |= {"lsmkv.remote", "obstore"}
 HEAVY |= {"http", "urllib.request", "socketserver", "asyncio", "multiprocessing"}
 

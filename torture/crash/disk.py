@@ -217,7 +217,7 @@ def image_of(names: Names, contents: dict[int, bytes]) -> Image:
     return {
         path[len(STORE) + 1 :]: contents[number]
         for path, number in names.items()
-        if number != _DIRECTORY
+        if path.startswith(f"{STORE}/") and number != _DIRECTORY
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -85,11 +85,16 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Merge the tables of some runs, newest run first."""
+    """Merge the tables of some runs, newest run first.
+
+    Only their entries with after < key <= through; None sets no bound.
+    """
 
     spec: JobSpec
     runs: list[list[TableMeta]]
     drop_deletions: bool
+    after: bytes | None = None
+    through: bytes | None = None
 
 
 Job = FlushJob | CompactionJob
@@ -100,16 +105,40 @@ def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
     return 4 + 4 * input_bytes // table_size_bytes
 
 
+def job_storage(spec: JobSpec, stats: Stats) -> Storage:
+    return Storage(stats, direct_reads=spec.direct_reads, file_mode=spec.file_mode)
+
+
 def run_job(job: Job, stats: Stats) -> list[TableMeta]:
     """Run a job; returns the tables in key order, synced with their directory."""
-    spec = job.spec
-    storage = Storage(stats, direct_reads=spec.direct_reads, file_mode=spec.file_mode)
+    storage = job_storage(job.spec, stats)
     if isinstance(job, FlushJob):
-        batches = _log_entries(storage, job)
-    else:
-        cache = BlockCache(0, stats)
-        runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
-        batches = merge_tables(runs, spec.snapshots, job.drop_deletions)
+        return _write(job.spec, storage, _log_entries(storage, job), job.spec.path, _never)
+    return run_compaction(job, storage, job.spec.path, _never)
+
+
+def run_compaction(
+    job: CompactionJob, storage: Storage, directory: str, is_cancelled: Callable[[], bool]
+) -> list[TableMeta]:
+    """Run a compaction that writes its tables to ``directory``."""
+    spec = job.spec
+    cache = BlockCache(0, storage.stats)
+    runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
+    batches = merge_tables(runs, spec.snapshots, job.drop_deletions, job.after, job.through)
+    return _write(spec, storage, batches, directory, is_cancelled)
+
+
+def _never() -> bool:
+    return False
+
+
+def _write(
+    spec: JobSpec,
+    storage: Storage,
+    batches: Iterator[EntryBatch],
+    directory: str,
+    is_cancelled: Callable[[], bool],
+) -> list[TableMeta]:
     unused = iter(spec.numbers)
 
     def allocate() -> int:
@@ -120,11 +149,11 @@ def run_job(job: Job, stats: Stats) -> list[TableMeta]:
 
     tables = TableJob(
         storage,
-        spec.path,
+        directory,
         spec.format,
         spec.table_size_bytes,
         allocate,
-        is_cancelled=lambda: False,
+        is_cancelled,
         replaces=tuple(spec.replaces),
     )
     return write_tables(batches, tables)

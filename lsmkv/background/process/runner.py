@@ -41,7 +41,7 @@ def runners(
     None, with a warning, where no other process can do the work.
     """
     executable = interpreter()
-    reason = _why_not_in_processes(tables)
+    reason = why_not_in_processes(tables)
     if reason is None and executable is None:
         reason = f"sys.executable, {sys.executable!r}, is not known to be a Python interpreter"
     if reason is not None or executable is None:
@@ -55,13 +55,45 @@ def runners(
     return JobRunner(flushes, tables, stats), JobRunner(merges, tables, stats)
 
 
-def _why_not_in_processes(tables: VersionSet) -> str | None:
+def why_not_in_processes(tables: VersionSet) -> str | None:
+    """Why no other process can write this store's tables, or None."""
     if type(tables.storage) is not Storage:
         return "its storage is one that only this process has"
     for policy in tables.policies():
         if policy.scheme in PRIVATE_SCHEMES:
             return f"filter policy {policy.name!r} is registered in this process alone"
     return None
+
+
+def job_spec(
+    tables: VersionSet,
+    error_rate: float,
+    snapshots: list[int],
+    input_bytes: int,
+    max_tables: int,
+    replaces: Sequence[int] = (),
+) -> JobSpec:
+    """The spec of a job that writes at most ``max_tables`` tables."""
+    options = tables.options
+    count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
+    return JobSpec(
+        directory=os.fsencode(tables.directory),
+        format=table_format(options, error_rate),
+        table_size_bytes=options.table_size_bytes,
+        direct_reads=options.direct_reads,
+        file_mode=options.file_mode,
+        first_number=tables.manifest.allocate(count),
+        number_count=count,
+        snapshots=snapshots,
+        replaces=[*replaces, *tables.unremoved],
+    )
+
+
+def with_fresh_numbers(tables: VersionSet, job: Job, count: int) -> Job:
+    """The job with ``count`` newly allocated table numbers."""
+    first = tables.manifest.allocate(count)
+    spec = msgspec.structs.replace(job.spec, first_number=first, number_count=count)
+    return msgspec.structs.replace(job, spec=spec)
 
 
 class JobRunner:
@@ -80,20 +112,7 @@ class JobRunner:
         replaces: Sequence[int] = (),
     ) -> JobSpec:
         """The spec of a job that writes at most ``max_tables`` tables."""
-        tables = self._tables
-        options = tables.options
-        count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
-        return JobSpec(
-            directory=os.fsencode(tables.directory),
-            format=table_format(options, error_rate),
-            table_size_bytes=options.table_size_bytes,
-            direct_reads=options.direct_reads,
-            file_mode=options.file_mode,
-            first_number=tables.manifest.allocate(count),
-            number_count=count,
-            snapshots=snapshots,
-            replaces=[*replaces, *tables.unremoved],
-        )
+        return job_spec(self._tables, error_rate, snapshots, input_bytes, max_tables, replaces)
 
     def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         """Run ``job``, which writes at most ``max_tables`` tables.
@@ -107,7 +126,7 @@ class JobRunner:
         try:
             reply = self._run_or_repeat(job)
             if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
-                reply = self._run_or_repeat(self._with_fresh_numbers(job, max_tables))
+                reply = self._run_or_repeat(with_fresh_numbers(self._tables, job, max_tables))
         except HelperUnavailableError as error:
             self._unavailable = True
             with contextlib.suppress(Warning):  # as an exception it would stop the store
@@ -121,16 +140,12 @@ class JobRunner:
             return None
         raise error_of(reply.failure)
 
-    def _with_fresh_numbers(self, job: Job, count: int) -> Job:
-        first = self._tables.manifest.allocate(count)
-        spec = msgspec.structs.replace(job.spec, first_number=first, number_count=count)
-        return msgspec.structs.replace(job, spec=spec)
-
     def _run_or_repeat(self, job: Job) -> Done | Failed:
         try:
             reply = self._run_once(job)
         except HelperDiedError:
-            reply = self._run_once(self._with_fresh_numbers(job, job.spec.number_count))
+            fresh = with_fresh_numbers(self._tables, job, job.spec.number_count)
+            reply = self._run_once(fresh)
         self._stats.add_work(reply.stats)
         return reply
 

@@ -10,8 +10,9 @@ Block trailer (32 bytes)::
 
 Both checksums are the low 32 bits of XXH3-64.  Their seed is the XXH3-64 of the trailer's first 24
 bytes, which is itself seeded with the table's number * 2^40 + the block's offset (mod 2^64).  So both
-fail if the trailer is damaged, or if the block stands at another offset or in another table.  The
-magic lets salvage find blocks when the index is lost.
+fail if the trailer is damaged, or if the block stands at another offset or in another table.  In an
+adopted table the number is ``sealed_number`` of its properties.  The magic lets salvage find blocks
+when the index is lost.
 
 Codecs: 0 none; 1 zstd, which is read and no longer written; 2 zstd of the transposed payload
 (:mod:`lsmkv.sstable.block.transposed`), its frame without the magic number.

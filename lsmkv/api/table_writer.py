@@ -1,0 +1,204 @@
+"""Tables written outside a store, for ``DB.ingest``."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from dataclasses import dataclass
+from typing import Any, Final, Self, SupportsIndex
+
+from lsmkv.encoding.entries import Buffer, Value, key_bytes, out_of_order, value_bytes
+from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.errors import ClosedError, uncopyable
+from lsmkv.options import Options, check_names
+from lsmkv.runtime import check_interpreter
+from lsmkv.sstable import writer
+from lsmkv.sstable.table_end import new_seal
+from lsmkv.storage.storage import UNFINISHED, PathLike, Storage, absolute_path
+from lsmkv.tree.version_set import table_format
+
+_BATCH_ENTRIES: Final = 512
+_BATCH_BYTES: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TableFileInfo:
+    """A finished table file.
+
+    Attributes:
+        path: its absolute path.
+        entries: the keys in it, deletions included.
+        size_bytes: the length of the file.
+        smallest, largest: its first and its last key.
+    """
+
+    path: str
+    entries: int
+    size_bytes: int
+    smallest: bytes
+    largest: bytes
+
+
+class TableWriter:
+    """Writes one table file outside any store, for :meth:`DB.ingest`.
+
+    Keys come in ascending order, each once.  Leaving the ``with`` block finishes the table, or abandons
+    it after an exception.  The file has its name only once it is whole and synced; until then it is
+    called ``path`` with ``.tmp`` behind.  One thread at a time may use a writer.
+
+    >>> import lsmkv, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "animals.sst")
+    ...     with lsmkv.TableWriter(path) as table:
+    ...         table.add(b"fox", b"red")
+    ...         table.add(b"hare", b"brown")
+    ...     with lsmkv.open(os.path.join(folder, "store")) as db:
+    ...         report = db.ingest([path])
+    ...         dict(db), report.entries
+    ({b'fox': b'red', b'hare': b'brown'}, 2)
+    """
+
+    def __init__(self, path: PathLike, options: Options | None = None, **overrides: Any) -> None:
+        """Begin a table at ``path``.
+
+        Args:
+            path: the file to write; nothing may be there.
+            options: block size, compression and filters of the table, and the file's mode (default:
+                ``Options()``).  The store that adopts the table may have others.
+            **overrides: single options that replace those in ``options``.
+
+        Raises:
+            FileExistsError: there is something at ``path``.
+            TypeError, ValueError: an option or the path is wrong.
+            OSError: the file cannot be created.
+        """
+        check_interpreter()
+        if options is not None and not isinstance(options, Options):
+            raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
+        check_names(overrides, besides=("options",))
+        chosen = (Options() if options is None else options).replace(**overrides)
+        self._path = absolute_path(path)
+        self._storage = Storage(file_mode=chosen.file_mode)
+        self._keys: list[bytes] = []
+        self._values: list[Value] = []
+        self._held_bytes = 0
+        self._last: bytes | None = None
+        self._finished: TableFileInfo | None = None
+        self._writer: writer.TableWriter | None = None  # None once finished or abandoned
+        self._check_free()
+        self._storage.remove(self._path + UNFINISHED)  # left by a process that was killed
+        form = table_format(chosen, chosen.error_rate)
+        self._writer = writer.TableWriter(self._storage, self._path + UNFINISHED, new_seal(), form)
+
+    def _check_free(self) -> None:
+        if self._storage.exists(self._path):
+            raise FileExistsError(errno.EEXIST, "a table is written to a new file", self._path)
+
+    def _open(self) -> writer.TableWriter:
+        if self._writer is None:
+            raise ClosedError(f"the table {self._path} was finished or abandoned already")
+        return self._writer
+
+    def add(self, key: Buffer, value: Buffer) -> None:
+        """Add an entry.
+
+        Args:
+            key: above the last one; up to 65,535 bytes.
+            value: up to 256 MiB.
+
+        Raises:
+            TypeError, ValueError: not a key or value, or the key is not above the last one.  The entry
+                was not added.
+            ClosedError: the table was finished or abandoned.
+            OSError: writing failed; the table is abandoned.
+        """
+        self._add(key_bytes(key), value_bytes(value))
+
+    def delete(self, key: Buffer) -> None:
+        """Add a deletion: ingesting the table removes ``key``.  Raises as :meth:`add`."""
+        self._add(key_bytes(key), None)
+
+    def _add(self, key: bytes, value: Value) -> None:
+        table = self._open()
+        last = self._last
+        if last is not None and key <= last:
+            raise ValueError(out_of_order(key, last))
+        size_bytes = len(key) + len(value or b"")
+        if self._held_bytes + size_bytes > _BATCH_BYTES or len(self._keys) >= _BATCH_ENTRIES:
+            try:
+                self._write(table)
+            except BaseException:
+                self.abandon()
+                raise
+        self._keys.append(key)
+        self._values.append(value)
+        self._held_bytes += size_bytes
+        self._last = key
+
+    def _write(self, table: writer.TableWriter) -> None:
+        """Hand the entries at hand to ``table``; after an error it lacks some of them."""
+        if self._keys:
+            batch = EntryBatch(self._keys, self._values, [], may_repeat=False, one_seq=0)
+            self._keys, self._values, self._held_bytes = [], [], 0
+            if table.add_from(batch, 0, writer.NO_LIMIT) < batch.count:
+                raise ValueError(f"{self._path}: more than a table can hold; write several tables")
+
+    def finish(self) -> TableFileInfo:
+        """Write the rest, sync the file, and give it its name.
+
+        A second call returns the same.
+
+        Raises:
+            ValueError: nothing was added; the table is abandoned.
+            FileExistsError: there is something at the path by now; the table is abandoned.
+            ClosedError: the table was abandoned.
+            OSError: writing failed; the table is abandoned.
+        """
+        if self._finished is not None:
+            return self._finished
+        table = self._open()
+        try:
+            self._write(table)
+            if self._last is None:
+                raise ValueError(f"{self._path}: a table needs at least one entry")
+            meta = table.finish([], for_adoption=True)
+            self._check_free()
+            self._storage.replace(self._path + UNFINISHED, self._path)
+            self._storage.sync_directory(os.path.dirname(self._path))
+        except BaseException:
+            self.abandon()
+            raise
+        self._writer = None
+        self._finished = TableFileInfo(
+            self._path, meta.entry_count, meta.size_bytes, meta.smallest, meta.largest
+        )
+        return self._finished
+
+    def abandon(self) -> None:
+        """Remove what was written; does nothing to a finished table."""
+        table, self._writer = self._writer, None
+        self._keys, self._values = [], []
+        if table is not None:
+            table.abandon()
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None and self._writer is not None:
+            self.finish()
+        self.abandon()
+
+    def __del__(self) -> None:
+        if getattr(self, "_writer", None) is not None:
+            with contextlib.suppress(Exception):
+                self.abandon()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("a TableWriter", "let each process write tables of its own")
+
+    def __repr__(self) -> str:
+        state = "open" if self._writer else "finished" if self._finished else "abandoned"
+        return f"<lsmkv.TableWriter at {self._path!r}, {state}>"

@@ -1,0 +1,282 @@
+"""Runs one compaction as several jobs in an executor.
+
+The inputs are cut into key ranges of about the same size.  A job merges one of them, in any process
+that sees the store's directory.  Each attempt at a job writes to its own folder in a staging directory,
+so attempts never meet: a worker that was given up, or outlives the store, finds no folder and ends.
+When all jobs are done, their tables move to the store's directory.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+
+from lsmkv.background.process.exceptions import Failure, error_of, failure_of
+from lsmkv.background.process.jobs import (
+    CompactionJob,
+    NumbersUsedUpError,
+    job_storage,
+    run_compaction,
+)
+from lsmkv.background.process.ranges import key_ranges
+from lsmkv.background.process.runner import job_spec, why_not_in_processes, with_fresh_numbers
+from lsmkv.errors import WorkerError
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.multi_writer import CancelledError, remove_tables
+from lsmkv.stats import Stats
+from lsmkv.storage.file_names import new_staging_name, table_path
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.version_set import VersionSet
+
+_POLL_S: Final = 0.2  # how soon a closing store is noticed
+_CHECK_S: Final = 1.0  # how soon a worker notices that its folder is gone
+_FEWEST_JOBS: Final = 8  # if each has ``process_job_size_bytes``
+_MOST_JOBS: Final = 256
+_TABLES_PER_JOB: Final = 4
+_MORE_NUMBERS: Final = 8
+
+_JOB: Final[msgspec.msgpack.Decoder[CompactionJob]] = msgspec.msgpack.Decoder(CompactionJob)
+
+
+class Written(msgspec.Struct, frozen=True, tag=True):
+    """A job has written these tables to ``folder``."""
+
+    folder: bytes
+    tables: list[TableMeta]
+    stats: Stats
+
+
+class NotWritten(msgspec.Struct, frozen=True, tag=True):
+    """A job failed, and removed its folder."""
+
+    failure: Failure
+
+
+_REPLY: Final[msgspec.msgpack.Decoder[Written | NotWritten]] = msgspec.msgpack.Decoder(
+    Written | NotWritten
+)
+
+
+def check_executor(executor: object, tables: VersionSet) -> None:
+    """Raise TypeError or ValueError if ``executor`` cannot run jobs of this store."""
+    if not isinstance(executor, Executor):
+        raise TypeError(
+            f"executor is a concurrent.futures.Executor, not {type(executor).__name__} "
+            "(a Dask client gives one: client.get_executor())"
+        )
+    reason = None if _runs_here(executor) else why_not_in_processes(tables)
+    if reason is not None:
+        raise ValueError(
+            f"{type(executor).__name__} runs jobs in other processes, which cannot compact this "
+            f"store: {reason}; give a ThreadPoolExecutor"
+        )
+
+
+def _runs_here(executor: Executor) -> bool:
+    """Whether jobs run in this interpreter."""
+    elsewhere = getattr(concurrent.futures, "InterpreterPoolExecutor", ())
+    return isinstance(executor, ThreadPoolExecutor) and not isinstance(executor, elsewhere)
+
+
+def run_elsewhere(data: bytes, staging: str) -> bytes:
+    """Run an encoded :class:`CompactionJob`; the encoded reply.  For other processes."""
+    job = _JOB.decode(data)
+    storage = job_storage(job.spec, Stats())
+    return msgspec.msgpack.encode(_run_staged(job, storage, staging, lambda: False))
+
+
+def _run_staged(
+    job: CompactionJob, storage: Storage, staging: str, is_cancelled: Callable[[], bool]
+) -> Written | NotWritten:
+    folder = os.path.join(staging, os.urandom(16).hex())
+    checked_s = time.monotonic()
+
+    def is_unwanted() -> bool:
+        nonlocal checked_s
+        now_s = time.monotonic()
+        if now_s - checked_s < _CHECK_S:
+            return is_cancelled()
+        checked_s = now_s
+        return is_cancelled() or not storage.exists(folder)
+
+    try:
+        storage.create_directory(folder)
+        tables = run_compaction(job, storage, folder, is_unwanted)
+        return Written(os.fsencode(folder), tables, storage.stats)
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            storage.remove_tree(folder)
+        return NotWritten(failure_of(error, traceback.format_exc()))
+
+
+class ParallelMerge:
+    """Merges runs by jobs in an executor.  Used once, by one thread."""
+
+    def __init__(
+        self, executor: Executor, tables: VersionSet, is_cancelled: Callable[[], bool]
+    ) -> None:
+        self._executor = executor
+        self._tables = tables
+        self._storage = tables.storage
+        self._is_cancelled = is_cancelled
+        self._runs_here = _runs_here(executor)
+        self._has_failed = False
+        self._futures: dict[Future[bytes], CompactionJob] = {}
+        self._staging = os.path.join(tables.directory, new_staging_name())
+
+    def run(
+        self,
+        inputs: Sequence[tuple[TableMeta, ...]],
+        drop_deletions: bool,
+        error_rate: float,
+        snapshots: list[int],
+    ) -> list[TableMeta]:
+        """The merged tables, in key order, in the store's directory.
+
+        After an error no new file is left.  Raises CancelledError; WorkerError when a worker ended
+        without a reply, or the executor takes no jobs; and what a job raised.
+        """
+        jobs = self._jobs(inputs, drop_deletions, error_rate, snapshots)
+        self._storage.create_directory(self._staging)
+        try:
+            for job in jobs:
+                self._submit(job)
+            return self._adopt(self._await())
+        finally:
+            self._has_failed = True  # whatever still runs is not wanted
+            running = [future for future in self._futures if not future.cancel()]
+            if self._runs_here:
+                concurrent.futures.wait(running)
+            with contextlib.suppress(OSError):  # the next open removes what stays
+                self._storage.remove_tree(self._staging)
+
+    def _jobs(
+        self,
+        inputs: Sequence[tuple[TableMeta, ...]],
+        drop_deletions: bool,
+        error_rate: float,
+        snapshots: list[int],
+    ) -> list[CompactionJob]:
+        size = sum(meta.size_bytes for run in inputs for meta in run)
+        count = self._job_count(size)
+        readers = [reader for run in inputs for reader in self._tables.readers(run)]
+        jobs = []
+        for after, through in key_ranges(readers, count):
+            runs = [
+                [
+                    meta
+                    for meta in run
+                    if (through is None or meta.smallest <= through)
+                    and (after is None or meta.largest > after)
+                ]
+                for run in inputs
+            ]
+            runs = [run for run in runs if run]
+            entries = sum(meta.entry_count for run in runs for meta in run)
+            spec = job_spec(self._tables, error_rate, snapshots, size // count + 1, entries)
+            jobs.append(
+                CompactionJob(
+                    spec=spec,
+                    runs=runs,
+                    drop_deletions=drop_deletions,
+                    after=after,
+                    through=through,
+                )
+            )
+        return jobs
+
+    def _job_count(self, input_bytes: int) -> int:
+        options = self._tables.options
+        count = max(_FEWEST_JOBS, input_bytes // (_TABLES_PER_JOB * options.table_size_bytes))
+        most = min(_MOST_JOBS, input_bytes // max(1, options.process_job_size_bytes))
+        return max(1, min(count, most))
+
+    def _submit(self, job: CompactionJob) -> None:
+        try:
+            if self._runs_here:
+                future = self._executor.submit(self._run_here, job)
+            else:
+                data = msgspec.msgpack.encode(job)
+                future = self._executor.submit(run_elsewhere, data, self._staging)
+        except Exception as error:
+            raise WorkerError(f"the executor takes no job: {_said(error)}") from error
+        self._futures[future] = job
+
+    def _run_here(self, job: CompactionJob) -> bytes:
+        reply = _run_staged(job, self._storage, self._staging, self._is_unwanted)
+        return msgspec.msgpack.encode(reply)
+
+    def _is_unwanted(self) -> bool:
+        return self._has_failed or self._is_cancelled()
+
+    def _await(self) -> list[Written]:
+        """The replies to all jobs, when all have succeeded."""
+        replies: list[Written] = []
+        waiting = set(self._futures)
+        while waiting:
+            done, waiting = concurrent.futures.wait(
+                waiting, _POLL_S, concurrent.futures.FIRST_COMPLETED
+            )
+            if self._is_cancelled():
+                raise CancelledError("the store is closing")
+            for future in done:
+                job = self._futures.pop(future)
+                reply = self._reply(future)
+                if isinstance(reply, Written):
+                    replies.append(reply)
+                elif reply.failure.kind == NumbersUsedUpError.__name__:
+                    waiting.add(self._with_more_numbers(job))
+                else:
+                    raise error_of(reply.failure)
+        return replies
+
+    def _reply(self, future: Future[bytes]) -> Written | NotWritten:
+        try:
+            return _REPLY.decode(future.result())
+        except Exception as error:
+            raise WorkerError(
+                f"a worker ended in the middle of its job, and the store is as it was: {_said(error)}"
+            ) from error
+
+    def _with_more_numbers(self, job: CompactionJob) -> Future[bytes]:
+        entries = sum(meta.entry_count for run in job.runs for meta in run)
+        count = min(entries, _MORE_NUMBERS * job.spec.number_count)
+        before = set(self._futures)
+        again = with_fresh_numbers(self._tables, job, count)
+        assert isinstance(again, CompactionJob)
+        self._submit(again)
+        (future,) = set(self._futures) - before
+        return future
+
+    def _adopt(self, replies: list[Written]) -> list[TableMeta]:
+        """Move all tables to the store's directory, durably."""
+        directory = self._tables.directory
+        moved: list[TableMeta] = []
+        try:
+            for reply in replies:
+                for meta in reply.tables:
+                    source = table_path(os.fsdecode(reply.folder), meta.number)
+                    self._storage.replace(source, table_path(directory, meta.number))
+                    moved.append(meta)
+            if moved:
+                self._storage.sync_directory(directory)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the next open removes what is left over
+                remove_tables(self._storage, directory, moved)
+            raise
+        if not self._runs_here:  # its storage counts in the store's own statistics
+            for reply in replies:
+                self._storage.stats.add_work(reply.stats)
+        return sorted(moved, key=lambda meta: meta.smallest)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

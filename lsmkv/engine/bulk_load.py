@@ -1,0 +1,131 @@
+"""Loads many entries: they are sorted outside the tree, written as tables once, and adopted.
+
+Sorted input becomes tables as it comes.  Other input is sorted in memory, and if it does not fit there,
+through runs on disk (:mod:`lsmkv.compaction.external_sort`).
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from lsmkv.compaction.external_sort import ExternalSort, sorted_batches
+from lsmkv.compaction.picker import output_error_rate
+from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
+from lsmkv.engine.engine import Engine
+from lsmkv.engine.pairs import PairReader
+from lsmkv.errors import caused
+from lsmkv.options import MIB
+from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
+from lsmkv.tree.version_set import table_format
+
+_LEAST_MEMORY_BYTES: Final = MIB
+_REPORT_EVERY: Final = 1 << 14  # entries
+
+Pairs = Iterable[tuple[Any, Any]]
+Progress = Callable[[int, int], object]
+
+
+def bulk_load(
+    engine: Engine,
+    pairs: Pairs | Mapping[Any, Any],
+    is_sorted: bool,
+    memory_bytes: int,
+    progress: Progress | None,
+) -> IngestReport:
+    """Adopt tables with all of ``pairs``.  Raises as ``DB.bulk_load``."""
+    engine.check_for_writing()
+    if not isinstance(memory_bytes, int) or memory_bytes < _LEAST_MEMORY_BYTES:
+        raise ValueError(f"memory_bytes={memory_bytes!r}: give at least {_LEAST_MEMORY_BYTES}")
+    if isinstance(pairs, Mapping):
+        pairs = pairs.items()
+    staging = Staging(engine.storage, engine.directory)
+    reader = PairReader(pairs)
+    load = _Load(engine, staging, reader, operator.length_hint(pairs, 0), progress)
+    try:
+        if is_sorted:
+            load.write_tables(reader.ascending())
+        else:
+            load.sort(memory_bytes)
+    except CancelledError:
+        staging.remove()
+        raise caused(engine.unusable(), None)
+    except BaseException:
+        staging.remove()
+        raise
+    return engine.adopt(staging) if staging.tables else NOTHING
+
+
+class _Load:
+    """Stages the tables of one load, and reports how far it is."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        staging: Staging,
+        reader: PairReader,
+        expected_count: int,
+        progress: Progress | None,
+    ) -> None:
+        options = engine.options
+        levels = engine.require_open().version.levels
+        rate = output_error_rate(levels, (), expected_count, options, (max(1, levels.deepest), 0))
+        self._staging = staging
+        self._progress = progress
+        self._reader = reader
+        self._written = self._due = 0
+        self._job = TableJob(
+            engine.storage,
+            engine.directory,
+            table_format(options, rate),
+            options.table_size_bytes,
+            staging.allocate,
+            lambda: engine.is_closing,
+            path_of=staging.path,
+        )
+
+    def write_tables(self, batches: Iterator[EntryBatch]) -> None:
+        for meta in write_tables(self._counted(batches), self._job):
+            self._staging.add(self._staging.path(meta.number))
+        if self._progress is not None and self._written:
+            self._progress(self._reader.count, self._written)
+
+    def _counted(self, batches: Iterator[EntryBatch]) -> Iterator[EntryBatch]:
+        for batch in batches:
+            count = batch.count
+            yield batch
+            self._written += count
+            self._report(self._written)
+
+    def _report(self, done: int) -> None:
+        if self._progress is not None and done >= self._due:
+            self._due = done + _REPORT_EVERY
+            self._progress(self._reader.count, self._written)
+
+    def sort(self, memory_bytes: int) -> None:
+        """Write tables of pairs in any order."""
+        reader, external = self._reader, ExternalSort(self._job, memory_bytes)
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        left_bytes = memory_bytes
+        while not reader.is_done:
+            left_bytes -= reader.take(keys, values, left_bytes, _REPORT_EVERY)
+            time.sleep(0)  # lets other threads run
+            self._report(reader.count)
+            if self._job.is_cancelled():
+                raise CancelledError("the store is closing")
+            if left_bytes <= 0:
+                external.add(keys, values)
+                left_bytes = memory_bytes
+        self._due = 0
+        if external.run_count == 0:
+            if keys:
+                self.write_tables(sorted_batches(keys, values))
+            return
+        if keys:
+            external.add(keys, values)
+        self.write_tables(external.merged())
+        external.remove()

@@ -1,0 +1,205 @@
+"""Ingests table files: checks and stages them, then has the engine adopt them.
+
+All checks that need only the ends of the files come first; then each table is read whole, and linked or
+copied.  ``move`` links a file if its end can be rewritten in place, so that a crash leaves the file
+valid under its old name, and if it has no other name that may be another store's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any
+
+from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
+from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
+from lsmkv.engine.engine import Engine
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.policy import PRIVATE_SCHEMES
+from lsmkv.inspection.table_check import open_uncached
+from lsmkv.sstable.read_ahead import every_block
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.table_end import TableEnd, adopted_end, read_end
+from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, parse_file_name, table_path
+from lsmkv.storage.storage import PathLike, Storage, absolute_path
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A table file that a caller named."""
+
+    path: str
+    smallest: bytes
+    largest: bytes
+
+
+def ingest(engine: Engine, paths: Iterable[PathLike], move: bool) -> IngestReport:
+    """Adopt the tables at ``paths``.  Raises as ``DB.ingest``."""
+    engine.check_for_writing()
+    found = _absolute(paths)
+    if not found:
+        return NOTHING
+    _check_of_no_store(engine, found)
+    _check_apart([_examined(engine, path) for path in found])
+    if move:
+        for path in found:
+            _check_removable(path)
+    staging = Staging(engine.storage, engine.directory)
+    try:
+        for path in found:
+            _stage(engine, staging, path, move)
+    except BaseException:
+        staging.remove()
+        raise
+    report = engine.adopt(staging)
+    if move:
+        _remove_sources(engine.storage, found)
+    return report
+
+
+def _absolute(paths: Any) -> list[str]:
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        raise TypeError("paths is an iterable of paths, not one path: put it into a list")
+    found = [absolute_path(path) for path in paths]
+    for path, count in Counter(found).items():
+        if count > 1:
+            raise ValueError(f"{path} is given {count} times")
+    return found
+
+
+# Checks that change nothing
+
+
+def _examined(engine: Engine, path: str) -> _Source:
+    """Check what the end of a file tells."""
+    table = open_uncached(engine.storage, path)
+    if table.has_versions:
+        raise ValueError(
+            f"{path} has several versions of a key: it is a table of a store with snapshots, and its "
+            "entries cannot get one sequence number; write its newest entries with a TableWriter"
+        )
+    policy = table.filter_policy
+    if policy.scheme in PRIVATE_SCHEMES and engine.options.background == "process":
+        raise ValueError(
+            f"{path}: its filter policy {policy.name!r} is registered in this process alone, and "
+            'compactions run in another; open the store with background="thread"'
+        )
+    return _Source(path, table.smallest, table.largest)
+
+
+def _check_of_no_store(engine: Engine, paths: list[str]) -> None:
+    storage = engine.storage
+    own: dict[tuple[int, int], int] = {}
+    for table in engine.require_open().version.tables():
+        with contextlib.suppress(FileNotFoundError):  # a compaction has just removed it
+            device, number, _ = storage.identity(table_path(engine.directory, table.meta.number))
+            own[device, number] = table.meta.number
+    for path in paths:
+        device, number, _ = storage.identity(path)
+        if (device, number) in own:
+            raise ValueError(
+                f"{path} is table {own[device, number]} of this store already: remove the file, if an "
+                "ingest with move=True was cut short"
+            )
+        folder, name = os.path.split(path)
+        if parse_file_name(name) is not None and storage.exists(os.path.join(folder, CURRENT)):
+            raise ValueError(
+                f"{path} belongs to the store {folder}, and holds a part of what that store has; copy "
+                "its entries with bulk_load or a TableWriter instead"
+            )
+
+
+def _check_apart(sources: list[_Source]) -> None:
+    """Refuse tables whose key ranges overlap: none is newer than the other."""
+    for left, right in pairwise(sorted(sources, key=attrgetter("smallest"))):
+        if left.largest >= right.smallest:
+            raise ValueError(
+                f"{left.path} (keys to {left.largest[:40]!r}) and {right.path} (keys from "
+                f"{right.smallest[:40]!r}) overlap: ingest them one after the other, the newer last"
+            )
+
+
+def _check_removable(path: str) -> None:
+    folder = os.path.dirname(path)
+    if not os.access(folder, os.W_OK | os.X_OK, follow_symlinks=True) and os.path.isdir(folder):
+        raise PermissionError(13, "move=True needs leave to remove files there", folder)
+
+
+# Staging
+
+
+def _stage(engine: Engine, staging: Staging, path: str, move: bool) -> None:
+    storage = engine.storage
+    table = open_uncached(storage, path)
+    _verify(engine, table)
+    with storage.open_random(path) as file:
+        staged = staging.path(staging.allocate())
+        in_place = move and _links(storage, path, staged, read_end(file))
+        if not in_place:
+            with storage.create(staged) as copy:
+                copy.append_from(file, file.size)
+                copy.sync()
+    staging.add(staged, in_place=in_place)
+
+
+def _verify(engine: Engine, table: TableReader) -> None:
+    """Read every byte of a table; CorruptionError if it is damaged."""
+    entries = tombstones = 0
+    for block in every_block(table):
+        entries += block.count
+        if block.has_tags:
+            tombstones += block.tags().count(TAG_DELETE)
+        engine.check_not_closing()
+    table.verify_sections()
+    meta = table.meta
+    if (entries, tombstones) != (meta.entry_count, meta.tombstone_count):
+        offset, reason = table.footer.properties_offset, "properties of a table count other entries"
+        expected = meta.entry_count, meta.tombstone_count
+        raise CorruptionError(
+            table.path, offset, reason, expected=expected, got=(entries, tombstones)
+        )
+
+
+def _links(storage: Storage, path: str, staged: str, end: TableEnd) -> bool:
+    """Link a file to ``staged`` if it can be adopted in place, and sync it."""
+    if not adopted_end(end, MAX_FILE_NUMBER, MAX_SEQUENCE).in_place:
+        return False
+    before = storage.identity(path)
+    if before[2] != 1:  # it has another name: whose it is, nobody knows
+        return False
+    try:
+        storage.link(path, staged)
+        size_bytes = storage.file_size(staged)
+        with storage.open_append(staged, size_bytes) as file:
+            file.sync()
+        if storage.identity(staged) == (*before[:2], 2):
+            return True
+    except OSError:  # another file system, or one without links; or it may not be written to
+        pass
+    storage.remove(staged)
+    return False
+
+
+def _remove_sources(storage: Storage, paths: Iterator[str] | list[str]) -> None:
+    """Remove the files that are part of the store now."""
+    kept = []
+    for path in paths:
+        try:
+            storage.remove(path)
+        except OSError as error:
+            kept.append(f"{path} ({error.strerror or error})")
+    for folder in sorted({os.path.dirname(path) for path in paths}):
+        with contextlib.suppress(OSError):  # the store has them, whatever becomes of the old names
+            storage.sync_directory(folder)
+    if kept:
+        warnings.warn(
+            f"the tables were ingested, but could not be removed: {', '.join(kept)}",
+            RuntimeWarning,
+            stacklevel=4,
+        )

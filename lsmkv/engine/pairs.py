@@ -1,0 +1,87 @@
+"""Reads the pairs of a bulk load, and checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from lsmkv.encoding.entries import (
+    MAX_KEY_BYTES,
+    MAX_VALUE_BYTES,
+    Value,
+    key_bytes,
+    out_of_order,
+    value_bytes,
+)
+from lsmkv.encoding.entry_batch import EntryBatch
+
+_BATCH_ENTRIES: Final = 512
+_BATCH_BYTES: Final = 256 * 1024
+_ENTRY_BYTES: Final = 160  # of memory, besides key and value: objects, and places while sorting
+_END: Final = object()
+
+
+class PairReader:
+    """``count`` pairs are read so far; ``is_done`` says that there are no more."""
+
+    def __init__(self, pairs: Iterable[object]) -> None:
+        self._pairs: Iterator[object] = iter(pairs)
+        self.count = 0
+        self.is_done = False
+
+    def ascending(self) -> Iterator[EntryBatch]:
+        """Pairs in batches; ValueError at a key that is not above the one before."""
+        last: bytes | None = None
+        while not self.is_done:
+            keys: list[bytes] = []
+            values: list[bytes] = []
+            self.take(keys, values, _BATCH_BYTES, _BATCH_ENTRIES)
+            for key in keys:
+                if last is not None and key <= last:
+                    raise ValueError(out_of_order(key, last))
+                last = key
+            if keys:
+                taken: list[Value] = [*values]
+                yield EntryBatch(keys, taken, [], may_repeat=False, one_seq=0)
+
+    def take(self, keys: list[bytes], values: list[bytes], most_bytes: i64, most_count: i64) -> int:
+        """Append the next pairs, until they take ``most_bytes`` of memory or are ``most_count``.
+
+        Returns the bytes that they take.
+        """
+        taken_bytes: i64 = 0
+        count: i64 = 0
+        while taken_bytes < most_bytes and count < most_count:
+            pair: Any = next(self._pairs, _END)
+            if pair is _END:
+                self.is_done = True
+                break
+            key, value = _key_and_value(pair)
+            keys.append(key)
+            values.append(value)
+            taken_bytes += len(key) + len(value) + _ENTRY_BYTES
+            count += 1
+        read: int = count
+        self.count += read
+        return taken_bytes
+
+
+def _key_and_value(pair: Any) -> tuple[bytes, bytes]:
+    if type(pair) is not tuple or len(pair) != 2:
+        pair = _as_pair(pair)
+    key, value = pair
+    if type(key) is not bytes or len(key) > MAX_KEY_BYTES:
+        key = key_bytes(key)
+    if type(value) is not bytes or len(value) > MAX_VALUE_BYTES:
+        value = value_bytes(value)
+    return key, value
+
+
+def _as_pair(pair: Any) -> tuple[Any, Any]:
+    try:
+        key, value = pair
+    except (TypeError, ValueError):
+        raise TypeError(f"pairs are (key, value), not {pair!r:.100}") from None
+    return key, value

@@ -1,0 +1,318 @@
+"""Builds on a cluster of two processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask.bag
+import dask.dataframe
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from conftest import SMALL, number_key
+
+import lsmkv
+from filter_kinds import OwnPolicy, own_registry
+from lsmkv.cluster import BuildReport, build
+from lsmkv.cluster.pieces import RepeatedKeyError
+from lsmkv.filters.policy import register
+
+PARTS = 6
+
+
+def part(number: int, count: int = 500) -> list[tuple[bytes, bytes]]:
+    """A part of a source whose keys are repeated, within it and in others."""
+    chosen = random.Random(number)
+    return [
+        (number_key(chosen.randrange(1500)), b"%d of %d " % (place, number) * 3)
+        for place in range(count)
+    ]
+
+
+def pairs() -> Iterator[tuple[bytes, bytes]]:
+    for number in range(PARTS):
+        yield from part(number)
+
+
+def bag() -> Any:
+    return dask.bag.from_sequence(range(PARTS), npartitions=PARTS).map(part).flatten()
+
+
+def digest(db: lsmkv.DB) -> str:
+    found = hashlib.sha256()
+    for key, value in db.items():
+        found.update(b"%d %d " % (len(key), len(value)) + key + value)
+    return found.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def built(dask_client: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """The same bag, built in 1, 2 and 8 partitions."""
+    stores = {}
+    for partitions in (1, 2, 8):
+        stores[partitions] = tmp_path_factory.mktemp("built") / "store"
+        report = build(bag(), stores[partitions], SMALL, partitions=partitions, client=dask_client)
+        assert len(report.partitions) == partitions
+    return stores
+
+
+def test_contents_are_the_same_for_any_number_of_partitions(built: dict[int, Path]) -> None:
+    expected = sorted(dict(pairs()).items())
+    digests = set()
+    for store in built.values():
+        with lsmkv.open(store, read_only=True) as db:
+            assert list(db.items()) == expected
+            digests.add(digest(db))
+    assert len(digests) == 1
+
+
+def test_tables_are_sound_and_nothing_else_is_left(built: dict[int, Path]) -> None:
+    for store in built.values():
+        assert not [name for name in os.listdir(store) if name.startswith("staging")]
+        with lsmkv.open(store) as db:
+            assert db.verify().ok
+            assert {table.file_name for table in db.inspect().tables()} == {
+                file.name for file in store.glob("*.sst")
+            }
+
+
+def test_the_report_counts_what_was_done(dask_client: Any, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def note(done: int, total: int) -> None:
+        calls.append((done, total))
+
+    report = build(
+        bag(), tmp_path / "store", SMALL, partitions=3, client=dask_client, progress=note
+    )
+    everything = list(pairs())
+    assert (report.pairs, report.entries) == (len(everything), len(dict(everything)))
+    assert report.repeated == len(everything) - len(dict(everything))
+    assert report.source_bytes == sum(len(key) + len(value) for key, value in everything)
+    assert calls == [(1, 3), (2, 3), (3, 3)]
+    files = list((tmp_path / "store").glob("*.sst"))
+    assert report.tables == len(files)
+    assert report.size_bytes == pytest.approx(sum(file.stat().st_size for file in files), rel=0.02)
+    assert sum(partition.entries for partition in report.partitions) == report.entries
+
+
+def test_pairs_are_newer_than_what_is_there_and_snapshots_do_not_see_them(
+    dask_client: Any, tmp_path: Path
+) -> None:
+    with lsmkv.open(tmp_path / "store", SMALL) as db:
+        db[number_key(1)] = b"old"
+        db[b"other"] = b"kept"
+    source = dask.bag.from_sequence([(number_key(1), b"new")])
+    build(source, tmp_path / "store", SMALL, client=dask_client)
+    with lsmkv.open(tmp_path / "store", SMALL) as db:
+        assert dict(db) == {number_key(1): b"new", b"other": b"kept"}
+        db[number_key(1)] = b"newest"
+        db.compact_range()
+        assert db[number_key(1)] == b"newest"
+
+
+def test_a_data_frame_of_text_and_bytes(dask_client: Any, tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "word": pd.array([f"wörd{number}" for number in range(300)], dtype="string"),
+            "count": pd.array(
+                [b"\xff%d" % number for number in range(300)], pd.ArrowDtype(pa.binary())
+            ),
+            "unused": range(300),
+        }
+    )
+    source = dask.dataframe.from_pandas(frame, npartitions=3)
+    build(source, tmp_path / "store", SMALL, key="word", value="count", client=dask_client)
+    with lsmkv.open(tmp_path / "store", read_only=True) as db:
+        assert dict(db) == {f"wörd{n}".encode(): b"\xff%d" % n for n in range(300)}
+
+
+def test_parquet_files_by_pattern_in_the_order_of_their_names(
+    dask_client: Any, tmp_path: Path
+) -> None:
+    for number in range(3):
+        table = pa.table(
+            {"k": [b"%d" % place for place in range(50)], "v": [b"of %d" % number] * 50}
+        )
+        pa.parquet.write_table(table, tmp_path / f"part-{number}.parquet", row_group_size=20)
+    store = tmp_path / "store"
+    build(str(tmp_path / "*.parquet"), store, key="k", value="v", partitions=2, client=dask_client)
+    with lsmkv.open(store, read_only=True) as db:
+        assert dict(db) == {b"%d" % place: b"of 2" for place in range(50)}
+
+
+def test_an_empty_source_makes_an_empty_store(dask_client: Any, tmp_path: Path) -> None:
+    source = dask.bag.from_sequence([1], npartitions=1).filter(lambda number: False)
+    report = build(source, tmp_path / "store", client=dask_client)
+    assert (report.pairs, report.tables, report.imbalance) == (0, 0, 1.0)
+    with lsmkv.open(tmp_path / "store", create_if_missing=False) as db:
+        assert len(db) == 0
+
+
+def skewed(number: int) -> list[tuple[bytes, bytes]]:
+    """Nine keys of ten share a long prefix; every second pair has one of ten keys."""
+    chosen = random.Random(number)
+    found = []
+    for _ in range(2000):
+        if chosen.random() < 0.5:
+            found.append((b"hot%d" % chosen.randrange(10), chosen.randbytes(100)))
+        else:
+            prefix = b"a/long/common/prefix/" if chosen.random() < 0.9 else b"z"
+            key = prefix + b"%09d" % int(10 ** (9 * chosen.random()))
+            found.append((key, chosen.randbytes(chosen.choice([5, 20, 300]))))
+    return found
+
+
+def test_skewed_and_repeated_keys_are_balanced(dask_client: Any, tmp_path: Path) -> None:
+    source = dask.bag.from_sequence(range(8), npartitions=8).map(skewed).flatten()
+    report = build(source, tmp_path / "store", SMALL, partitions=8, client=dask_client)
+    assert len(report.partitions) == 8
+    assert report.imbalance < 1.5
+
+
+@pytest.mark.slow
+def test_more_partitions_are_made_than_asked_for_if_one_would_not_fit(
+    dask_client: Any, tmp_path: Path
+) -> None:
+    source = dask.bag.from_sequence(range(4), npartitions=4).map(part, count=4000).flatten()
+    report = build(
+        source, tmp_path / "store", SMALL, partitions=1, memory_bytes=1 << 20, client=dask_client
+    )
+    assert len(report.partitions) > 2
+    assert max(partition.raw_bytes for partition in report.partitions) < (1 << 20) / 8
+
+
+# Errors, which leave nothing
+
+
+def refused(client: Any, source: Any, tmp_path: Path, **given: Any) -> BaseException:
+    """The error of a build, which must not leave a store."""
+    with pytest.raises(Exception) as caught:
+        build(source, tmp_path / "new", SMALL, client=client, **given)
+    assert not (tmp_path / "new").exists()
+    return caught.value
+
+
+def test_a_repeated_key_is_an_error_if_asked_for(dask_client: Any, tmp_path: Path) -> None:
+    apart = dask.bag.from_sequence([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")], npartitions=3)
+    within = dask.bag.from_sequence([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")], npartitions=1)
+    for source in (apart, within):
+        error = refused(dask_client, source, tmp_path, repeated_keys="error")
+        assert isinstance(error, RepeatedKeyError) and "b'a' comes more than once" in str(error)
+    once = dask.bag.from_sequence([(b"a", b"1"), (b"b", b"2")], npartitions=2)
+    assert build(once, tmp_path / "new", repeated_keys="error", client=dask_client).entries == 2
+
+
+@pytest.mark.parametrize(
+    ("pair", "kind", "said"),
+    [
+        ((b"key", "text"), TypeError, "pair 1 of partition 0"),
+        ((b"k" * 70_000, b""), ValueError, "pair 1 of partition 0"),
+        ((b"key",), ValueError, "pair 1 of partition 0"),
+    ],
+    ids=["type", "long", "single"],
+)
+def test_a_pair_that_is_no_entry_is_named(
+    dask_client: Any, tmp_path: Path, pair: Any, kind: type[Exception], said: str
+) -> None:
+    source = dask.bag.from_sequence([(b"a", b"b"), pair], npartitions=1)
+    error = refused(dask_client, source, tmp_path)
+    assert isinstance(error, kind) and said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pd.array(["a", None], dtype="string"), "'value' has 1 nulls"),
+        ([1, 2], "'value' is of type int64; give bytes or text"),
+    ],
+    ids=["null", "number"],
+)
+def test_a_column_that_holds_no_entries_is_named(
+    dask_client: Any, tmp_path: Path, column: Any, said: str
+) -> None:
+    frame = pd.DataFrame({"key": pd.array(["a", "b"], dtype="string"), "value": column})
+    error = refused(dask_client, dask.dataframe.from_pandas(frame, npartitions=1), tmp_path)
+    assert said in str(error)
+
+
+def test_a_missing_column_is_named_with_those_there(dask_client: Any, tmp_path: Path) -> None:
+    source = dask.dataframe.from_pandas(pd.DataFrame({"a": ["x"]}), npartitions=1)
+    error = refused(dask_client, source, tmp_path)
+    assert str(error) == "the source has no column 'key'; it has ['a']"
+
+
+def test_one_column_cannot_be_both(dask_client: Any, tmp_path: Path) -> None:
+    source = dask.dataframe.from_pandas(pd.DataFrame({"a": ["x"]}), npartitions=1)
+    error = refused(dask_client, source, tmp_path, key="a", value="a")
+    assert str(error) == "key='a' and value='a' are the same column"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"partitions": 0}, "partitions=0: must be at least 1"),
+        ({"repeated_keys": "first"}, "repeated_keys='first'"),
+        ({"memory_bytes": 10}, "memory_bytes=10: 1048576 are the least"),
+        ({"error_rate": 2.0}, "error_rate=2.0"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_wrong_arguments_are_refused(
+    dask_client: Any, tmp_path: Path, given: dict[str, Any], said: str
+) -> None:
+    assert said in str(refused(dask_client, bag(), tmp_path, **given))
+
+
+def test_what_is_no_source_is_refused(dask_client: Any, tmp_path: Path) -> None:
+    error = refused(dask_client, {b"a": b"b"}, tmp_path)
+    assert isinstance(error, TypeError) and "not dict" in str(error)
+
+
+def test_without_a_client_the_error_says_how_to_make_one(tmp_path: Path) -> None:
+    error = refused(None, bag(), tmp_path)
+    assert "there is no Dask client: give client=" in str(error)
+
+
+def test_a_filter_policy_that_workers_lack_is_refused(dask_client: Any, tmp_path: Path) -> None:
+    with own_registry():
+        register(OwnPolicy())
+        error = refused(dask_client, bag(), tmp_path, filter_policy="own-bloom")
+    assert "filter_policy='own-bloom': it is registered in this process alone" in str(error)
+
+
+def test_a_failed_build_leaves_an_old_store_as_it_was(dask_client: Any, tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "store", SMALL) as db:
+        db[b"key"] = b"value"
+        with pytest.raises(lsmkv.LockedError):
+            build(bag(), tmp_path / "store", client=dask_client)
+    source = dask.bag.from_sequence([(b"a", b"b"), (b"key", 7)], npartitions=2)
+    with pytest.raises(TypeError):
+        build(source, tmp_path / "store", SMALL, client=dask_client)
+    with lsmkv.open(tmp_path / "store", SMALL) as db:
+        assert dict(db) == {b"key": b"value"}
+    assert not [name for name in os.listdir(tmp_path / "store") if name.startswith("staging")]
+
+
+def test_without_the_extra_the_error_says_what_to_install() -> None:
+    script = "import sys; sys.modules['dask'] = None; import lsmkv.cluster"
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert 'lsmkv.cluster needs Dask and pyarrow: pip install "lsmkv[dask]"' in run.stderr
+
+
+def test_a_report_of_nothing_is_balanced() -> None:
+    report = BuildReport(0, 0, 0, 0, 0, None, (), 0.0, 0.0, 0.0)
+    assert (report.repeated, report.imbalance, report.peak_memory_bytes) == (0, 1.0, 0)

@@ -1,0 +1,318 @@
+"""``DB.bulk_load``: sorted or not, all or none, within a memory budget."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import open_small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lsmkv
+from lsmkv.compaction.external_sort import ExternalSort
+from lsmkv.engine import bulk_load
+from lsmkv.storage.storage import AppendFile, Storage
+from outside_tables import names, staged
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def db(store: Path) -> Iterator[lsmkv.DB]:
+    with open_small(store) as opened:
+        yield opened
+
+
+def entries(count: int) -> list[tuple[bytes, bytes]]:
+    return [(b"%06d" % number, b"value %d" % number) for number in range(count)]
+
+
+def shuffled(pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return random.Random(3).sample(pairs, len(pairs))
+
+
+def test_sorted_pairs_become_tables_of_the_bottom_level(db: lsmkv.DB) -> None:
+    report = db.bulk_load(iter(entries(3000)), sorted=True)
+    assert dict(db) == dict(entries(3000))
+    assert report.tables > 2
+    assert report.levels == {2: report.tables}  # level 1 is too small for all
+    assert report.entries == 3000
+    stats = db.stats()
+    assert (stats.writes, stats.flush_bytes, stats.compaction_write_bytes) == (0, 0, 0)
+    assert db.verify().ok
+
+
+def test_unsorted_pairs_are_sorted(db: lsmkv.DB) -> None:
+    db.bulk_load(shuffled(entries(3000)))
+    assert list(db.items()) == entries(3000)
+    assert db.stats().spill_bytes == 0
+    assert db.verify().ok
+
+
+def test_more_than_memory_is_sorted_through_runs_on_disk(
+    db: lsmkv.DB, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_load, "_LEAST_MEMORY_BYTES", 1)
+    report = db.bulk_load(shuffled(entries(3000)), memory_bytes=50_000)
+    assert list(db.items()) == entries(3000)
+    assert db.stats().spill_bytes > 0
+    assert sum(name.endswith(".sst") for name in names(store)) == report.tables
+    assert staged(store) == []
+    assert db.verify().ok
+
+
+def test_they_outlast_a_reopening(store: Path) -> None:
+    with open_small(store) as db:
+        db.bulk_load(entries(1000), sorted=True)
+        db[b"later"] = b"1"
+    with open_small(store) as db:
+        assert dict(db) == {**dict(entries(1000)), b"later": b"1"}
+
+
+@pytest.mark.parametrize("memory_bytes", [300, 2_000, 20_000, 1 << 30])
+def test_the_last_value_of_a_repeated_key_counts(
+    db: lsmkv.DB, monkeypatch: pytest.MonkeyPatch, memory_bytes: int
+) -> None:
+    monkeypatch.setattr(bulk_load, "_LEAST_MEMORY_BYTES", 1)
+    dice = random.Random(1)
+    pairs = [(b"%02d" % dice.randrange(40), b"%d" % number) for number in range(400)]
+    report = db.bulk_load(pairs, memory_bytes=memory_bytes)
+    assert dict(db) == dict(pairs)
+    assert report.entries == len(dict(pairs))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.binary(max_size=3), st.binary(max_size=3)), max_size=80),
+    st.integers(1, 15),
+    st.integers(2, 4),
+)
+def test_an_external_sort_is_a_dict(
+    tmp_path_factory: pytest.TempPathFactory,
+    pairs: list[tuple[bytes, bytes]],
+    run_length: int,
+    most_merged: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("sort")
+    with open_small(folder / "store") as db:
+        job = db._engine._tables.job(0.01, lambda: False, lambda _done: None)
+        external = ExternalSort(job, most_merged * 2 * MIB)
+        for start in range(0, len(pairs), run_length):
+            part = pairs[start : start + run_length]
+            external.add([key for key, _ in part], [value for _, value in part])
+        found: list[tuple[bytes, object]] = []
+        for batch in external.merged():
+            for position in range(batch.count):
+                slot = batch.order[position]
+                value = batch.value_data[batch.value_ends[slot] : batch.value_ends[slot + 1]]
+                found.append((batch.key(position), value))
+        assert found == sorted(dict(pairs).items())
+        external.remove()
+        assert list((folder / "store").glob("*.sst")) == []
+
+
+def test_they_replace_what_was_there_and_snapshots_do_not_see_them(db: lsmkv.DB) -> None:
+    db.update({b"000001": b"old", b"x": b"kept"})
+    snapshot = db.snapshot()
+    db.bulk_load(entries(100))
+    assert dict(db) == {**dict(entries(100)), b"x": b"kept"}
+    assert dict(snapshot) == {b"000001": b"old", b"x": b"kept"}
+
+
+def test_nothing_is_to_be_seen_before_the_end(db: lsmkv.DB) -> None:
+    def watched() -> Iterator[tuple[bytes, bytes]]:
+        for pair in entries(2000):
+            yield pair
+            assert len(db) == 0
+
+    db.bulk_load(watched(), sorted=True)
+    assert len(db) == 2000
+
+
+def test_a_mapping_is_loaded(db: lsmkv.DB) -> None:
+    db.bulk_load({b"b": b"2", b"a": b"1"})
+    assert list(db.items()) == [(b"a", b"1"), (b"b", b"2")]
+
+
+def test_a_store_is_loaded_from_another(tmp_path: Path, db: lsmkv.DB) -> None:
+    db.update(dict(entries(300)))
+    with open_small(tmp_path / "copy") as copy:
+        copy.bulk_load(db.items(), sorted=True)
+        assert dict(copy) == dict(db)
+
+
+def test_nothing_loads_nothing(db: lsmkv.DB) -> None:
+    for is_sorted in (False, True):
+        assert db.bulk_load([], sorted=is_sorted).tables == 0
+    assert db.stats().ingested_tables == 0
+
+
+def test_buffers_are_taken(db: lsmkv.DB) -> None:
+    db.bulk_load([(bytearray(b"k"), memoryview(b"v"))])
+    assert dict(db) == {b"k": b"v"}
+
+
+@pytest.mark.parametrize("size", [1_000, 300_000])
+def test_long_values_are_loaded(db: lsmkv.DB, size: int) -> None:
+    pairs = [(b"%d" % number, bytes([number]) * size) for number in range(5)]
+    db.bulk_load(pairs, sorted=True)
+    assert dict(db) == dict(pairs)
+    db.bulk_load(pairs[::-1])
+    assert dict(db) == dict(pairs)
+
+
+@pytest.mark.parametrize("compaction", ["tiered", "lazy-leveled"])
+def test_every_style_of_compaction_takes_them(store: Path, compaction: str) -> None:
+    with open_small(store, compaction=compaction) as db:
+        for _ in range(3):
+            db.bulk_load(entries(2000), sorted=True)
+            db.update(dict(entries(300)))
+        db.wait_until_settled()
+        assert dict(db) == dict(entries(2000))
+        assert db.verify().ok
+
+
+def test_monkey_allocation_gives_the_one_run_the_rate_asked_for(store: Path) -> None:
+    with open_small(store, filter_allocation="monkey") as db:
+        db.bulk_load(entries(2000), sorted=True)
+        rates = {table.requested_rate for table in db.inspect().tables()}
+        assert sorted(rates) == [pytest.approx(0.01)]
+
+
+# --- errors ---
+
+
+@pytest.fixture
+def unchanged(db: lsmkv.DB, store: Path) -> Iterator[None]:
+    """Checks that a refused load has changed nothing."""
+    db[b"kept"] = b"1"
+    before = names(store)
+    yield
+    assert names(store) == before
+    assert dict(db) == {b"kept": b"1"}
+    db[b"more"] = b"2"
+
+
+def test_a_key_out_of_order_is_refused_and_both_are_named(db: lsmkv.DB, unchanged: None) -> None:
+    with pytest.raises(ValueError, match=r"b'000005' follows b'001999'.*must ascend"):
+        db.bulk_load([*entries(2000), (b"000005", b"")], sorted=True)
+
+
+def test_a_repeated_key_is_refused_if_sorted(db: lsmkv.DB, unchanged: None) -> None:
+    with pytest.raises(ValueError, match=r"b'000009' follows b'000009': each key may come once"):
+        db.bulk_load([*entries(10), (b"000009", b"")], sorted=True)
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize(
+    "pair", [("text", b""), (b"k", None), (b"k", 5), (b"k" * 70_000, b""), (b"k",), 7, b"kv", None]
+)
+def test_what_is_no_pair_is_refused(
+    db: lsmkv.DB, unchanged: None, pair: object, is_sorted: bool
+) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        db.bulk_load([*entries(2000), pair], sorted=is_sorted)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_an_error_of_the_pairs_undoes_all(
+    db: lsmkv.DB, unchanged: None, is_sorted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_load, "_LEAST_MEMORY_BYTES", 1)
+
+    def failing() -> Iterator[tuple[bytes, bytes]]:
+        yield from entries(5000)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        db.bulk_load(failing(), sorted=is_sorted, memory_bytes=100_000)
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_an_interrupt_undoes_all(db: lsmkv.DB, unchanged: None, is_sorted: bool) -> None:
+    def progress(read: int, written: int) -> None:
+        if written:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        db.bulk_load(entries(5000), sorted=is_sorted, progress=progress)
+
+
+@pytest.mark.parametrize("memory_bytes", [0, -1, 1 << 19, 2.0**30])
+def test_a_budget_out_of_range_is_refused(db: lsmkv.DB, memory_bytes: int) -> None:
+    with pytest.raises(ValueError, match="give at least 1048576"):
+        db.bulk_load([], memory_bytes=memory_bytes)
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_closing_the_store_ends_a_load(store: Path, is_sorted: bool) -> None:
+    loaded = open_small(store)
+
+    def closing() -> Iterator[tuple[bytes, bytes]]:
+        yield from entries(1000)
+        thread = threading.Thread(target=loaded.close)
+        thread.start()
+        thread.join()
+        yield from ((b"x%06d" % number, b"") for number in range(100_000))
+
+    with pytest.raises(lsmkv.ClosedError):
+        loaded.bulk_load(closing(), sorted=is_sorted)
+    assert staged(store) == []
+    with open_small(store) as db:
+        assert len(db) == 0
+
+
+def test_a_read_only_store_refuses(store: Path) -> None:
+    open_small(store).close()
+    with open_small(store, read_only=True) as db, pytest.raises(lsmkv.ReadOnlyError):
+        db.bulk_load([])
+
+
+# --- progress and counters ---
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_progress_ends_with_all_entries(db: lsmkv.DB, is_sorted: bool) -> None:
+    calls: list[tuple[int, int]] = []
+    db.bulk_load(entries(40_000), sorted=is_sorted, progress=lambda *numbers: calls.append(numbers))
+    assert calls == sorted(calls)
+    assert calls[-1] == (40_000, 40_000)
+    assert len(calls) >= 3
+
+
+class Weighing(Storage):
+    """Counts the bytes that are appended."""
+
+    written_bytes = 0
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return WeighedFile(self, path, descriptor, offset)
+
+
+class WeighedFile(AppendFile):
+    def __init__(self, storage: Weighing, path: str, descriptor: int, offset: int) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
+        written = super()._write(data, offset)
+        self._storage.written_bytes += written
+        return written
+
+
+def test_hardly_more_is_written_than_the_tables(store: Path) -> None:
+    storage = Weighing()
+    with open_small(store, storage=storage, table_size_bytes=1 << 20) as db:
+        before = storage.written_bytes
+        report = db.bulk_load(entries(50_000), sorted=True)
+        assert storage.written_bytes - before <= 1.01 * report.size_bytes
+        assert db.stats().ingested_bytes == report.size_bytes

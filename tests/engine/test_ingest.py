@@ -1,0 +1,632 @@
+"""``DB.ingest``: tables from outside become part of the store, all or none."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BACKGROUNDS, open_small
+
+import lsmkv
+from filter_kinds import own_registry
+from lsmkv.encoding.checksums import checksum
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.filters.policy import FilterPolicy, register
+from lsmkv.inspection.explain import explain_lookup
+from lsmkv.salvage.repair import repair
+from lsmkv.storage.storage import Storage
+from outside_tables import names, numbered, staged, write_table
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
+    with open_small(tmp_path / "store") as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+# --- what readers see ---
+
+
+def test_entries_of_a_table_are_there_after_the_call(db: lsmkv.DB, tmp_path: Path) -> None:
+    report = db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
+    assert dict(db) == numbered(0, 500)
+    assert (report.tables, report.entries) == (1, 500)
+    assert db.verify().ok
+
+
+def test_they_outlast_a_reopening(tmp_path: Path, store: Path) -> None:
+    with open_small(store) as db:
+        db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
+        db[b"later"] = b"1"
+    with open_small(store) as db:
+        assert dict(db) == {**numbered(0, 500), b"later": b"1"}
+        assert db.verify().ok
+
+
+@pytest.mark.parametrize("where", ["memtable", "level 0", "level 1"])
+def test_they_replace_what_was_there(db: lsmkv.DB, tmp_path: Path, where: str) -> None:
+    for number in range(0, 500, 3):
+        db[b"%05d" % number] = b"old"
+    if where != "memtable":
+        db.flush()
+    if where == "level 1":
+        db.compact_range()
+    db.ingest([write_table(tmp_path / "t", numbered(0, 400))])
+    old = {key: b"old" for key in numbered(400, 500) if int(key) % 3 == 0}
+    assert dict(db) == numbered(0, 400) | old
+    assert db.multi_get([b"00003", b"00402", b"00401"]) == [b"outside", b"old", None]
+
+
+def test_later_writes_replace_them(db: lsmkv.DB, tmp_path: Path) -> None:
+    db.ingest([write_table(tmp_path / "t", numbered(0, 10))])
+    db[b"00003"] = b"later"
+    del db[b"00004"]
+    assert (db[b"00003"], db.get(b"00004")) == (b"later", None)
+    db.compact_range()
+    assert (db[b"00003"], db.get(b"00004"), len(db)) == (b"later", None, 9)
+
+
+def test_deletions_of_a_table_delete(db: lsmkv.DB, tmp_path: Path) -> None:
+    db.update({b"a": b"1", b"b": b"2", b"c": b"3"})
+    db.ingest([write_table(tmp_path / "t", {b"b": None, b"d": b"4", b"e": None})])
+    assert dict(db) == {b"a": b"1", b"c": b"3", b"d": b"4"}
+    db.compact_range()
+    assert dict(db) == {b"a": b"1", b"c": b"3", b"d": b"4"}
+
+
+def test_snapshots_views_and_iterators_do_not_see_them(db: lsmkv.DB, tmp_path: Path) -> None:
+    before = {b"%05d" % number: b"old" for number in range(0, 500, 5)}
+    db.update(before)
+    snapshot, view, begun = db.snapshot(), db.items(), iter(db.items())
+    first = next(begun)
+    cursor = db.cursor()
+    db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
+    assert dict(snapshot) == dict(view) == before
+    assert dict([first, *begun]) == before
+    assert dict(snapshot.items(reverse=True)) == before
+    assert dict(snapshot.items(prefix=b"0001")) == {
+        key: value for key, value in before.items() if key.startswith(b"0001")
+    }
+    assert snapshot.get(b"00001") is None
+    assert snapshot[b"00005"] == b"old"
+    cursor.seek(b"00001")
+    assert cursor.key == b"00005"
+    db.compact_range(force=True)
+    assert dict(snapshot) == before
+    assert dict(db) == numbered(0, 500)
+
+
+def test_a_snapshot_between_two_ingests_sees_only_the_first(db: lsmkv.DB, tmp_path: Path) -> None:
+    db.ingest([write_table(tmp_path / "a", numbered(0, 100, b"first"))])
+    snapshot = db.snapshot()
+    db.ingest([write_table(tmp_path / "b", numbered(50, 150, b"second"))])
+    for _ in range(2):
+        assert dict(snapshot) == numbered(0, 100, b"first")
+        assert dict(db) == numbered(0, 100, b"first") | numbered(50, 150, b"second")
+        db.compact_range(force=True)
+
+
+def test_popitem_finds_an_ingested_key_below_all_others(db: lsmkv.DB, tmp_path: Path) -> None:
+    db.update({b"b": b"1", b"c": b"2"})
+    assert db.popitem() == (b"b", b"1")
+    db.ingest([write_table(tmp_path / "t", {b"a": b"0"})])
+    assert db.popitem() == (b"a", b"0")
+
+
+def test_explain_tells_the_sequence_number_of_the_ingest(db: lsmkv.DB, tmp_path: Path) -> None:
+    db[b"x"] = b"y"
+    snapshot = db.snapshot()
+    db.ingest([write_table(tmp_path / "t", {b"k": b"v"})])
+    step = next(step for step in db.explain(b"k").runs if step.outcome == "found")
+    assert step.seq == snapshot.sequence_number + 1
+    engine = db._engine
+    earlier = explain_lookup(engine.require_open(), b"k", snapshot.sequence_number)
+    assert earlier.outcome == "absent"
+
+
+@pytest.mark.parametrize("background", BACKGROUNDS, ids=["thread", "process"])
+def test_compactions_keep_them(tmp_path: Path, background: dict[str, Any]) -> None:
+    with open_small(tmp_path / "store", **background) as db:
+        expected: dict[bytes, bytes | None] = {}
+        for turn in range(6):
+            fresh = numbered(turn * 50, turn * 50 + 200, b"%d" % turn)
+            db.ingest([write_table(tmp_path / f"t{turn}", fresh)])
+            expected |= fresh
+            for number in range(turn, 300, 7):
+                db[b"%05d" % number] = expected[b"%05d" % number] = b"put %d" % turn
+            db.flush()
+        db.wait_until_settled()
+        assert dict(db) == expected
+        db.compact_range()
+        assert dict(db) == expected
+        assert db.verify().ok
+
+
+# --- places ---
+
+
+def test_tables_go_to_the_deepest_level_in_an_empty_store(db: lsmkv.DB, tmp_path: Path) -> None:
+    report = db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
+    assert report.levels == {1: 1}
+    assert db.stats().compaction_write_bytes == 0
+
+
+def test_a_table_that_overlaps_nothing_joins_the_deepest_run(tmp_path: Path, db: lsmkv.DB) -> None:
+    db.ingest([write_table(tmp_path / "a", numbered(0, 100))])
+    report = db.ingest([write_table(tmp_path / "b", numbered(100, 200))])
+    assert report.levels == {1: 1}
+    assert [len(level.runs) for level in db.inspect().levels] == [0, 1]
+
+
+def test_a_table_that_overlaps_goes_on_top(db: lsmkv.DB, tmp_path: Path) -> None:
+    db.ingest([write_table(tmp_path / "a", numbered(0, 100))])
+    report = db.ingest(
+        [
+            write_table(tmp_path / "b", numbered(50, 60)),
+            write_table(tmp_path / "c", numbered(100, 109)),
+        ]
+    )
+    assert report.levels == {0: 1, 1: 1}
+
+
+# --- the files ---
+
+
+def test_files_are_copied_without_move(db: lsmkv.DB, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", numbered(0, 100))
+    before = path.read_bytes()
+    db.ingest([path])
+    assert path.read_bytes() == before
+    db.ingest([path])
+    assert dict(db) == numbered(0, 100)
+
+
+def test_move_takes_the_file_without_copying(db: lsmkv.DB, tmp_path: Path, store: Path) -> None:
+    path = write_table(tmp_path / "t", numbered(0, 100))
+    number = path.stat().st_ino
+    db.ingest([path], move=True)
+    assert not path.exists()
+    assert number in {file.stat().st_ino for file in store.glob("*.sst")}
+    assert dict(db) == numbered(0, 100)
+    assert db.verify().ok
+
+
+def test_move_copies_a_file_with_another_name(db: lsmkv.DB, tmp_path: Path) -> None:
+    path, other = write_table(tmp_path / "t", numbered(0, 100)), tmp_path / "other"
+    os.link(path, other)
+    before = other.read_bytes()
+    db.ingest([path], move=True)
+    assert not path.exists()
+    assert other.read_bytes() == before
+
+
+def test_move_copies_a_table_without_room_at_its_end(db: lsmkv.DB, tmp_path: Path) -> None:
+    key = b"k" * 3000  # twice in the properties, which then exceed a page
+    path = write_table(tmp_path / "t", {key: b"1", key + b"l": b"2"})
+    db.ingest([path], move=True)
+    assert not path.exists()
+    assert len(db) == 2
+    assert db.verify().ok
+
+
+def test_move_says_what_it_could_not_remove(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", numbered(0, 100))
+    with open_small(tmp_path / "other", storage=_refusing(path)) as other:
+        with pytest.warns(RuntimeWarning, match="could not be removed"):
+            other.ingest([path], move=True)
+        assert dict(other) == numbered(0, 100)
+
+
+def _refusing(path: Path) -> Storage:
+    class Refusing(Storage):
+        def remove(self, removed: str) -> None:
+            if removed == str(path):
+                raise PermissionError(1, "not permitted", removed)
+            super().remove(removed)
+
+    return Refusing()
+
+
+def test_no_staged_file_stays(db: lsmkv.DB, tmp_path: Path, store: Path) -> None:
+    db.ingest([write_table(tmp_path / "t", numbered(0, 100))])
+    assert staged(store) == []
+
+
+def test_the_next_opening_removes_what_a_crash_left(tmp_path: Path, store: Path) -> None:
+    open_small(store).close()
+    left = store / "0123456789abcdef-000000.sst.tmp"
+    left.write_bytes(b"half a table")
+    with open_small(store) as db:
+        assert not left.exists()
+        assert len(db) == 0
+
+
+def test_nothing_to_ingest_changes_nothing(db: lsmkv.DB) -> None:
+    assert db.ingest([]).tables == 0
+    assert db.stats().flushes == 0
+
+
+# --- wrong tables ---
+
+
+@pytest.fixture
+def unchanged(db: lsmkv.DB, store: Path) -> Iterator[None]:
+    """Checks that a refused ingest has changed nothing."""
+    db[b"kept"] = b"1"
+    before = names(store)
+    yield
+    assert names(store) == before
+    assert dict(db) == {b"kept": b"1"}
+    db[b"more"] = b"2"
+
+
+def good(tmp_path: Path) -> Path:
+    return write_table(tmp_path / "good", numbered(0, 10))
+
+
+@pytest.mark.parametrize("move", [False, True])
+@pytest.mark.parametrize("at", [0, 700, -400, -80, -10])
+def test_a_damaged_table_is_refused(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None, at: int, move: bool
+) -> None:
+    path = write_table(tmp_path / "bad", numbered(500, 600))
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptionError) as caught:
+        db.ingest([good(tmp_path), path], move=move)
+    assert caught.value.path == str(path)
+    assert caught.value.offset is not None
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("length", [0, 10, 71, 300, -1])
+def test_a_table_cut_short_is_refused(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None, length: int
+) -> None:
+    path = write_table(tmp_path / "bad", numbered(500, 600))
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(CorruptionError, match="bad"):
+        db.ingest([good(tmp_path), path])
+
+
+def test_a_foreign_file_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a table at all\n" * 100)
+    with pytest.raises(CorruptionError, match=r"notes\.txt.*not a table file"):
+        db.ingest([good(tmp_path), path])
+
+
+def test_a_table_of_a_later_format_is_refused(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None
+) -> None:
+    path = write_table(tmp_path / "later", numbered(500, 600))
+    data = bytearray(path.read_bytes())
+    data[-16] = 2
+    data[-12:-8] = (checksum(bytes(data[-72:-12]), 0) & 0xFFFFFFFF).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedFormatError, match="table format 2"):
+        db.ingest([path])
+
+
+def test_the_same_path_twice_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    path = good(tmp_path)
+    with pytest.raises(ValueError, match="is given 2 times"):
+        db.ingest([path, str(path)])
+
+
+def test_overlapping_tables_are_refused_and_both_named(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None
+) -> None:
+    left = write_table(tmp_path / "left", numbered(0, 100))
+    right = write_table(tmp_path / "right", numbered(99, 200))
+    with pytest.raises(ValueError, match=r"left.*b'00099'.*right.*b'00099'.*overlap"):
+        db.ingest([right, left])
+
+
+def test_a_missing_path_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        db.ingest([good(tmp_path), tmp_path / "nowhere"])
+
+
+def test_a_directory_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with pytest.raises(OSError, match="not a regular file"):
+        db.ingest([good(tmp_path), tmp_path])
+
+
+def test_a_link_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    (tmp_path / "link").symlink_to(good(tmp_path))
+    with pytest.raises(OSError, match="is a symbolic link"):
+        db.ingest([tmp_path / "link"])
+
+
+def test_a_path_instead_of_paths_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    for path in (good(tmp_path), str(tmp_path / "good")):
+        with pytest.raises(TypeError, match="put it into a list"):
+            db.ingest(path)  # type: ignore[arg-type]  # that is the test
+
+
+def test_a_table_of_another_store_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with open_small(tmp_path / "other") as other:
+        other.ingest([good(tmp_path)])
+        path = next((tmp_path / "other").glob("*.sst"))
+        with pytest.raises(ValueError, match=r"belongs to the store .*other"):
+            db.ingest([path], move=True)
+        assert other.verify().ok
+
+
+def test_a_table_of_this_store_is_refused(db: lsmkv.DB, store: Path) -> None:
+    db[b"kept"] = b"1"
+    db.flush()
+    path = next(store.glob("*.sst"))
+    for move in (False, True):
+        with pytest.raises(ValueError, match=r"is table \d+ of this store already"):
+            db.ingest([path], move=move)
+    assert path.exists()
+
+
+def test_the_old_name_of_a_table_of_this_store_is_refused(
+    db: lsmkv.DB, tmp_path: Path, store: Path
+) -> None:
+    path = good(tmp_path)
+    db.ingest([path], move=True)
+    os.link(next(store.glob("*.sst")), path)  # as a kill leaves it after the commit
+    with pytest.raises(ValueError, match="remove the file"):
+        db.ingest([path], move=True)
+    assert db.verify().ok
+
+
+def test_a_table_with_versions_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None) -> None:
+    with open_small(tmp_path / "other") as other:
+        other[b"k"] = b"1"
+        snapshot = other.snapshot()
+        other[b"k"] = b"2"
+        other.flush()
+        snapshot.close()
+        path = next((tmp_path / "other").glob("*.sst"))
+        path = path.rename(tmp_path / "versions")
+    with pytest.raises(ValueError, match="several versions of a key"):
+        db.ingest([path])
+
+
+def test_a_copied_table_of_another_store_is_taken(db: lsmkv.DB, tmp_path: Path) -> None:
+    with open_small(tmp_path / "other") as other:
+        other.ingest([good(tmp_path)])
+        path = tmp_path / "copied"
+        path.write_bytes(next((tmp_path / "other").glob("*.sst")).read_bytes())
+    db.ingest([path])
+    assert dict(db) == numbered(0, 10)
+    assert db.verify().ok
+
+
+@pytest.mark.parametrize("name", ["none", "ribbon", "blocked-bloom", "binary-fuse"])
+def test_tables_keep_their_own_filters(db: lsmkv.DB, tmp_path: Path, name: str) -> None:
+    form = "table" if name in ("blocked-bloom", "binary-fuse") else "block"
+    path = write_table(
+        tmp_path / "t", numbered(0, 300), filter_policy=name, filter_granularity=form
+    )
+    db.ingest([path])
+    assert dict(db) == numbered(0, 300)
+    assert db.multi_get([b"00007", b"00007x"]) == [b"outside", None]
+    assert db.verify().ok
+
+
+class Everything(FilterPolicy):
+    """A policy of this process alone, whose filters allow every key."""
+
+    name = "everything"
+    scheme = 6
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        return b"!", 1
+
+    def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
+        return True
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        return 1.0
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        return True
+
+
+@pytest.fixture
+def private_table(tmp_path: Path) -> Path:
+    with own_registry():
+        register(Everything())
+        return write_table(tmp_path / "t", numbered(0, 10), filter_policy="everything")
+
+
+def test_a_table_with_an_unknown_filter_policy_is_refused(
+    db: lsmkv.DB, private_table: Path, unchanged: None
+) -> None:
+    with pytest.raises(UnsupportedFormatError, match="everything"):
+        db.ingest([private_table])
+
+
+def test_a_table_with_a_registered_filter_policy_is_taken(
+    db: lsmkv.DB, private_table: Path
+) -> None:
+    with own_registry():
+        register(Everything())
+        db.ingest([private_table])
+        assert dict(db) == numbered(0, 10)
+
+
+def test_it_is_refused_where_another_process_compacts(tmp_path: Path, private_table: Path) -> None:
+    with own_registry(), open_small(tmp_path / "store", background="process") as db:
+        register(Everything())
+        with pytest.raises(ValueError, match="registered in this process alone"):
+            db.ingest([private_table])
+        assert len(db) == 0
+
+
+def test_a_read_only_store_refuses(tmp_path: Path, store: Path) -> None:
+    open_small(store).close()
+    with (
+        open_small(store, read_only=True) as db,
+        pytest.raises(lsmkv.ReadOnlyError, match="read_only=True"),
+    ):
+        db.ingest([good(tmp_path)])
+
+
+def test_a_closed_store_refuses(tmp_path: Path, store: Path) -> None:
+    db = open_small(store)
+    db.close()
+    with pytest.raises(lsmkv.ClosedError):
+        db.ingest([good(tmp_path)])
+
+
+# --- salvage ---
+
+
+@pytest.mark.parametrize("lost", ["CURRENT", "nothing"])
+def test_repair_keeps_them_and_their_order(tmp_path: Path, store: Path, lost: str) -> None:
+    with open_small(store, read_compaction_rate_bytes=0) as db:
+        for number in range(0, 100, 2):
+            db[b"%05d" % number] = b"old"
+        db.ingest([write_table(tmp_path / "t", numbered(0, 50))])
+        db[b"00007"] = b"new"
+        db.flush()
+        expected = dict(db)
+    if lost == "CURRENT":
+        (store / "CURRENT").unlink()
+    report = repair(store, in_place=True)
+    assert report.is_complete
+    with open_small(store) as db:
+        assert dict(db) == expected
+        assert db.verify().ok
+
+
+@pytest.mark.parametrize("damage", ["a block", "the end"])
+def test_whole_blocks_of_a_damaged_one_are_salvaged(
+    tmp_path: Path, store: Path, damage: str
+) -> None:
+    with open_small(store, read_compaction_rate_bytes=0) as db:
+        db.update({b"%05d" % number: b"old" for number in range(0, 1000, 100)})
+        db.flush()
+        db.ingest([write_table(tmp_path / "t", numbered(0, 1000), block_size_bytes=512)])
+    path = max(store.glob("*.sst"), key=lambda file: file.stat().st_size)
+    data = bytearray(path.read_bytes())
+    if damage == "a block":
+        data[50] ^= 1
+    else:
+        del data[-90:]
+    path.write_bytes(data)
+    repair(store, in_place=True)
+    with open_small(store) as db:
+        left = dict(db)
+    assert left[b"00900"] == b"outside"
+    assert len(left) > 900 if damage == "a block" else len(left) == 1000
+
+
+# --- beside others ---
+
+
+def test_writers_snapshots_and_compactions_go_on_meanwhile(tmp_path: Path, store: Path) -> None:
+    """Each writer writes its own keys; each ingest raises all of the shared ones by one."""
+    stop = threading.Event()
+    problems: list[str] = []
+    rounds = 7
+
+    def shared(turn: int) -> dict[bytes, bytes | None]:
+        return {b"shared%04d" % number: b"%d" % turn for number in range(200)}
+
+    with open_small(store, read_compaction_rate_bytes=0) as db:
+        db.ingest([write_table(tmp_path / "t", shared(0))])
+
+        def write(name: bytes) -> None:
+            count = 0
+            while not stop.is_set():
+                with db.write_batch() as batch:
+                    for number in range(20):
+                        batch[name + b"%04d" % number] = b"%d" % count
+                count += 1
+                db[name + b"last"] = b"%d" % count
+                if db[name + b"last"] != b"%d" % count:
+                    problems.append("a write is not there")
+
+        def read() -> None:
+            while not stop.is_set():
+                with db.snapshot() as snapshot:
+                    seen = {value for _, value in snapshot.items(prefix=b"shared")}
+                    if len(seen) != 1:
+                        problems.append(f"a snapshot sees {seen}")
+                    again = {snapshot[b"shared%04d" % number] for number in range(0, 200, 40)}
+                    if again != seen:
+                        problems.append(f"lookups of a snapshot find {again}, scans {seen}")
+
+        def compact() -> None:
+            while not stop.is_set():
+                db.compact_range(b"shared", b"shared01", force=True)
+
+        targets = [lambda: write(b"x"), lambda: write(b"t"), read, compact]
+        threads = [threading.Thread(target=target) for target in targets]
+        for thread in threads:
+            thread.start()
+        try:
+            for turn in range(1, rounds):
+                db.ingest([write_table(tmp_path / f"t{turn}", shared(turn))], move=turn % 2 == 0)
+                if db[b"shared0100"] != b"%d" % turn:
+                    problems.append("an ingest is not there")
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        assert problems == []
+        expected = dict(db)
+        assert db.verify().ok
+    with open_small(store) as db:
+        assert dict(db) == expected
+        assert db[b"shared0000"] == b"%d" % (rounds - 1)
+
+
+def test_ingests_in_several_threads_all_take_place(tmp_path: Path, db: lsmkv.DB) -> None:
+    paths = [
+        write_table(tmp_path / f"t{part}", numbered(part * 100, part * 100 + 100))
+        for part in range(8)
+    ]
+    threads = [threading.Thread(target=db.ingest, args=([path],)) for path in paths]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert dict(db) == numbered(0, 800)
+    assert db.verify().ok
+
+
+def test_a_reader_beside_the_writer_sees_them_after_refresh(
+    tmp_path: Path, store: Path, db: lsmkv.DB
+) -> None:
+    with open_small(store, read_only=True) as reader:
+        db.ingest([write_table(tmp_path / "t", numbered(0, 100))])
+        db[b"later"] = b"1"
+        assert len(reader) == 0
+        reader.refresh()
+        assert dict(reader) == {**numbered(0, 100), b"later": b"1"}
+        assert reader.verify().ok
+
+
+def test_counters_tell_tables_and_bytes(db: lsmkv.DB, tmp_path: Path) -> None:
+    report = db.ingest([write_table(tmp_path / "t", numbered(0, 100))])
+    stats = db.stats()
+    assert (stats.ingested_tables, stats.ingested_bytes) == (1, report.size_bytes)
+
+
+def test_a_warning_as_an_error_comes_after_the_commit(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", numbered(0, 10))
+    with open_small(tmp_path / "other", storage=_refusing(path)) as other:
+        with warnings.catch_warnings(), pytest.raises(RuntimeWarning):
+            warnings.simplefilter("error")
+            other.ingest([path], move=True)
+        assert dict(other) == numbered(0, 10)
