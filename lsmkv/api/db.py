@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
+from weakref import WeakMethod
 
 from lsmkv.api.ranges import scan_range
 from lsmkv.api.sizes import MemoryUsage, approximate_count, approximate_size, memory_usage
@@ -21,7 +22,7 @@ from lsmkv.log.batch import Operation
 from lsmkv.options import MIB, Options
 from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
-from lsmkv.storage.storage import PathLike
+from lsmkv.storage.storage import PathLike, Storage
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from concurrent.futures import Executor
@@ -44,18 +45,29 @@ class _Keyed(Protocol):
 class DB(StoreReader, MutableMapping[bytes, bytes]):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
-    :func:`lsmkv.open` makes it.  Any number of threads may share it.  After a fork, the child must
-    open the store anew.  Close it with ``close`` or ``with``.
+    :func:`lsmkv.open` makes it.  Any number of threads may share it.  Close it with ``close`` or
+    ``with``.
+
+    A handle that was opened with ``read_only=True`` travels: pickled, it is a handle that opens the store
+    at its first use, by the same path or URL and with the same options.  In the child of a fork, it opens
+    the store anew at its first use.  Handles that came either way close themselves when they are dropped.
+    A handle for writing stays in its process: it cannot be pickled, and its uses in the child of a fork
+    raise ForkedError.
     """
 
     def __init__(self, engine: Engine) -> None:
         if not isinstance(engine, Engine):
             raise TypeError(f"open a store with lsmkv.open({engine!r}), not with DB(...)")
+        self._use(engine)
+        self._contents: dict[int, str] = {}  # whole-file checksums of tables, by number
+
+    def _use(self, engine: Engine) -> None:
+        """Work on ``engine`` from now on: at first, and in the child of a fork."""
         self._engine = engine
         self._lookup = engine.lookup
         self._lookup_many = engine.lookup_many
-        self._read_view = engine.read_view
-        self._contents: dict[int, str] = {}  # whole-file checksums of tables, by number
+        self._read_view = engine.read_view_on_use if engine.opens_on_use else engine.read_view
+        engine.follow_fork = WeakMethod(self._use)
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, unchanged by later writes.
@@ -308,12 +320,34 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         self._engine.resume()
 
-    def refresh(self) -> None:
-        """Show what another process has written or published since the opening.
+    def refresh(self) -> bool:
+        """Show what another process has written or published since the last look.
 
-        Does nothing on a store that is open for writing.
+        It reads what is new, and no more.  With nothing new it reads some 20 bytes of each log that has
+        room for more: the head of the last record, and the place of the next, because a writer fills that
+        room without changing the file's length or time.  ``Stats.log_read_bytes`` counts all of it.
+        New writes get a memtable of their own, in front of the others; a few are kept, and merged as they
+        grow.  After a change that does not go on from what was read before, such as another store at the
+        same path, everything is read again.  O(new writes + files of the store).
+
+        Returns:
+            Whether anything is new since the last call; with ``refresh_every_s``, also what the store
+            has taken in by itself meanwhile.  A flush or compaction of what was seen before is not new.
+            False on a store that is open for writing, which needs no refresh.
+
+        Raises:
+            CorruptionError, OSError: the store is damaged, or cannot be read; the handle shows what it
+                showed before.  With ``refresh_every_s``, also the last error of a refresh that the store
+                did by itself since the last call.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as writer:
+        ...     with lsmkv.open(path, read_only=True) as reader:
+        ...         writer[b"key"] = b"value"
+        ...         b"key" in reader, reader.refresh(), reader[b"key"], reader.refresh()
+        (False, True, b'value', False)
         """
-        self._engine.refresh()
+        return self._engine.refresh()
 
     def publish(
         self,
@@ -439,6 +473,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     @property
     def generation(self) -> int | None:
         """The number of the published generation that is open; None for a store in a directory."""
+        if self._engine.opens_on_use:
+            self._engine.require_open()
         published = self._engine.published
         return None if published is None else published.generation
 
@@ -455,7 +491,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     @property
     def closed(self) -> bool:
         """Whether this handle is closed."""
-        return self._engine.super_version is None
+        engine = self._engine
+        return engine.super_version is None and not engine.opens_on_use
 
     def close(self) -> None:
         """Sync all writes, stop the background work, unlock.
@@ -474,10 +511,11 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
-        if engine is not None and engine.super_version is not None:
+        if engine is not None and not self.closed:
             message = f"{engine.directory} was not closed"
             try:
-                warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+                if not engine.opened_by_itself:
+                    warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
             finally:  # also where warnings are errors
                 # The garbage collector may run in a worker, which close() waits for.
                 if in_worker():
@@ -487,8 +525,22 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
                         engine.close()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
-        reader = f"lsmkv.open({self.path!r}, read_only=True)"
-        raise uncopyable("a DB", f"open the store by its path instead: {reader}")
+        from lsmkv.api.opening import opened_on_use
+
+        engine = self._engine
+        if self.closed:
+            raise uncopyable("a DB that is closed", f"open the store anew: {self._reader()}")
+        if not engine.read_only:
+            raise uncopyable(
+                "a DB that is open for writing",
+                f"one process writes; give others a handle to read: {self._reader()}",
+            )
+        if type(engine.storage) is not Storage:
+            raise uncopyable("a DB with storage= of its own", f"open it without: {self._reader()}")
+        return opened_on_use, (self.path, self.options, engine.refresh_every_s)
+
+    def _reader(self) -> str:
+        return f"lsmkv.open({self.path!r}, read_only=True)"
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"

@@ -26,6 +26,8 @@ def open(  # more than 60 lines: its parameters and its docstring
     create_if_missing: bool = True,
     error_if_exists: bool = False,
     read_only: bool = False,
+    wait_s: float = 0.0,
+    refresh_every_s: float | None = None,
     storage: Storage | None = None,
     **overrides: Any,
 ) -> DB:
@@ -39,13 +41,17 @@ def open(  # more than 60 lines: its parameters and its docstring
         error_if_exists: refuse to open a store that exists.
         read_only: change nothing and take no lock, so that another process may write to the store
             (``DB.refresh`` shows what it has written since).
+        wait_s: how many seconds to wait while another handle has the store open for writing; 0 does not
+            wait, ``math.inf`` waits for ever, and Ctrl-C ends the wait.  Reading waits for nobody.
+        refresh_every_s: with ``read_only=True``, call ``DB.refresh`` that often, in a thread that
+            ``close`` ends.  Errors are logged and raised by the next ``DB.refresh``.  None: never.
         storage: reads and writes the files; for tests.
         **overrides: single options that replace those in ``options``.
 
     Raises:
         NotAStoreError: there is no store, and ``create_if_missing`` is false.
         StoreExistsError: there is a store, and ``error_if_exists`` is true.
-        LockedError: another process, or this one, has the store open for writing.
+        LockedError: another process, or this one, has the store open for writing, after ``wait_s`` too.
         MissingExtraError: the path is a URL, and ``lsmkv[remote]`` is not installed.
         CorruptionError, UnsupportedFormatError: the store is damaged, or of an unknown format.
         TypeError, ValueError: an option or the path is wrong; nothing was changed.
@@ -67,18 +73,30 @@ def open(  # more than 60 lines: its parameters and its docstring
     _check_flags(
         create_if_missing=create_if_missing, error_if_exists=error_if_exists, read_only=read_only
     )
+    _check_seconds("wait_s", wait_s, 0.0)
+    if refresh_every_s is not None:
+        _check_seconds("refresh_every_s", refresh_every_s, _MOST_FREQUENT_S)
+        if not read_only:
+            raise ValueError(
+                f"refresh_every_s={refresh_every_s!r}: only a store opened with read_only=True has "
+                "something to refresh; leave it out"
+            )
     chosen = (Options() if options is None else options).replace(**overrides)
     if is_url(path):
-        return _open_published(str(path), chosen, read_only, error_if_exists)
+        if not read_only or error_if_exists:
+            raise ValueError(
+                f"path={path!r}: stores in object storage are only read, with read_only=True; "
+                "write to a store in a directory, and publish it"
+            )
+        return DB(_opened_for_reading(_published_engine(str(path), chosen, refresh_every_s)))
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
     _must_open(files, directory, create_if_missing and not read_only, error_if_exists)
     if read_only:
-        engine = Engine(directory, chosen, files, None)
-        engine.open_read_only()
-        return DB(engine)
+        engine = Engine(directory, chosen, files, None, refresh_every_s=refresh_every_s)
+        return DB(_opened_for_reading(engine))
     files.make_directory(directory)
-    lock = _lock(files, directory)
+    lock = _lock(files, directory, wait_s)
     try:
         engine = Engine(directory, chosen, files, lock)
     except BaseException:
@@ -99,26 +117,40 @@ def open(  # more than 60 lines: its parameters and its docstring
         raise
 
 
-def _open_published(url: str, options: Options, read_only: bool, error_if_exists: bool) -> DB:
-    """Open what was published to ``url``."""
-    if not read_only or error_if_exists:
-        raise ValueError(
-            f"path={url!r}: stores in object storage are only read, with read_only=True; "
-            "write to a store in a directory, and publish it"
-        )
+def opened_on_use(path: str, options: Options, refresh_every_s: float | None) -> DB:
+    """A read-only handle that its first use opens: what a pickled one becomes.
+
+    So an error of opening comes where the handle is used, not where a pool unpickles it.
+    """
+    check_interpreter()
+    if is_url(path):
+        engine = _published_engine(path, options, refresh_every_s)
+    else:
+        files = Storage(direct_reads=options.direct_reads, file_mode=options.file_mode)
+        engine = Engine(path, options, files, None, refresh_every_s=refresh_every_s)
+    engine.leave_to_first_use()
+    return DB(engine)
+
+
+def _published_engine(url: str, options: Options, refresh_every_s: float | None) -> Engine:
+    """The engine of a store that was published to ``url``, not open yet."""
     from lsmkv.remote.published import PublishedStore
 
     files = Storage()
     published = PublishedStore(url, options, files.stats)
+    return Engine(published.bucket.url, options, files, None, published, refresh_every_s)
+
+
+def _opened_for_reading(engine: Engine) -> Engine:
     try:
-        engine = Engine(published.bucket.url, options, files, None, published)
         engine.open_read_only()
-        return DB(engine)
     except BaseException:
-        published.close()
+        engine.close()
         raise
+    return engine
 
 
+_MOST_FREQUENT_S: Final = 0.001  # a thread that refreshes more often does nothing else
 _PARAMETERS: Final = ("options", *(open.__kwdefaults__ or ()))
 
 
@@ -126,6 +158,13 @@ def _check_flags(**flags: object) -> None:
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} is True or False, not {flag!r}")
+
+
+def _check_seconds(name: str, seconds: object, least: float) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"{name} is a number of seconds, not {seconds!r}")
+    if not seconds >= least:  # nor is NaN
+        raise ValueError(f"{name}={seconds!r}: give {least:g} or more seconds")
 
 
 def _must_open(
@@ -166,9 +205,9 @@ def _holds_entries(files: Storage, directory: str, name: str) -> bool:
         return False
 
 
-def _lock(files: Storage, directory: str) -> FileLock:
+def _lock(files: Storage, directory: str, wait_s: float) -> FileLock:
     try:
-        return lock_store(files, directory)
+        return lock_store(files, directory, wait_s)
     except LockedError as error:
         raise LockedError(error.path, error.pid, may_read=True) from None
 

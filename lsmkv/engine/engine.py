@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from librt.threading import Lock
 
 from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
+from lsmkv.background.refresher import Refresher
 from lsmkv.changes import Changes
-from lsmkv.engine.recovery import recover, recover_beside_writer, remove_leftovers
+from lsmkv.engine.follower import StoreFollower
+from lsmkv.engine.recovery import recover, remove_leftovers
 from lsmkv.engine.write_path import WriteState
 from lsmkv.errors import caused
 from lsmkv.memtable.memtable import Memtable
@@ -61,8 +63,25 @@ class Published(Protocol):
         """End all requests, without waiting."""
 
 
+_FORKED: Final = (
+    "was forked: a snapshot, cursor, view or iterator from before belongs to the parent; "
+    "make another in the child, where the read-only handle itself works"
+)
+
+
+def _nobody() -> None:
+    """No handle is to be told."""
+
+
 class Engine(WriteState):
-    """One open store; ``published`` is where it is read from, if that is no directory."""
+    """One open store.
+
+    Attributes:
+        published: where it is read from, if that is no directory.
+        refresh_every_s: how often a read-only store looks for new writes by itself; None: never.
+        opened_by_itself: it was left to its first use, so nobody has to close it.
+        follow_fork: a weak reference to what the handle does with its engine in a forked child.
+    """
 
     def __init__(
         self,
@@ -71,6 +90,7 @@ class Engine(WriteState):
         storage: Storage,
         lock: FileLock | None,
         published: Published | None = None,
+        refresh_every_s: float | None = None,
     ) -> None:
         super().__init__(storage, directory, options, read_only=lock is None)
         self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
@@ -83,6 +103,16 @@ class Engine(WriteState):
         else:
             self._tables = published.tables(storage, directory, options, self.cache)
         self._background = BackgroundWork(self, self._tables, lock)
+        self._follower = StoreFollower(storage, directory, self._tables.open_version)
+        self.refresh_every_s = refresh_every_s
+        self._refresher: Refresher | None = None
+        if refresh_every_s is not None:
+            self._refresher = Refresher(directory, refresh_every_s, self.open_read_only)
+        self._opener = 0  # the thread that recovers for reading
+        self._has_news = False
+        self._seq_at_fork = -1
+        self.opened_by_itself = False
+        self.follow_fork: Callable[[], Callable[[Engine], object] | None] = _nobody
 
     # Opening
 
@@ -115,25 +145,58 @@ class Engine(WriteState):
         self._release()
 
     def open_read_only(self) -> None:
-        """Recover for reading, beside a writer or without one."""
+        """Recover for reading, beside a writer or without one; later, take in what is new."""
+        thread = self.entering()
+        if self._opener == thread:
+            raise RuntimeError(
+                f"this thread is opening or refreshing {self.directory} already: a finalizer, signal "
+                "handler or trace function came in between, and must leave its work for later"
+            )
         with self._tables.lock:  # one recovery at a time, or a newer one might be undone
-            current, last_seq = self._recover_for_reading()
-            thread = self.entering()
-            with self._mutex:
-                self._owner = thread
-                if self._closing:
-                    raise self.unusable()
-                self.last_seq = last_seq
-                self.super_version = current
-                handles.watch(self)  # under the mutex: a close, which ends it, comes later
+            try:
+                self._opener = thread
+                self._recover_for_reading()
+            finally:
+                self._opener = 0
+        if self._refresher is not None:
+            self._refresher.start()
 
-    def _recover_for_reading(self) -> tuple[SuperVersion, int]:
+    def _recover_for_reading(self) -> None:
+        before = self.super_version
         if self.published is not None:
-            return self.published.recover()
-        found, version = recover_beside_writer(
-            self.storage, self.directory, self._tables.open_version
-        )
-        return found.super_version(version), found.last_seq
+            current, last_seq = self.published.recover()
+            has_news = before is not None and current is not before
+        else:
+            current, last_seq = self._follower.recover()
+            if before is None:
+                has_news = self._seq_at_fork not in (-1, last_seq)
+            else:
+                has_news = self._follower.found_more
+        if current is before:
+            return
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            if self._closing:
+                raise self.unusable()
+            self.last_seq = last_seq
+            self.super_version = current
+            self._has_news = self._has_news or has_news
+            self.opens_on_use = False
+            handles.watch(self)  # under the mutex: a close, which ends it, comes later
+
+    def leave_to_first_use(self) -> None:
+        """Be opened for reading by whatever uses the store first."""
+        self.opens_on_use = self.opened_by_itself = True
+        handles.watch(self)
+
+    def open_on_use(self) -> SuperVersion:
+        if self.opens_on_use and not self._closing:
+            self.open_read_only()
+        current = self.super_version
+        if current is None:
+            raise self.unusable()
+        return current
 
     def _start(self, current: SuperVersion) -> None:
         self.super_version = current
@@ -331,10 +394,16 @@ class Engine(WriteState):
         self._failure = None
         return True
 
-    def refresh(self) -> None:
+    def refresh(self) -> bool:
+        """Take in what is new, and whether there was any since the last call."""
         self.require_open()
-        if self.read_only:
-            self.open_read_only()
+        if not self.read_only:
+            return False
+        if self._refresher is not None:
+            self._refresher.raise_error()
+        self.open_read_only()
+        found, self._has_news = self._has_news, False
+        return found
 
     def close(self) -> None:
         """Stop background work, sync the log, release the lock.
@@ -349,6 +418,8 @@ class Engine(WriteState):
                 self._close()
 
     def _close(self) -> None:
+        if self._refresher is not None:
+            self._refresher.stop()
         thread = self.entering()
         with self._mutex:
             self._owner = thread
@@ -359,6 +430,7 @@ class Engine(WriteState):
         with self._mutex:  # a running write ends first, and no other begins
             self._owner = thread
             self.super_version = None
+            self.opens_on_use = False
             self._changes.announce()
         try:
             if not self.read_only:
@@ -380,14 +452,34 @@ class Engine(WriteState):
         self._is_closed = True
 
     def mark_forked(self) -> None:
-        """In the child of a fork: become unusable, and drop the file lock."""
-        if self.super_version is not None:
+        """In the child of a fork: become unusable, and drop the file lock.
+
+        The handle of a read-only store gets an engine for the child, which its first use opens.
+        """
+        if self.super_version is not None or self.opens_on_use:
             self._mutex = Lock()  # a thread of the parent may hold the old one
             self._changes = Changes()
             self._ending = threading.Lock()
             self._tables.lock = threading.Lock()
             self.forked = True
             self.super_version = None
+            self.opens_on_use = False
+            follow_fork = self.follow_fork()
+            if self.read_only and self.published is None and not self._closing and follow_fork:
+                self.fork_advice = _FORKED
+                handles.unwatch(self)
+                follow_fork(self._for_child())
         self._is_closed = True
         if self._lock is not None:
             self._lock.release()
+
+    def _for_child(self) -> Engine:
+        storage = self.storage
+        if type(storage) is Storage:  # any other may be none to make anew
+            storage = Storage(direct_reads=storage.direct_reads, file_mode=storage.file_mode)
+        engine = Engine(
+            self.directory, self.options, storage, None, refresh_every_s=self.refresh_every_s
+        )
+        engine._seq_at_fork = self.last_seq
+        engine.leave_to_first_use()
+        return engine

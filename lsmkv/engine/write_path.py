@@ -45,6 +45,7 @@ class WriteState(ReadState):
         self.options = options
         self.storage = storage
         self.read_only = read_only
+        self.opens_on_use = False  # a read-only store that nobody has used yet
         self._write_buffer_size_bytes = options.write_buffer_size_bytes  # 0 while writers are held
         self._failure: BaseException | None = None
         self._resuming = False
@@ -55,7 +56,7 @@ class WriteState(ReadState):
 
     def check_for_writing(self) -> None:
         """Raise for a handle that can never write."""
-        if self.super_version is None:
+        if self.super_version is None and not self.opens_on_use:
             raise self.unusable()
         if self.read_only:
             raise ReadOnlyError(

@@ -293,7 +293,7 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
         outcome: Outcome = "absent"
         if not isinstance(value, Absent):
             outcome = "deleted" if value is None else "found"
-        role: Role = "active" if memtable is current.memtable else "flushing"
+        role: Role = "active" if memtable.log_number == current.memtable.log_number else "flushing"
         memtable_steps.append(
             MemtableStep(role, memtable.log_number, len(memtable), outcome, memtable.first_seq)
         )

@@ -18,12 +18,13 @@ Bytes may be missing at the end of the chain for two reasons:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.log.reader import HEADER_BYTES, LogReader, read_log
+from lsmkv.log.reader import HEADER_BYTES, LogReader, read_log, read_more
 from lsmkv.storage.file_names import log_path, parse_file_name
 from lsmkv.storage.storage import Storage
 
@@ -69,16 +70,22 @@ def log_numbers(names: Iterable[str], first: int) -> list[int]:
 
 
 def read_chain(
-    storage: Storage, directory: str, numbers: list[int], first: int, closed: ClosedLog
+    storage: Storage,
+    directory: str,
+    numbers: list[int],
+    first: int,
+    closed: ClosedLog,
+    known: Mapping[int, LogReader] = MappingProxyType({}),
 ) -> list[ChainedLog]:
     """The logs ``numbers``, ascending, without those that do not count.
 
-    ``first`` is the log that the manifest names, which always counts; 0 without a manifest.
+    ``first`` is the log that the manifest names, which always counts; 0 without a manifest.  Of the logs
+    in ``known`` it reads only what is new; CorruptionError, FileNotFoundError: that cannot be told.
     """
     chain: list[ChainedLog] = []
     for number in numbers:
         path = log_path(directory, number)
-        contents, error = _read(storage, path, number, closed)
+        contents, error = _read(storage, path, number, closed, known.get(number))
         if contents is None:
             if error is None and number == first:
                 error = CorruptionError(path, 0, "the log is cut short inside its header")
@@ -113,14 +120,20 @@ def missing_logs(
 
 
 def trusted_logs(
-    storage: Storage, directory: str, numbers: list[int], first: int, closed: ClosedLog
+    storage: Storage,
+    directory: str,
+    numbers: list[int],
+    first: int,
+    closed: ClosedLog,
+    known: Mapping[int, LogReader] = MappingProxyType({}),
 ) -> list[LogReader]:
     """The logs to recover from, oldest first, without a torn tail.
 
-    Raises CorruptionError for damage, UnsupportedFormatError, and OSError.
+    Of the logs in ``known`` it reads only what is new.  Raises CorruptionError for damage,
+    UnsupportedFormatError, and OSError.
     """
     trusted: list[LogReader] = []
-    for log in read_chain(storage, directory, numbers, first, closed):
+    for log in read_chain(storage, directory, numbers, first, closed, known):
         if log.error is None and log.gap_is_torn:
             break
         overlap = _overlap(trusted[-1], log) if trusted else None
@@ -147,12 +160,14 @@ def _overlap(before: LogReader, log: ChainedLog) -> CorruptionError | None:
 
 
 def _read(
-    storage: Storage, path: str, number: int, closed: ClosedLog
+    storage: Storage, path: str, number: int, closed: ClosedLog, known: LogReader | None
 ) -> tuple[LogReader | None, Exception | None]:
     """A log and what is wrong with it; neither, when its creation was cut short.
 
     The errors lose their tracebacks, whose frames would keep whole logs alive.
     """
+    if known is not None:
+        return _checked(read_more(storage, known), closed)
     try:
         contents = read_log(storage, path, number, "log")
     except CorruptionError as error:
@@ -165,9 +180,13 @@ def _read(
             return None, error
     except (UnsupportedFormatError, OSError) as error:
         return None, error.with_traceback(None)
-    if contents is None or number != closed.number or closed.salt in (None, contents.salt):
+    return (None, None) if contents is None else _checked(contents, closed)
+
+
+def _checked(contents: LogReader, closed: ClosedLog) -> tuple[LogReader | None, Exception | None]:
+    if contents.number != closed.number or closed.salt in (None, contents.salt):
         return contents, None
-    return None, CorruptionError(path, 0, "it is the log of another store")
+    return None, CorruptionError(contents.path, 0, "it is the log of another store")
 
 
 def _was_replaced_by(log: ChainedLog, following: LogReader) -> bool:

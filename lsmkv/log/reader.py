@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum, short_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
 FORMAT_VERSION: Final = 1
 LOG_MAGIC: Final = b"lsmkvLOG"
@@ -25,6 +25,8 @@ _MARK_HEAD: Final = struct.pack("<IB", 8, _SYNC_MARK)  # length and kind
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
+_LEAST_STEP_BYTES: Final = 4096  # a log's growth is read in steps: as much again,
+_STEP_BYTES: Final = 64 * 1024  # from here on no more than that, or a 16th of what was read
 LogKind = Literal["log", "manifest"]
 _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
@@ -37,6 +39,10 @@ class LogReader:
         end: where its last good record ends.
         durable: the highest offset in a sync mark: everything before it was on disk.
         torn_bytes: bytes after ``end`` that are no record, without a log's room.
+        size: the length of the file when it was read.
+        base: where the bytes that it holds begin; payloads before that were read earlier.
+        anchor_at, anchor: offset and first bytes of its last good record; the checksum among them
+            tells the record from any other.
     """
 
     path: str
@@ -48,6 +54,10 @@ class LogReader:
     end: int
     durable: int
     torn_bytes: int
+    size: int
+    base: int
+    anchor_at: int
+    anchor: bytes
     _data: bytes
 
     @property
@@ -64,19 +74,43 @@ class LogReader:
             yield payloads.offset, payload
 
     def payloads(self, start: int = HEADER_BYTES) -> Payloads:
-        return Payloads(self._data, start, self.end)
+        return Payloads(self._data, max(0, start - self.base), self.end - self.base, self.base)
+
+    def without_data(self) -> LogReader:
+        """What :func:`read_more` needs of it."""
+        end = self.end
+        return LogReader(
+            self.path,
+            self.kind,
+            self.number,
+            self.salt,
+            self.previous_number,
+            self.previous_end,
+            end,
+            self.durable,
+            self.torn_bytes,
+            self.size,
+            end,
+            self.anchor_at,
+            self.anchor,
+            b"",
+        )
 
 
 class Payloads:
-    """A cursor over payloads: ``data[start:stop]`` of the record at ``offset``."""
+    """A cursor over payloads: ``data[start:stop]`` of the record at ``offset`` of the file.
 
-    __slots__ = ("_end", "data", "offset", "start", "stop")
+    ``data`` begins at the file's offset ``base``.
+    """
 
-    def __init__(self, data: bytes, start: i64, end: i64) -> None:
+    __slots__ = ("_base", "_end", "data", "offset", "start", "stop")
+
+    def __init__(self, data: bytes, start: i64, end: i64, base: i64) -> None:
         self.data = data
-        self.offset: i64 = start
+        self.offset: i64 = base + start
         self.start: i64 = start
         self.stop: i64 = start
+        self._base = base
         self._end = end
 
     def advance(self) -> bool:
@@ -84,7 +118,7 @@ class Payloads:
         data = self.data
         while self.stop < self._end:
             at = self.stop
-            self.offset = at
+            self.offset = self._base + at
             self.start = at + RECORD_BYTES
             self.stop = _body_end(data, at)
             if data[at + 8] == _PAYLOAD:
@@ -116,35 +150,121 @@ def read_log(
     if kind_code >= len(_KINDS) or _KINDS[kind_code] != kind or own != number:
         reason, got = "header names another file", (kind_code, own)
         raise CorruptionError(path, 0, reason, expected=(kind, number), got=got)
-    end, durable = _scan(data, salt, HEADER_BYTES)
+    header = LogReader(
+        path,
+        kind,
+        own,
+        salt,
+        previous,
+        previous_end,
+        HEADER_BYTES,
+        0,
+        0,
+        len(data),
+        0,
+        HEADER_BYTES - 8,
+        data[HEADER_BYTES - 8 : HEADER_BYTES],
+        b"",
+    )
+    return _continued(storage, header, data)
+
+
+def read_more(storage: Storage, known: LogReader) -> LogReader:
+    """What a log holds behind ``known``; it reads about as many bytes as were added.
+
+    Where nothing was, that is the head of its last record, and what may be the head of the next: a log
+    has room behind its records, which is written through memory, so neither length nor time of the file
+    tell.  Torn and damaged records are those of :func:`read_log`.  CorruptionError, too, if the log does
+    not hold what it held.
+    """
+    with storage.open_growing(known.path) as file:
+        at, anchor = known.anchor_at, known.anchor
+        if file.size < known.end or file.pread(at, len(anchor), ReadKind.LOG) != anchor:
+            raise CorruptionError(
+                known.path, at, f"a {known.kind} lost a record that was read before"
+            )
+        return _continued(storage, known, _added(file, known), file.size)
+
+
+def _added(file: RandomFile, known: LogReader) -> bytes:
+    """The bytes behind the end of ``known``, without most of the log's room."""
+    data = b""
+    end = 0
+    step = RECORD_BYTES
+    seed = known.salt + known.end
+    left = file.size - known.end
+    while len(data) < left:
+        data += file.pread(known.end + len(data), min(step, left - len(data)), ReadKind.LOG)
+        end, _, _ = _scan(data, seed, end)
+        step = max(_LEAST_STEP_BYTES, min(len(data), _STEP_BYTES), len(data) // 16)
+        # A log grows only for a record.  So if it did, and none is here, some bytes were lost.
+        has_grown_for_this = end > 0 or file.size == known.size
+        if known.kind == "log" and has_grown_for_this and _is_room(data, end):
+            break
+    return data
+
+
+def _is_room(data: bytes, end: int) -> bool:
+    return len(data) - end >= RECORD_BYTES and not data[end:].strip(b"\0")
+
+
+def _continued(storage: Storage, known: LogReader, data: bytes, size: int = -1) -> LogReader:
+    """``known`` with the good records of ``data``, the bytes of the file from its base on."""
+    path, kind, base = known.path, known.kind, known.base
+    seed = known.salt + base
+    end, durable, last = _scan(data, seed, known.end - base)
     torn_bytes = _torn_bytes(data, end, kind)
     if torn_bytes:
-        durable = max(durable, _last_mark(data, end, salt))
-    while torn_bytes and durable > end:
+        durable = max(durable, _last_mark(data, end, seed))
+    while torn_bytes and durable > base + end:
         # A read beside a writer is not atomic: a page copied early may lack records that a mark,
         # copied later, vouches for.  They were written before the mark, so a second read has them.
-        again = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES, end)[: durable - end]
+        at = base + end
+        again = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES, at)[: durable - at]
         data = data[:end] + again + data[end + len(again) :]
-        reached, mark = _scan(data, salt, end)
+        reached, mark, newest = _scan(data, seed, end)
         if reached == end:
-            raise CorruptionError(path, end, f"damaged record in a {kind} that had been synced")
-        end, durable = reached, max(durable, mark)
+            raise CorruptionError(path, at, f"damaged record in a {kind} that had been synced")
+        end, durable, last = reached, max(durable, mark), newest
         torn_bytes = _torn_bytes(data, end, kind)
-    return LogReader(path, kind, own, salt, previous, previous_end, end, durable, torn_bytes, data)
+    anchor_at, anchor = known.anchor_at, known.anchor
+    if last >= 0:
+        anchor_at, anchor = base + last, data[last : last + RECORD_BYTES]
+    return LogReader(
+        path,
+        kind,
+        known.number,
+        known.salt,
+        known.previous_number,
+        known.previous_end,
+        base + end,
+        max(known.durable, durable),
+        torn_bytes,
+        size if size >= 0 else len(data),
+        base,
+        anchor_at,
+        anchor,
+        data,
+    )
 
 
-def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:
-    """Where the good records end, and the largest sync mark among them."""
+def _scan(data: bytes, seed: int, start: int) -> tuple[int, int, int]:
+    """Where the good records end, their largest sync mark, and where the last begins (-1: no record).
+
+    ``seed`` is the log's salt, plus the offset in the file where ``data`` begins.
+    """
     at: i64 = start
+    last: i64 = -1
     durable = 0
-    end = _record_end(data, at, salt)
+    end = _record_end(data, at, seed)
     while end >= 0:
         if data[at + 8] == _SYNC_MARK and end - at == MARK_BYTES:
             body = at + RECORD_BYTES
             durable = max(durable, int.from_bytes(data[body:end], "little"))
+        last = at
         at = end
-        end = _record_end(data, at, salt)
-    return at, durable
+        end = _record_end(data, at, seed)
+    return at, durable, last
 
 
 def _body_end(data: bytes, at: i64) -> i64:
@@ -152,7 +272,7 @@ def _body_end(data: bytes, at: i64) -> i64:
     return at + RECORD_BYTES + (length & _MASK_32)
 
 
-def _record_end(data: bytes, at: i64, salt: int) -> i64:
+def _record_end(data: bytes, at: i64, seed: int) -> i64:
     """Where the record at ``at`` ends; -1 if there is no good record."""
     if at + RECORD_BYTES > len(data):
         return -1
@@ -162,16 +282,16 @@ def _record_end(data: bytes, at: i64, salt: int) -> i64:
     stored: int = read_i32_le(data, at)
     checked_from = at + 4
     offset: int = at  # not i64: salts drawn by early versions have 64 bits
-    return end if short_checksum(data[checked_from:end], salt + offset) == stored else -1
+    return end if short_checksum(data[checked_from:end], seed + offset) == stored else -1
 
 
-def _last_mark(data: bytes, start: int, salt: int) -> int:
+def _last_mark(data: bytes, start: int, seed: int) -> int:
     """The largest sync mark after ``start``, found without following records."""
     largest = 0
     at = data.find(_MARK_HEAD, start)
     while at >= 0:
         record = at - 4
-        if record >= start and _record_end(data, record, salt) >= 0:
+        if record >= start and _record_end(data, record, seed) >= 0:
             body = record + RECORD_BYTES
             largest = max(largest, int.from_bytes(data[body : body + 8], "little"))
         at = data.find(_MARK_HEAD, at + 1)

@@ -194,6 +194,17 @@ class Memtable:
                 "trace function came in between, and must leave its work for later"
             )
 
+    def with_newer(self, newer: Memtable) -> Memtable:
+        """A memtable of the entries of both, which stay as they are; neither has history."""
+        merged = Memtable(self.first_seq, newer.log_number)
+        if self.batches:
+            self._take_in_batches()
+        if newer.batches:
+            newer._take_in_batches()
+        merged._live = {**self._live, **newer._live}
+        merged.log_bytes = self.log_bytes + newer.log_bytes
+        return merged
+
     def get(self, key: bytes) -> Value | Absent:
         """The newest value; None for a deletion, ABSENT when there is no entry."""
         if self.batches:

@@ -171,6 +171,7 @@ class ReadState:
         self._live_snapshots = self.snapshots.live  # read by each write, and faster from here
         self._retention: Callable[[], Retention | None] = ref(Retention())  # dead already
         self.forked = False
+        self.fork_advice = "was opened before the process forked; open it anew in the child"
         self.floor: bytes | None = None
         self.popping = Lock()
         self._mutex = Lock()
@@ -193,14 +194,17 @@ class ReadState:
         """The current super version; ClosedError or ForkedError without one."""
         current = self.super_version
         if current is None:
-            raise self.unusable()
+            current = self.open_on_use()
         return current
+
+    def open_on_use(self) -> SuperVersion:
+        """Open a store that was left to its first use; any other is ``unusable``."""
+        raise self.unusable()
 
     def unusable(self) -> Error:
         """Why there is no super version: a new exception for each caller."""
         if self.forked:
-            reason = "was opened before the process forked; open it anew in the child"
-            return ForkedError(f"{self.directory} {reason}")
+            return ForkedError(f"{self.directory} {self.fork_advice}")
         return ClosedError(f"{self.directory} is closed")
 
     def entering(self) -> int:
@@ -227,6 +231,8 @@ class ReadState:
 
     def pin_current(self) -> tuple[SuperVersion, Pin]:
         """The current super version, and a pin on the last write."""
+        if self.super_version is None:
+            self.require_open()  # before the mutex, which an opening takes
         thread = self.entering()
         with self._mutex:
             self._owner = thread
@@ -240,6 +246,11 @@ class ReadState:
             read_view = self._view_of(self.require_open(), self.last_seq)
             self._owner = 0
             return read_view
+
+    def read_view_on_use(self) -> ReadView:
+        """:meth:`read_view` of a store that may be left to its first use."""
+        self.require_open()
+        return self.read_view()
 
     def read_view_at(self, current: SuperVersion, seq: int) -> ReadView:
         """``current`` as of ``seq``, which is pinned."""

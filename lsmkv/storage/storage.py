@@ -129,6 +129,10 @@ class Storage:
         """Open an existing file; OSError if it does not support the direct reads wanted."""
         return self._open_random(path, self.direct_reads)
 
+    def open_growing(self, path: str) -> RandomFile:
+        """Open a file that may be written meanwhile; it is never read directly."""
+        return self._open_random(path, False)
+
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
         """The bytes from ``start`` to the file's end, never read directly.
 
@@ -191,6 +195,11 @@ class Storage:
         status = os.lstat(path)
         return status.st_dev, status.st_ino, status.st_nlink
 
+    def stamp(self, path: str) -> tuple[int, int, int]:
+        """What changes whenever a file is replaced: device, number, time of its last change (ns)."""
+        status = os.lstat(path)
+        return status.st_dev, status.st_ino, status.st_mtime_ns
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
@@ -240,18 +249,22 @@ class Storage:
 
         LockedError if another process (whose pid is in the file) or this one holds the lock.
         """
-        with contextlib.suppress(FileExistsError):
-            self.create(path).close()
-        opened, _ = self._open_regular(path, os.O_RDWR)
-        descriptor = opened.numbers[0]
-        lock = FileLock(path, descriptor)
-        lock.own(opened)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _read_pid(descriptor)
-            lock.close()
-            raise caused(LockedError(_parent(path), holder), None)
+        while True:
+            with contextlib.suppress(FileExistsError):
+                self.create(path).close()
+            opened, _ = self._open_regular(path, os.O_RDWR)
+            descriptor = opened.numbers[0]
+            lock = FileLock(path, descriptor)
+            lock.own(opened)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = _read_pid(descriptor)
+                lock.close()
+                raise caused(LockedError(_parent(path), holder), None)
+            if _is_at(path, descriptor):
+                break
+            lock.release()  # its holder destroyed the store meanwhile, and the file with it
         with contextlib.suppress(OSError):  # only for people to read: a full disk is no failure
             record = f"{os.getpid()}\n".encode()
             os.pwrite(descriptor, record, 0)
@@ -306,6 +319,16 @@ def _owner(path: str, opened: Opened) -> Descriptor:
 
 def _parent(path: str) -> str:
     return os.path.dirname(path.rstrip("/")) or "."
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Whether ``path`` still names the open file."""
+    opened = os.fstat(descriptor)
+    try:
+        named = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
 
 
 def _read_pid(descriptor: int) -> int | None:

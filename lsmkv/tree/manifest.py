@@ -24,7 +24,7 @@ from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.log.chain import ClosedLog
-from lsmkv.log.reader import MARK_BYTES, LogReader, read_log
+from lsmkv.log.reader import MARK_BYTES, LogReader, read_log, read_more
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, manifest_path, parse_file_name
 from lsmkv.storage.storage import ReadKind, Storage
@@ -168,15 +168,28 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
         raise CorruptionError(path, None, f"the manifest that {CURRENT} names is missing") from None
     if contents is None:
         raise CorruptionError(path, 0, "the manifest is cut short inside its header")
-    state = EMPTY_STATE
+    state = _state_after(EMPTY_STATE, contents)
+    if state is EMPTY_STATE:
+        raise CorruptionError(path, contents.end, "the manifest holds no record")
+    return state, contents
+
+
+def read_more_manifest(storage: Storage, state: State, known: LogReader) -> tuple[State, LogReader]:
+    """The state after the edits that were added to a manifest since ``known`` gave ``state``.
+
+    CorruptionError, FileNotFoundError: the manifest must be read from its start.
+    """
+    contents = read_more(storage, known)
+    return _state_after(state, contents), contents
+
+
+def _state_after(state: State, contents: LogReader) -> State:
     for offset, payload in contents.records():
         try:
             state = state.changed(msgspec.json.decode(payload, type=VersionEdit))
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-            raise CorruptionError(path, offset, f"bad manifest record: {error}") from error
-    if state is EMPTY_STATE:
-        raise CorruptionError(path, contents.end, "the manifest holds no record")
-    return state, contents
+            raise CorruptionError(contents.path, offset, f"bad manifest record: {error}") from error
+    return state
 
 
 class Manifest:

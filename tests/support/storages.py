@@ -183,6 +183,14 @@ class FaultyStorage(Storage):
         self.check("identity", path)
         return super().identity(path)
 
+    def open_growing(self, path: str) -> RandomFile:
+        self.check("open_growing", path)
+        return super().open_growing(path)
+
+    def stamp(self, path: str) -> tuple[int, int, int]:
+        self.check("stamp", path)
+        return super().stamp(path)
+
     def list_directory(self, path: str) -> list[str]:
         self.check("list_directory", path)
         return super().list_directory(path)

@@ -134,6 +134,11 @@ class MemoryStorage(Storage):
             number = self._find(path)
             return 0, number, list(self.disk.names.values()).count(number)
 
+    def stamp(self, path: str) -> tuple[int, int, int]:
+        self.faults.check("stamp", path)
+        with self.mutex:
+            return 0, self._find(path), 0  # a number is never used again here
+
     def list_directory(self, path: str) -> list[str]:
         self.faults.check("list_directory", path)
         with self.mutex:

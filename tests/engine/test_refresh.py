@@ -1,0 +1,520 @@
+"""Refreshing a read-only handle: what it shows, what it reads, and what it keeps in memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import fill, open_small
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+import lsmkv
+from lsmkv.log.reader import RECORD_BYTES
+from lsmkv.memtable.memtable import Memtable
+from other_processes import line_of, process
+
+PEEK_BYTES = 2 * RECORD_BYTES
+"""What a refresh reads of a log with room: the head of the last record, and the place of the next."""
+
+MIB = 1 << 20
+
+
+@contextmanager
+def writer_and_reader(path: str, **options: Any) -> Iterator[tuple[lsmkv.DB, lsmkv.DB]]:
+    with open_small(path, **options) as writer, open_small(path, read_only=True) as reader:
+        yield writer, reader
+
+
+def log_bytes_read(db: lsmkv.DB) -> int:
+    before = db.stats().log_read_bytes
+    db.refresh()
+    return db.stats().log_read_bytes - before
+
+
+def state_of(db: lsmkv.DB) -> tuple[int, dict[bytes, bytes]]:
+    with db.snapshot() as snapshot:
+        return snapshot.sequence_number, dict(snapshot.items())
+
+
+def memtables_of(db: lsmkv.DB) -> tuple[Memtable, ...]:
+    return db._engine.require_open().memtables
+
+
+def newest_log(path: str) -> Path:
+    return max(Path(path).glob("*.log"))
+
+
+# What it returns
+
+
+def test_refresh_says_whether_anything_is_new(path: str) -> None:
+    with writer_and_reader(path) as (writer, reader):
+        assert reader.refresh() is False
+        writer[b"key"] = b"value"
+        assert reader.refresh() is True
+        assert reader.refresh() is False
+        assert reader[b"key"] == b"value"
+
+
+def test_nothing_is_new_to_a_writer(path: str) -> None:
+    with open_small(path) as writer:
+        writer[b"key"] = b"value"
+        assert writer.refresh() is False
+
+
+def test_a_flush_and_a_compaction_bring_nothing_new(path: str) -> None:
+    with writer_and_reader(path) as (writer, reader):
+        contents = fill(writer, range(300))
+        assert reader.refresh() is True
+        writer.flush()
+        writer.compact_range()
+        assert reader.refresh() is False
+        assert dict(reader.items()) == contents
+        assert all(memtable.is_empty for memtable in memtables_of(reader))
+
+
+def test_what_was_rotated_and_flushed_meanwhile_is_new(path: str) -> None:
+    with writer_and_reader(path) as (writer, reader):
+        contents = fill(writer, range(2000))
+        writer.wait_until_settled()
+        assert reader.refresh() is True
+        assert dict(reader.items()) == contents
+
+
+def test_another_store_at_the_path_is_new(path: str) -> None:
+    with open_small(path) as writer:
+        writer[b"key"] = b"old"
+    with open_small(path, read_only=True) as reader:
+        lsmkv.destroy(path)
+        with open_small(path) as writer:
+            writer[b"key"] = b"new"
+        assert reader.refresh() is True
+        assert reader[b"key"] == b"new"
+
+
+# What it reads
+
+
+def test_a_refresh_with_nothing_new_reads_two_heads_of_records(path: str) -> None:
+    with writer_and_reader(path) as (writer, reader):
+        fill(writer, range(100))
+        reader.refresh()
+        assert [log_bytes_read(reader) for _ in range(3)] == [PEEK_BYTES] * 3
+
+
+def test_a_refresh_of_a_closed_store_reads_one_head(path: str) -> None:
+    with open_small(path) as writer:
+        fill(writer, range(100))
+    with open_small(path, read_only=True) as reader:
+        assert log_bytes_read(reader) == RECORD_BYTES
+
+
+def process_reads() -> int:
+    """Bytes that this process has asked the operating system for."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["rchar"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts what a process reads")
+def test_a_log_of_64_mib_that_gains_1_mib_costs_1_mib(path: str) -> None:
+    with open_small(path, write_buffer_size_bytes=256 * MIB) as writer:
+        for number in range(256):
+            writer.put(b"old%06d" % number, bytes(64) * 4096)  # zeros, as in the room
+        with lsmkv.open(path, read_only=True) as reader:
+            assert reader.stats().log_read_bytes > 64 * MIB
+            for number in range(1024):
+                writer.put(b"new%06d" % number, b"v" * 1000)
+            before = process_reads()
+            counted = log_bytes_read(reader)
+            assert MIB * 0.9 < counted < MIB * 1.25
+            assert process_reads() - before < MIB * 1.25
+            before = process_reads()
+            assert log_bytes_read(reader) == PEEK_BYTES
+            assert process_reads() - before < 1000  # with the counters themselves
+            assert reader[b"new000777"] == b"v" * 1000
+
+
+def test_a_compaction_makes_no_reader_read_the_log_again(path: str) -> None:
+    with open_small(path, write_buffer_size_bytes=MIB) as writer:
+        fill(writer, range(500))
+        writer.flush()
+        fill(writer, range(500), seed=2)
+        writer.flush()
+        with open_small(path, read_only=True) as reader:
+            fill(writer, range(1000, 6000))
+            reader.refresh()
+            levels = reader.inspect().levels
+            engine = writer._engine
+            engine._background.compactor.compact_range(None, None, True)  # without a flush
+            assert log_bytes_read(reader) < 3000  # edits of the manifest
+            assert reader.inspect().levels != levels
+            assert state_of(reader) == state_of(writer)
+
+
+def test_a_flushed_log_is_not_read_again(path: str) -> None:
+    with writer_and_reader(path, write_buffer_size_bytes=MIB) as (writer, reader):
+        fill(writer, range(5000))
+        reader.refresh()
+        writer.flush()
+        writer[b"last"] = b"value"
+        assert (
+            log_bytes_read(reader) < 32 * 1024
+        )  # a new log, with its room, and the manifest's edits
+        assert state_of(reader) == state_of(writer)
+
+
+# What it keeps
+
+
+def test_many_refreshes_leave_few_memtables(path: str) -> None:
+    with writer_and_reader(path, write_buffer_size_bytes=8 * MIB) as (writer, reader):
+        most = 0
+        for number in range(700):
+            writer.put(b"%06d" % (number * 7919 % 500), b"%d" % number * 500)
+            reader.refresh()
+            most = max(most, len(memtables_of(reader)))
+        assert most <= 6
+        assert reader.memory_usage().memtables == writer.memory_usage().memtables
+        assert state_of(reader) == state_of(writer)
+
+
+def test_what_was_begun_before_stays_as_it_was(path: str) -> None:
+    with writer_and_reader(path, write_buffer_size_bytes=MIB) as (writer, reader):
+        contents = fill(writer, range(300))
+        reader.refresh()
+        snapshot, cursor, view, rest = (
+            reader.snapshot(),
+            reader.cursor(),
+            reader.items(),
+            iter(reader.items()),
+        )
+        begun = [next(rest)]
+        assert cursor.first()
+        for number in range(100):
+            writer.put(b"key%06d" % number, b"changed")
+            writer.delete(b"key%06d" % (number + 150))
+            reader.refresh()
+        assert dict(snapshot.items()) == dict(view) == dict(begun + list(rest)) == contents
+        assert snapshot.multi_get(list(contents)) == list(contents.values())
+        keys = [cursor.key]
+        while cursor.next():
+            keys.append(cursor.key)
+        assert keys == list(contents)
+        assert state_of(reader) == state_of(writer)
+
+
+def test_explain_names_memtables_of_one_log_active(path: str) -> None:
+    with writer_and_reader(path, write_buffer_size_bytes=MIB) as (writer, reader):
+        fill(writer, range(3000), value=b"v" * 100)
+        reader.refresh()
+        writer.put(b"key000001", b"newer")
+        reader.refresh()
+        steps = reader.explain(b"key000002").memtables
+        assert [step.role for step in steps] == ["active", "active"]
+
+
+# Torn, damaged and taken back records
+
+
+@pytest.fixture
+def crashed(path: str, tmp_path: Path) -> str:
+    """A store whose writer died after 100 writes; its log has room."""
+    copy = str(tmp_path / "crashed")
+    with open_small(path) as writer:
+        fill(writer, range(100))
+        shutil.copytree(path, copy)
+    return copy
+
+
+def record_after(log: Path, end: int, tmp_path: Path) -> bytes:
+    """The record that a writer would write at ``end`` of the log of a crashed store."""
+    other = tmp_path / "other"
+    shutil.copytree(log.parent, other)
+    with open_small(other) as writer:
+        writer.put(b"late", b"value")
+        found = max(other.glob("*.log")).read_bytes()[end:]
+    return found.rstrip(b"\0")
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.7, 0.99])
+def test_a_half_written_record_is_not_there_until_it_is_whole(
+    crashed: str, tmp_path: Path, share: float
+) -> None:
+    log = newest_log(crashed)
+    end = len(log.read_bytes().rstrip(b"\0"))
+    record = record_after(log, end, tmp_path)
+    with open_small(crashed, read_only=True) as reader, log.open("r+b") as file:
+        file.seek(end)
+        file.write(record[: int(len(record) * share)])
+        file.flush()
+        assert reader.refresh() is False
+        assert b"late" not in reader
+        file.seek(end)
+        file.write(record)
+        file.flush()
+        assert reader.refresh() is True
+        assert reader[b"late"] == b"value"
+
+
+def test_a_torn_record_that_the_next_writer_cuts_off_never_shows(
+    crashed: str, tmp_path: Path
+) -> None:
+    log = newest_log(crashed)
+    end = len(log.read_bytes().rstrip(b"\0"))
+    with open_small(crashed, read_only=True) as reader:
+        with log.open("r+b") as file:
+            file.seek(end)
+            file.write(b"torn" * 100)
+        assert reader.refresh() is False
+        with open_small(crashed) as writer:
+            writer.put(b"after", b"value")
+            assert reader.refresh() is True
+            assert state_of(reader) == state_of(writer)
+
+
+def test_a_record_that_its_writer_took_back_does_not_stay(crashed: str, tmp_path: Path) -> None:
+    log = newest_log(crashed)
+    before = log.read_bytes()
+    end = len(before.rstrip(b"\0"))
+    record = record_after(log, end, tmp_path)
+    with open_small(crashed, read_only=True) as reader:
+        log.write_bytes(before[:end] + record + before[end + len(record) :])
+        assert reader.refresh() is True
+        assert b"late" in reader
+        log.write_bytes(before)
+        assert reader.refresh() is True
+        assert b"late" not in reader
+        assert state_of(reader)[0] == 100
+
+
+def test_damage_below_a_sync_mark_is_an_error_and_the_handle_shows_what_it_did(
+    path: str, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    with open_small(path) as writer:
+        contents = fill(writer, range(50))
+        shutil.copytree(path, copy)
+        writer.put(b"synced", b"value", sync=True)
+        writer.put(b"later", b"value")
+        whole = newest_log(path).read_bytes()
+    log = newest_log(str(copy))
+    end = len(log.read_bytes().rstrip(b"\0"))
+    with open_small(copy, read_only=True) as reader:
+        log.write_bytes(whole[: end + 20] + b"?" + whole[end + 21 :])
+        for _ in range(2):
+            with pytest.raises(lsmkv.CorruptionError, match="had been synced"):
+                reader.refresh()
+            assert dict(reader.items()) == contents
+        log.write_bytes(whole)
+        assert reader.refresh() is True
+        assert dict(reader.items()) == {**contents, b"synced": b"value", b"later": b"value"}
+
+
+def test_a_page_of_zeros_below_a_sync_mark_is_an_error(path: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    with open_small(path, write_buffer_size_bytes=MIB) as writer:
+        fill(writer, range(50))
+        shutil.copytree(path, copy)
+        fill(writer, range(50, 1500))
+        writer.sync()
+        writer.put(b"later", b"value")
+        whole = newest_log(path).read_bytes()
+    log = newest_log(str(copy))
+    end = len(log.read_bytes().rstrip(b"\0"))
+    with open_small(copy, read_only=True) as reader:
+        log.write_bytes(whole[:end] + bytes(4096) + whole[end + 4096 :])
+        with pytest.raises(lsmkv.CorruptionError, match="had been synced"):
+            reader.refresh()
+
+
+def test_a_missing_store_is_an_error_until_it_is_back(path: str, tmp_path: Path) -> None:
+    with open_small(path) as writer:
+        contents = fill(writer, range(50))
+    with open_small(path, read_only=True) as reader:
+        os.rename(path, tmp_path / "aside")
+        with pytest.raises((lsmkv.Error, OSError)):
+            reader.refresh()
+        assert dict(reader.items()) == contents
+        os.rename(tmp_path / "aside", path)
+        assert reader.refresh() is False
+
+
+# Random programs
+
+
+class RefreshMachine(RuleBasedStateMachine):
+    """After each step of a writer, a refreshed handle shows what a fresh one does."""
+
+    numbers = st.integers(0, 40)
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir()
+        self.directory = directory
+        self.path = directory / "store"
+        self.options: dict[str, Any] = {"level0_compaction_trigger": 2}
+
+    @initialize(size=st.sampled_from([4096, 20_000, 1_000_000]))
+    def begin(self, size: int) -> None:
+        self.options["write_buffer_size_bytes"] = size
+        self.writer = open_small(self.path, **self.options)
+        self.reader = open_small(self.path, read_only=True)
+        self.rare = open_small(self.path, read_only=True)
+        self.shown = state_of(self.reader)
+
+    @rule(number=numbers, value=st.binary(max_size=200), sync=st.booleans())
+    def put(self, number: int, value: bytes, sync: bool) -> None:
+        self.writer.put(b"%04d" % number, value, sync=sync)
+
+    @rule(number=numbers)
+    def delete(self, number: int) -> None:
+        self.writer.delete(b"%04d" % number)
+
+    @rule(numbers=st.lists(numbers, min_size=1, max_size=40), value=st.binary(max_size=30))
+    def batch(self, numbers: list[int], value: bytes) -> None:
+        with self.writer.write_batch() as batch:
+            for number in numbers:
+                batch.put(b"%04d" % number, value)
+
+    @rule()
+    def flush(self) -> None:
+        self.writer.flush()
+
+    @rule()
+    def compact(self) -> None:
+        self.writer.compact_range(force=True)
+
+    @rule()
+    def ingest(self) -> None:
+        table = self.directory / "outside.sst"
+        table.unlink(missing_ok=True)
+        with lsmkv.TableWriter(table) as writer:
+            writer.add(b"%04d" % 7, b"ingested")
+        self.writer.ingest([table])
+
+    @rule()
+    def rewrite_manifest(self) -> None:
+        tables = self.writer._engine._tables
+        with tables.lock:
+            tables.manifest.rewrite()
+
+    @rule()
+    def reopen(self) -> None:
+        self.writer.close()
+        self.writer = open_small(self.path, **self.options)
+
+    @rule()
+    def crash(self) -> None:
+        """The store as it was at a kill, in its place; its writer ends."""
+        self.writer.wait_until_settled()
+        copy = self.directory / "copy"
+        shutil.copytree(self.path, copy)
+        self.writer.close()
+        shutil.rmtree(self.path)
+        copy.rename(self.path)
+        self.writer = open_small(self.path, **self.options)
+
+    @rule()
+    def refresh_rarely(self) -> None:
+        self.rare.refresh()
+        assert state_of(self.rare) == state_of(self.writer)
+
+    @invariant()
+    def a_refreshed_handle_shows_what_a_fresh_one_does(self) -> None:
+        found_more = self.reader.refresh()
+        state = state_of(self.reader)
+        with open_small(self.path, read_only=True) as fresh:
+            assert state == state_of(fresh) == state_of(self.writer)
+        assert found_more or state == self.shown
+        self.shown = state
+        for number in range(0, 41, 8):
+            key = b"%04d" % number
+            assert self.reader.get(key) == state[1].get(key)
+
+    def teardown(self) -> None:
+        for db in (self.reader, self.rare, self.writer):
+            db.close()
+
+
+def run_machine(tmp_path: Path, count: int, steps: int) -> None:
+    class Machine(RefreshMachine):
+        def __init__(self) -> None:
+            super().__init__(tmp_path / "machine")
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=count,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_a_refreshed_handle_equals_a_fresh_one(tmp_path: Path) -> None:
+    run_machine(tmp_path, 6, 15)
+
+
+@pytest.mark.slow
+def test_a_refreshed_handle_equals_a_fresh_one_in_long_programs(tmp_path: Path) -> None:
+    run_machine(tmp_path, 150, 60)
+
+
+# Writers in other processes
+
+
+COUNTING_WRITER = """
+import random
+number = int(sys.argv[2])
+with lsmkv.open(sys.argv[1], write_buffer_size_bytes=60_000, table_size_bytes=20_000,
+                level0_compaction_trigger=2) as db:
+    print("open", flush=True)
+    while True:
+        number += 1
+        db.put(b"first", b"%09d" % number)
+        with db.write_batch(sync=number % 50 == 0) as batch:
+            for key in random.sample(range(300), random.randrange(1, 30)):
+                batch.put(b"filler%06d" % key, b"%09d" % number)
+        db.put(b"second", b"%09d" % number)
+"""
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(15, marks=pytest.mark.slow)])
+def test_a_refreshed_handle_follows_writers_that_are_killed(path: str, kills: int) -> None:
+    open_small(path).close()
+    begun = last = 0
+    with open_small(path, read_only=True) as reader:
+        for _ in range(kills):
+            with process(COUNTING_WRITER, path, begun) as writer:
+                assert line_of(writer) == "open"
+                goal = last + 200
+                while last < goal:
+                    reader.refresh()
+                    state = dict(reader.items())
+                    first = int(state.get(b"first", b"0"))
+                    second = int(state.get(b"second", b"0"))
+                    assert last <= second <= first <= second + 1
+                    assert all(int(value) <= first + 1 for value in state.values())
+                    last = second
+                writer.kill()
+                writer.wait()
+            reader.refresh()
+            with open_small(path, read_only=True) as fresh:
+                assert state_of(reader) == state_of(fresh)
+            begun, last = int(reader[b"first"]), int(reader[b"second"])
