@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from lsmkv.api.table_writer import TableFileInfo as TableFileInfo
     from lsmkv.api.table_writer import TableWriter as TableWriter
     from lsmkv.api.write_batch import WriteBatch as WriteBatch
+    from lsmkv.background.events import BackgroundFailed as BackgroundFailed
+    from lsmkv.background.events import CompactionEnded as CompactionEnded
+    from lsmkv.background.events import Event as Event
+    from lsmkv.background.events import FlushEnded as FlushEnded
+    from lsmkv.background.events import Ingested as Ingested
+    from lsmkv.background.events import Refreshed as Refreshed
+    from lsmkv.background.events import Resumed as Resumed
+    from lsmkv.background.events import WriteStalled as WriteStalled
     from lsmkv.encoding.entries import MAX_BATCH_BYTES as MAX_BATCH_BYTES
     from lsmkv.encoding.entries import MAX_KEY_BYTES as MAX_KEY_BYTES
     from lsmkv.encoding.entries import MAX_VALUE_BYTES as MAX_VALUE_BYTES
@@ -65,6 +73,16 @@ _HOMES: Final = {
     "lsmkv.api.snapshot": ("Snapshot",),
     "lsmkv.api.table_writer": ("TableFileInfo", "TableWriter"),
     "lsmkv.api.write_batch": ("WriteBatch",),
+    "lsmkv.background.events": (
+        "BackgroundFailed",
+        "CompactionEnded",
+        "Event",
+        "FlushEnded",
+        "Ingested",
+        "Refreshed",
+        "Resumed",
+        "WriteStalled",
+    ),
     "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES", "Buffer"),
     "lsmkv.errors": (
         "BackgroundError",

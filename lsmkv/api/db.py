@@ -161,21 +161,27 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         wanted = scan_range(None, None, prefix, False)
         engine = self._engine
         engine.require_open()  # first: a fork may have left the lock held
-        with engine.popping:
-            # No key lives below the floor, which rises with each pop and falls with writes below it.
-            read_view, floor = engine.read_view_and_floor()
-            if wanted.prefix is None:
-                wanted = Bounds(floor)
-            found = next(Scan(read_view, wanted), None)
-            if found is None:
-                whose = (
-                    f"there is no key with prefix {prefix!r}" if prefix else "the store is empty"
-                )
-                raise KeyError(f"popitem(): {whose}")
-            key, value = found[0]
-            if not engine.read_only and wanted.prefix is None:
-                engine.raise_floor(key, read_view.seq)
-            engine.delete(key, False)
+        try:
+            with engine.popping:
+                engine.popper = threading.get_ident()
+                # No key lives below the floor, which rises with each pop and falls with writes below.
+                read_view, floor = engine.read_view_and_floor()
+                if wanted.prefix is None:
+                    wanted = Bounds(floor)
+                found = next(Scan(read_view, wanted), None)
+                if found is None:
+                    whose = (
+                        f"there is no key with prefix {prefix!r}"
+                        if prefix
+                        else "the store is empty"
+                    )
+                    raise KeyError(f"popitem(): {whose}")
+                key, value = found[0]
+                if not engine.read_only and wanted.prefix is None:
+                    engine.raise_floor(key, read_view.seq)
+                engine.delete(key, False)
+        finally:
+            engine.tell()  # what came up while the lock was held
         return key, value
 
     def clear(self) -> None:

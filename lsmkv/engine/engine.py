@@ -16,6 +16,7 @@ from librt.threading import Lock
 
 from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
+from lsmkv.background.events import Ingested, OnEvent, Refreshed, Resumed
 from lsmkv.background.refresher import Refresher
 from lsmkv.changes import Changes
 from lsmkv.engine.follower import StoreFollower
@@ -91,8 +92,9 @@ class Engine(WriteState):
         lock: FileLock | None,
         published: Published | None = None,
         refresh_every_s: float | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
-        super().__init__(storage, directory, options, read_only=lock is None)
+        super().__init__(storage, directory, options, read_only=lock is None, on_event=on_event)
         self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
         self._lock = lock
         self._is_closed = False
@@ -160,6 +162,7 @@ class Engine(WriteState):
                 self._opener = 0
         if self._refresher is not None:
             self._refresher.start()
+        self.tell()
 
     def _recover_for_reading(self) -> None:
         before = self.super_version
@@ -181,7 +184,9 @@ class Engine(WriteState):
                 raise self.unusable()
             self.last_seq = last_seq
             self.super_version = current
-            self._has_news = self._has_news or has_news
+            if has_news:
+                self._has_news = True
+                self.note(Refreshed(self.directory, last_seq))
             self.opens_on_use = False
             handles.watch(self)  # under the mutex: a close, which ends it, comes later
 
@@ -216,7 +221,7 @@ class Engine(WriteState):
         self._logs.release_gil(wanted)
 
     def work_failed(self, error: BaseException) -> None:
-        """Take no more writes, unless the work was only cancelled."""
+        """Take no more writes, unless the work was only cancelled.  Notes an event."""
         if not isinstance(error, CancelledError):
             thread = self.entering()
             with self._mutex:
@@ -246,7 +251,11 @@ class Engine(WriteState):
 
     def flush(self) -> None:
         """Write every memtable to tables.  Raises as ``DB.flush``."""
-        self._urgently(self._flush)
+        self.check_not_telling("flush()")
+        try:
+            self._urgently(self._flush)
+        finally:
+            self.tell()
 
     def _flush(self) -> None:
         thread = self.entering()
@@ -273,6 +282,7 @@ class Engine(WriteState):
         self, start: bytes | None, stop: bytes | None, force: bool, executor: Executor | None
     ) -> None:
         """Flush, and merge a range into one run.  Raises as the method of ``DB``."""
+        self.check_not_telling("compact_range()")
         compactor = self._background.compactor
         self.flush()
         try:
@@ -289,8 +299,12 @@ class Engine(WriteState):
         reports: list[IngestReport] = []
 
         def action(is_cancelled: Callable[[], bool]) -> None:
-            reports.append(self._adopt(staging, is_cancelled))
+            report = self._adopt(staging, is_cancelled)
+            reports.append(report)
+            found = report.tables, report.entries, report.size_bytes
+            self.note(Ingested(self.directory, *found))
 
+        self.check_not_telling("ingest() or bulk_load()")
         compactor = self._background.compactor
         try:
             self._urgently(lambda: compactor.exclusively("lsmkv-ingest", action, staging.remove))
@@ -338,6 +352,7 @@ class Engine(WriteState):
 
     def wait_until_settled(self) -> None:
         """Wait until no work is due.  Raises as the method of ``DB``."""
+        self.check_not_telling("wait_until_settled()")
         self._urgently(self._settle)
 
     def _settle(self) -> None:
@@ -362,7 +377,11 @@ class Engine(WriteState):
         It flushes the memtables first, because their logs may be what failed.
         """
         self.require_open()
-        self._urgently(self._resume)
+        self.check_not_telling("resume()")
+        try:
+            self._urgently(self._resume)
+        finally:
+            self.tell()
 
     def _resume(self) -> None:
         if self._failure is not None:
@@ -391,7 +410,8 @@ class Engine(WriteState):
             self._check_writable()
         if self.require_open().flushing:
             return False
-        self._failure = None
+        self._failure = self._noted_failure = None
+        self.note(Resumed(self.directory))
         return True
 
     def refresh(self) -> bool:
@@ -478,7 +498,12 @@ class Engine(WriteState):
         if type(storage) is Storage:  # any other may be none to make anew
             storage = Storage(direct_reads=storage.direct_reads, file_mode=storage.file_mode)
         engine = Engine(
-            self.directory, self.options, storage, None, refresh_every_s=self.refresh_every_s
+            self.directory,
+            self.options,
+            storage,
+            None,
+            refresh_every_s=self.refresh_every_s,
+            on_event=self._events.callback,
         )
         engine._seq_at_fork = self.last_seq
         engine.leave_to_first_use()
