@@ -143,7 +143,8 @@ class Compactor(BackgroundThread):
     ) -> None:
         """Merge everything between two keys into one run.
 
-        By jobs in ``executor``, if there is one.  Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
+        By jobs in ``executor``, if there is one.  Runs as :meth:`exclusively`; an interrupt cancels it
+        between two batches.
         """
         self.exclusively(
             "lsmkv-range",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from librt.threading import Lock
 
@@ -20,6 +20,7 @@ from lsmkv.background.events import Ingested, OnEvent, Refreshed, Resumed
 from lsmkv.background.refresher import Refresher
 from lsmkv.changes import Changes
 from lsmkv.engine.follower import StoreFollower
+from lsmkv.engine.published import Published
 from lsmkv.engine.recovery import recover, remove_leftovers
 from lsmkv.engine.write_path import WriteState
 from lsmkv.errors import caused
@@ -39,29 +40,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from lsmkv.engine.adoption import IngestReport, Staging
-    from lsmkv.inspection.verify import VerifyReport
-
-
-class Published(Protocol):
-    """A store in object storage, which the engine only reads."""
-
-    @property
-    def generation(self) -> int:
-        """The number of its open state."""
-
-    def tables(
-        self, storage: Storage, directory: str, options: Options, cache: BlockCache
-    ) -> VersionSet:
-        """The version set of the engine; called once, first."""
-
-    def recover(self) -> tuple[SuperVersion, int]:
-        """The newest state, and its last sequence number."""
-
-    def verify(self, progress: Callable[[int, int], None] | None) -> VerifyReport:
-        """Check every byte of that state."""
-
-    def close(self) -> None:
-        """End all requests, without waiting."""
 
 
 _FORKED: Final = (
