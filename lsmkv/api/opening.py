@@ -91,7 +91,7 @@ def open(  # more than 60 lines: its parameters and its docstring
             )
     if on_event is not None and not callable(on_event):
         raise TypeError(f"on_event is a function of one event, not {on_event!r}")
-    chosen = (Options() if options is None else options).replace(**overrides)
+    chosen = (Options() if options is None else options).replace(**overrides).within_budget()
     if is_url(path):
         if not read_only or error_if_exists:
             raise ValueError(

@@ -73,7 +73,9 @@ class Engine(WriteState):
         on_event: OnEvent | None = None,
     ) -> None:
         super().__init__(storage, directory, options, read_only=lock is None, on_event=on_event)
-        self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
+        self.cache = BlockCache(
+            options.block_cache_size_bytes, storage.stats, options.table_budget_bytes
+        )
         self._lock = lock
         self._is_closed = False
         self._ending = threading.Lock()  # held by the thread that closes the store

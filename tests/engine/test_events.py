@@ -344,7 +344,8 @@ def test_a_callback_may_close_the_store(path: str) -> None:
 
 
 def test_closing_waits_for_a_callback_which_may_go_on_using_the_store(path: str) -> None:
-    inside, seen = threading.Event(), []
+    inside = threading.Event()
+    seen: list[bytes | None] = []
 
     def on_event(event: Event) -> None:
         inside.set()
