@@ -551,3 +551,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<lsmkv.DB at {self.path!r}, {state}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import of_db
+
+        return of_db(self)

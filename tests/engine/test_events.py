@@ -187,9 +187,7 @@ def test_a_handle_that_follows_by_itself_tells_its_refreshes(path: str) -> None:
     came = threading.Event()
     with (
         lsmkv.open(path) as writer,
-        lsmkv.open(
-            path, read_only=True, refresh_every_s=0.01, on_event=lambda event: came.set()
-        ),
+        lsmkv.open(path, read_only=True, refresh_every_s=0.01, on_event=lambda event: came.set()),
     ):
         writer[b"a"] = b"1"
         assert came.wait(WAIT_S)

@@ -78,7 +78,7 @@ def test_without_a_budget_the_same_workload_takes_more(path: str) -> None:
 def test_filters_that_do_not_fit_are_read_through_the_cache_and_the_log_tells_once(
     path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options = {**SHAPE, "error_rate": 1e-9}
+    options = {**SHAPE, "error_rate": 1e-9, "block_size_bytes": 2 * KIB}
     budget = 32 * KIB
     with lsmkv.open(path, memory_budget_bytes=budget, **options) as db:
         usages = usages_of_a_workload(db, 3_000)

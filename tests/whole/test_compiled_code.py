@@ -1,0 +1,98 @@
+"""What mypyc gets wrong, and compiled modules must not do."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from test_layering import PACKAGE, ROOT
+
+COMPILED = [
+    node.value
+    for tree in [ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))]
+    for statement in tree.body
+    if isinstance(statement, ast.Assign)
+    and isinstance(statement.targets[0], ast.Name)
+    and statement.targets[0].id == "COMPILED"
+    for node in ast.walk(statement.value)
+    if isinstance(node, ast.Constant)
+]
+"""What setup.py compiles, as paths below the package without the extension."""
+
+
+def test_setup_names_what_it_compiles() -> None:
+    assert len(COMPILED) > 10
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_raises_from_a_cause(name: str) -> None:
+    # mypyc leaves the cause out: errors.caused sets it.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    raised = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    assert [node.lineno for node in raised if node.cause is not None] == []
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_class_has_a_finalizer_of_its_own(name: str) -> None:
+    # mypyc calls it with an exception pending: a Finalizer stands in.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert [node.lineno for node in named if node.name == "__del__"] == []
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether it is a literal number, or one as a machine word: ``1``, ``i64(1)``."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def _is_below_8(node: ast.expr) -> bool:
+    """Whether it is ``... & 7`` or less."""
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.BitAnd)
+        and isinstance(node.right, ast.Constant)
+        and isinstance(node.right.value, int)
+        and node.right.value < 8
+    )
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_shifts_a_literal_by_a_variable(name: str) -> None:
+    # mypyc writes the literal as a 32-bit number: 1 << n is wrong for n > 31.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    shifts = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.LShift)
+        and _is_number(node.left)
+        and not _is_number(node.right)
+        and not _is_below_8(node.right)
+    ]
+    allowed = {"float(1 << index)"} if name == "stats" else set()  # it is no machine word there
+    source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+    lines = source.splitlines()
+    found = [node.lineno for node in shifts]
+    assert [at for at in found if not any(fine in lines[at - 1] for fine in allowed)] == []
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_calls_in_the_bound_of_a_slice(name: str) -> None:
+    # mypyc calls it twice if it does not know the sliced type.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    bounds = [
+        bound
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Slice)
+        for bound in (node.lower, node.upper)
+        if bound is not None
+    ]
+    called = [
+        node
+        for bound in bounds
+        for node in ast.walk(bound)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") not in {"len", "i64"}
+    ]
+    assert [node.lineno for node in called] == []
