@@ -82,7 +82,8 @@ def openmetrics(stores: DB | Mapping[str, DB] | Iterable[DB]) -> str:
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StoreCollector(stores))
-    return generate_latest(registry).decode()
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text.decode()
 
 
 class StoreCollector:

@@ -33,7 +33,7 @@ class Event:
     path: str
 
     @property
-    def level(self) -> int:
+    def _level(self) -> int:
         """The level at which it is logged."""
         return _INFO
 
@@ -107,7 +107,7 @@ class WriteStalled(Event):
     duration_s: float
 
     @property
-    def level(self) -> int:
+    def _level(self) -> int:
         return _WARNING if self.duration_s >= STALL_S else _DEBUG
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class BackgroundFailed(Event):
     error: BaseException
 
     @property
-    def level(self) -> int:
+    def _level(self) -> int:
         return _ERROR
 
     def __str__(self) -> str:
@@ -167,7 +167,7 @@ class Refreshed(Event):
     sequence_number: int
 
     @property
-    def level(self) -> int:
+    def _level(self) -> int:
         return _DEBUG
 
     def __str__(self) -> str:
@@ -221,7 +221,7 @@ class EventTeller:
 
     def _tell(self, event: Event, callback: OnEvent | None) -> None:
         try:
-            _log(event.level, event)
+            _log(event._level, event)
             if callback is not None:
                 callback(event)
         except BaseException as error:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,12 @@ def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
         yield opened
 
 
+_parsed: Callable[[str], Iterable[Any]] = text_string_to_metric_families
+
+
 def families(stores: Mapping[str, lsmkv.DB] | Iterable[lsmkv.DB]) -> dict[str, Any]:
     """By name; the parser refuses what is not OpenMetrics."""
-    return {found.name: found for found in text_string_to_metric_families(openmetrics(stores))}
+    return {found.name: found for found in _parsed(openmetrics(stores))}
 
 
 def value(found: dict[str, Any], family: str, sample: str, **labels: str) -> float:
@@ -107,7 +110,7 @@ def test_stores_are_told_apart_by_name_or_path(db: lsmkv.DB, tmp_path: Path) -> 
 def test_a_registry_collects_until_a_store_is_closed_or_dropped(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     db = lsmkv.open(tmp_path / "store")
-    registry.register(StoreCollector({"s": db}))  # type: ignore[arg-type]  # no Collector by name
+    registry.register(StoreCollector({"s": db}))
     assert registry.get_sample_value("lsmkv_writes_total", {"store": "s"}) == 0
     db[b"a"] = b"1"
     assert registry.get_sample_value("lsmkv_writes_total", {"store": "s"}) == 1
@@ -119,9 +122,9 @@ def test_a_registry_collects_until_a_store_is_closed_or_dropped(tmp_path: Path) 
 
 def test_two_collectors_of_one_registry_clash(db: lsmkv.DB) -> None:
     registry = CollectorRegistry(auto_describe=True)
-    registry.register(StoreCollector([db]))  # type: ignore[arg-type]
+    registry.register(StoreCollector([db]))
     with pytest.raises(ValueError, match="lsmkv_gets"):
-        registry.register(StoreCollector([db]))  # type: ignore[arg-type]
+        registry.register(StoreCollector([db]))
 
 
 def test_one_store_may_come_without_a_list(db: lsmkv.DB) -> None:
