@@ -1,7 +1,7 @@
 """An HTTP cache: answers are kept on disk for as long as their server allows.
 
 The client asks the server, on the loopback interface, only for what ``lsmkv.cache`` does not have, or
-no longer.  The cache outlives the process.
+no longer.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from lsmkv.cache import Cache
 
-PAGES = ["/news", *map("/{}".format, range(20))]
-REQUESTS = 200
+PAGES, REQUESTS = ["/news", *map("/{}".format, range(20))], 200
 asked: list[str] = []  # of the server
 
 
