@@ -1,7 +1,6 @@
 """An HTTP cache: answers are kept on disk for as long as their server allows.
 
-The client asks the server, on the loopback interface, only for what ``lsmkv.cache`` does not have, or
-no longer.
+The client asks the server only for what ``lsmkv.cache`` does not have, or no longer.
 """
 
 from __future__ import annotations
