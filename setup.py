@@ -69,6 +69,7 @@ COMPILED = (
     "log/log_set",
     "read/view",
     "engine/write_path",
+    "engine/upkeep",
     "engine/engine",
     "engine/pairs",
     "api/write_batch",

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from lsmkv.api.transaction import Transaction as Transaction
     from lsmkv.api.transaction_cursor import TransactionCursor as TransactionCursor
     from lsmkv.api.write_batch import WriteBatch as WriteBatch
+    from lsmkv.background.events import BackgroundFailed as BackgroundFailed
+    from lsmkv.background.events import CompactionEnded as CompactionEnded
+    from lsmkv.background.events import Event as Event
+    from lsmkv.background.events import FlushEnded as FlushEnded
+    from lsmkv.background.events import Ingested as Ingested
+    from lsmkv.background.events import Refreshed as Refreshed
+    from lsmkv.background.events import Resumed as Resumed
+    from lsmkv.background.events import WriteStalled as WriteStalled
     from lsmkv.encoding.entries import MAX_BATCH_BYTES as MAX_BATCH_BYTES
     from lsmkv.encoding.entries import MAX_KEY_BYTES as MAX_KEY_BYTES
     from lsmkv.encoding.entries import MAX_VALUE_BYTES as MAX_VALUE_BYTES
@@ -72,6 +80,16 @@ _HOMES: Final = {
     "lsmkv.api.transaction": ("Transaction",),
     "lsmkv.api.transaction_cursor": ("TransactionCursor",),
     "lsmkv.api.write_batch": ("WriteBatch",),
+    "lsmkv.background.events": (
+        "BackgroundFailed",
+        "CompactionEnded",
+        "Event",
+        "FlushEnded",
+        "Ingested",
+        "Refreshed",
+        "Resumed",
+        "WriteStalled",
+    ),
     "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES", "Buffer"),
     "lsmkv.errors": (
         "BackgroundError",

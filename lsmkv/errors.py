@@ -238,6 +238,19 @@ def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
     )
 
 
+def note_full_budget(path: str, budget_bytes: int, reserved_bytes: int) -> None:
+    """Log that filters do not fit into the memory budget."""
+    _warn(
+        "%s: the filters of this table, and maybe of others, are read through the block cache: "
+        "memory_budget_bytes leaves %d bytes to cache, filters and indexes, of which filters and "
+        "indexes have %d already. A larger budget keeps them in memory; a higher error_rate or larger "
+        "blocks make them smaller.",
+        path,
+        budget_bytes,
+        reserved_bytes,
+    )
+
+
 def note_lost_filters(path: str, offset: int, chunk_count: int) -> None:
     """Log that a table's filters are damaged in every copy."""
     _warn(

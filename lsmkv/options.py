@@ -37,6 +37,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "max_immutable_memtables": (1, 64),
     "block_size_bytes": (256, 16 * MIB),
     "block_cache_size_bytes": (0, 1 << 50),
+    "memory_budget_bytes": (0, 1 << 50),
     "compression_level": (-50, 22),
     "compression_dictionary_size_bytes": (0, MIB),
     "size_ratio": (2, 100),
@@ -76,6 +77,17 @@ class Options:
             flushed.  Larger ones make fewer, larger runs, take more memory, and make opening after a
             crash slower.  64 MiB.
         max_immutable_memtables: writers wait while so many full memtables are being flushed.  2.
+
+    Memory
+        memory_budget_bytes: the most that memtables, block cache, filters and indexes take together, as
+            ``DB.memory_usage`` counts them; it lowers what the options for each of them allow.  Half of
+            it is for memtables: the write buffer is at most their share of it.  Indexes and resident
+            filters of the tables in use may take the rest, the cache has what they leave, and once they
+            took three quarters, filters of further tables are read through the cache (the log tells).
+            Indexes stay in memory in any case.  Not counted: Python's objects around keys and values in
+            memtables, what flushes, compactions, scans and ``bulk_load`` work with, helper processes,
+            and tables that only snapshots, cursors and iterators still read.  The last write
+            or batch of a memtable may exceed its share until it is flushed.  0: no budget.
 
     Blocks
         block_size_bytes: size of a data block before compression: its keys and values, and 7 bytes for
@@ -162,6 +174,7 @@ class Options:
 
     write_buffer_size_bytes: int = 64 * MIB
     max_immutable_memtables: int = 2
+    memory_budget_bytes: int = 0
     block_size_bytes: int = 4 * KIB
     block_cache_size_bytes: int = 64 * MIB
     compression: Compression = "zstd"
@@ -223,6 +236,12 @@ class Options:
         cache = self.disk_cache_path
         if cache is not None and (not isinstance(cache, str) or not cache):
             raise TypeError(f"disk_cache_path={cache!r}: must be the path of a directory, as a str")
+        least = 2 * self._memtable_limit * _RANGES["write_buffer_size_bytes"][0]
+        if 0 < self.memory_budget_bytes < least:
+            raise ValueError(
+                f"memory_budget_bytes={self.memory_budget_bytes!r}: must be 0 or at least {least} "
+                f"with max_immutable_memtables={self.max_immutable_memtables}"
+            )
         for name, needed in _ADAPTIVE.items():
             choice = getattr(self, name)
             if self.adaptive_filters and choice != needed:
@@ -245,6 +264,28 @@ class Options:
         """A copy with some options changed; errors are those of the constructor."""
         check_names(changes)
         return dataclasses.replace(self, **changes)
+
+    @property
+    def _memtable_limit(self) -> int:
+        """How many memtables there may be: one takes writes, the others wait for their flush."""
+        return self.max_immutable_memtables + 1
+
+    def within_budget(self) -> Self:
+        """These options, with the write buffer and block cache that the budget allows."""
+        budget = self.memory_budget_bytes
+        if not budget:
+            return self
+        buffer = min(self.write_buffer_size_bytes, budget // 2 // self._memtable_limit)
+        lowered = dataclasses.replace(self, write_buffer_size_bytes=buffer)
+        cache = min(self.block_cache_size_bytes, lowered.table_budget_bytes)
+        return dataclasses.replace(lowered, block_cache_size_bytes=cache)
+
+    @property
+    def table_budget_bytes(self) -> int:
+        """What the budget leaves to block cache, filters and indexes; without one, no limit."""
+        if not self.memory_budget_bytes:
+            return _RANGES["memory_budget_bytes"][1]
+        return self.memory_budget_bytes - self._memtable_limit * self.write_buffer_size_bytes
 
     @classmethod
     def hbase(cls) -> Self:

@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 
 
-@dataclass
+@dataclass(repr=False)
 class Histogram:
     """Counts of values by power of two.
 
@@ -46,6 +46,12 @@ class Histogram:
                 return float(1 << index)
         return 0.0
 
+    def __repr__(self) -> str:
+        return (
+            f"<lsmkv.Histogram of {self.count} values, mean {self.mean():g}, "
+            f"maximum {self.maximum:g}>"
+        )
+
     def copy(self) -> Histogram:
         """An independent copy."""
         return Histogram(self.count, self.total, self.maximum, list(self.buckets))
@@ -58,7 +64,7 @@ class Histogram:
         )
 
 
-@dataclass
+@dataclass(repr=False)
 class Stats:
     """Counts since the store was opened.  ``later - earlier`` gives the difference.
 
@@ -173,6 +179,17 @@ class Stats:
     compaction_us: Histogram = field(default_factory=Histogram)
     group_commit_size: Histogram = field(default_factory=Histogram)
 
+    def __repr__(self) -> str:
+        """What is not zero."""
+        found = [(item.name, getattr(self, item.name)) for item in dataclasses.fields(self)]
+        shown = [f"{name}={value!r}" for name, value in found if _is_counted(value)]
+        return f"lsmkv.Stats({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import of_stats
+
+        return of_stats(self)
+
     def copy(self) -> Stats:
         """An independent copy."""
         copied = dataclasses.replace(self)
@@ -217,6 +234,10 @@ class Stats:
             else:
                 result[item.name] = value
         return result
+
+
+def _is_counted(value: object) -> bool:
+    return value.count > 0 if isinstance(value, Histogram) else bool(value)
 
 
 _HISTOGRAMS = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final, Self, SupportsIndex
 
+from lsmkv.api.ranges import key_text
 from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import ClosedError, Error, uncopyable
@@ -14,7 +15,6 @@ from lsmkv.read.scan import Bounds, Scan
 from lsmkv.read.view import ReadView
 
 _KEY: Final = itemgetter(0)
-_SHOWN_BYTES: Final = 40
 _Entries = list[tuple[bytes, bytes]]
 
 
@@ -193,13 +193,21 @@ class Cursor:
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         raise uncopyable("a Cursor", "make another with cursor(), and seek the key of this one")
 
-    def __repr__(self) -> str:
+    def _state(self) -> str:
         entries, at = self._entries, self._at
         state = "at no key"
         if self._read_view is None:
             state = "closed"
         elif 0 <= at < len(entries):
-            key = entries[at][0]
-            more = "..." if len(key) > _SHOWN_BYTES else ""
-            state = f"at {key[:_SHOWN_BYTES]!r}{more}"
-        return f"<lsmkv.Cursor of {self._engine.directory!r}, {state}>"
+            state = f"at {key_text(entries[at][0])}"
+        return state
+
+    def __repr__(self) -> str:
+        return f"<lsmkv.Cursor of {self._engine.directory!r}, {self._state()}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import table
+
+        return table(
+            "lsmkv.Cursor", [("store", repr(self._engine.directory)), ("state", self._state())]
+        )

@@ -159,21 +159,27 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
         wanted = scan_range(None, None, prefix, False)
         engine = self._engine
         engine.require_open()  # first: a fork may have left the lock held
-        with engine.popping:
-            # No key lives below the floor, which rises with each pop and falls with writes below it.
-            read_view, floor = engine.read_view_and_floor()
-            if wanted.prefix is None:
-                wanted = Bounds(floor)
-            found = next(Scan(read_view, wanted), None)
-            if found is None:
-                whose = (
-                    f"there is no key with prefix {prefix!r}" if prefix else "the store is empty"
-                )
-                raise KeyError(f"popitem(): {whose}")
-            key, value = found[0]
-            if not engine.read_only and wanted.prefix is None:
-                engine.raise_floor(key, read_view.seq)
-            engine.delete(key, False)
+        try:
+            with engine.popping:
+                engine.popper = threading.get_ident()
+                # No key lives below the floor, which rises with each pop and falls with writes below.
+                read_view, floor = engine.read_view_and_floor()
+                if wanted.prefix is None:
+                    wanted = Bounds(floor)
+                found = next(Scan(read_view, wanted), None)
+                if found is None:
+                    whose = (
+                        f"there is no key with prefix {prefix!r}"
+                        if prefix
+                        else "the store is empty"
+                    )
+                    raise KeyError(f"popitem(): {whose}")
+                key, value = found[0]
+                if not engine.read_only and wanted.prefix is None:
+                    engine.raise_floor(key, read_view.seq)
+                engine.delete(key, False)
+        finally:
+            engine.tell()  # what came up while the lock was held
         return key, value
 
     def clear(self) -> None:
@@ -354,6 +360,11 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<lsmkv.DB at {self.path!r}, {state}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import of_db
+
+        return of_db(self)
 
 
 def _opened_on_use(path: str, options: Options, refresh_every_s: float | None) -> DB:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lsmkv.api.db import DB
 from lsmkv.api.readers import engine_for_reading
+from lsmkv.background.events import OnEvent
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
 from lsmkv.log.reader import HEADER_BYTES
@@ -36,6 +37,7 @@ def open(  # more than 60 lines: its parameters and its docstring
     read_only: bool = False,
     wait_s: float = 0.0,
     refresh_every_s: float | None = None,
+    on_event: OnEvent | None = None,
     storage: Storage | None = None,
     **overrides: Any,
 ) -> DB:
@@ -53,6 +55,12 @@ def open(  # more than 60 lines: its parameters and its docstring
             wait, ``math.inf`` waits for ever, and Ctrl-C ends the wait.  Reading waits for nobody.
         refresh_every_s: with ``read_only=True``, call ``DB.refresh`` that often, in a thread that
             ``close`` ends.  Errors are logged and raised by the next ``DB.refresh``.  None: never.
+        on_event: called with an :class:`lsmkv.Event` after each flush, compaction, stall of a write,
+            failure, ingest and refresh, in the thread where that happened, without any lock.  It must
+            be thread-safe and quick: the thread waits for it.  It may read and write the store, but
+            ``flush``, ``compact_range``, ``ingest``, ``bulk_load``, ``wait_until_settled`` and
+            ``resume`` raise RuntimeError in it.  Its exceptions are logged and dropped.
+            A pickled handle has none.  None: the logger ``lsmkv`` alone is told.
         storage: reads and writes the files; for tests.
         **overrides: single options that replace those in ``options``.
 
@@ -89,23 +97,28 @@ def open(  # more than 60 lines: its parameters and its docstring
                 f"refresh_every_s={refresh_every_s!r}: only a store opened with read_only=True has "
                 "something to refresh; leave it out"
             )
-    chosen = (Options() if options is None else options).replace(**overrides)
+    if on_event is not None and not callable(on_event):
+        raise TypeError(f"on_event is a function of one event, not {on_event!r}")
+    chosen = (Options() if options is None else options).replace(**overrides).within_budget()
     if is_url(path):
         if not read_only or error_if_exists:
             raise ValueError(
                 f"path={path!r}: stores in object storage are only read, with read_only=True; "
                 "write to a store in a directory, and publish it"
             )
-        return DB(_opened(engine_for_reading(str(path), chosen, refresh_every_s)))
+        return DB(
+            _opened(engine_for_reading(str(path), chosen, refresh_every_s, on_event=on_event))
+        )
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
     _must_open(files, directory, create_if_missing and not read_only, error_if_exists)
     if read_only:
-        return DB(_opened(engine_for_reading(directory, chosen, refresh_every_s, files)))
+        engine = engine_for_reading(directory, chosen, refresh_every_s, files, on_event)
+        return DB(_opened(engine))
     files.make_directory(directory)
     lock = _lock(files, directory, wait_s)
     try:
-        engine = Engine(directory, chosen, files, lock)
+        engine = Engine(directory, chosen, files, lock, on_event=on_event)
     except BaseException:
         lock.release()
         raise

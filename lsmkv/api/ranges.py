@@ -13,6 +13,7 @@ from lsmkv.errors import uncopyable
 from lsmkv.read.scan import Bounds, Scan
 from lsmkv.read.view import ReadView
 
+_SHOWN_BYTES: Final = 40
 _NOTHING: Final[list[tuple[bytes, ...]]] = []
 
 
@@ -93,6 +94,15 @@ class ValueIterator(EntryIterator):
         return self._entries[at][1]
 
 
+def key_text(key: bytes) -> str:
+    """A key as text, cut after 40 bytes.
+
+    >>> key_text(b"cat"), key_text(bytes(1000)) < key_text(b"x")
+    ("b'cat'", True)
+    """
+    return repr(key) if len(key) <= _SHOWN_BYTES else f"{key[:_SHOWN_BYTES]!r}..."
+
+
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
     """The bounds of a range; TypeError for one that is not bytes-like."""
     low = None if start is None else key_bytes(start)
@@ -152,7 +162,23 @@ class RangeView:
         return sum(map(len, Scan(self._read_view, self._wanted)))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.directory}>"
+        bounds = ", ".join(f"{name} {text}" for name, text in self._bounds())
+        return f"<{type(self).__name__} of {self.engine.directory!r}, {bounds or 'all keys'}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import table
+
+        rows = [("store", repr(self.engine.directory)), *self._bounds()]
+        return table(f"lsmkv {type(self).__name__}", rows)
+
+    def _bounds(self) -> list[tuple[str, str]]:
+        wanted = self._wanted
+        if wanted.prefix is None:
+            bounds = [("start", wanted.start), ("stop", wanted.stop)]
+        else:
+            bounds = [("prefix", wanted.prefix)]
+        found = [(name, key_text(key)) for name, key in bounds if key is not None]
+        return [*found, ("order", "descending")] if wanted.reverse else found
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         raise uncopyable(

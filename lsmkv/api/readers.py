@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from lsmkv.background.events import OnEvent
 from lsmkv.engine.engine import Engine
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def engine_for_reading(
-    path: str, options: Options, refresh_every_s: float | None, storage: Storage | None = None
+    path: str,
+    options: Options,
+    refresh_every_s: float | None,
+    storage: Storage | None = None,
+    on_event: OnEvent | None = None,
 ) -> Engine:
     """The engine of a store at a path or URL, unopened."""
     if is_url(path):
@@ -26,9 +31,10 @@ def engine_for_reading(
 
         files = Storage()
         published = PublishedStore(path, options, files.stats)
-        return Engine(published.bucket.url, options, files, None, published, refresh_every_s)
+        url = published.bucket.url
+        return Engine(url, options, files, None, published, refresh_every_s, on_event)
     files = storage or Storage(direct_reads=options.direct_reads, file_mode=options.file_mode)
-    return Engine(path, options, files, None, refresh_every_s=refresh_every_s)
+    return Engine(path, options, files, None, refresh_every_s=refresh_every_s, on_event=on_event)
 
 
 def engine_for_later(path: str, options: Options, refresh_every_s: float | None) -> Engine:

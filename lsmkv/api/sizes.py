@@ -14,6 +14,8 @@ from lsmkv.read.view import SuperVersion
 class MemoryUsage:
     """Memory by purpose, in bytes, without Python's own overhead.
 
+    ``total`` is the sum of memtables, cache, filters and indexes, which ``Options.memory_budget_bytes``
+    bounds; ``budget`` is that option, or 0.  ``block_cache_budget`` is what the cache may use now.
     ``filters`` and ``indexes`` are those of tables used so far, because each is read at its first use.
     ``memtables`` is the size of the logs that hold the same writes.  ``snapshot_versions`` is no size:
     it counts the overwritten entries that memtables keep for snapshots.
@@ -25,6 +27,12 @@ class MemoryUsage:
     block_cache_budget: int
     filters: int
     indexes: int
+    budget: int
+
+    @property
+    def total(self) -> int:
+        """Memtables, block cache, filters and indexes together."""
+        return self.memtables + self.block_cache + self.filters + self.indexes
 
     def as_dict(self) -> dict[str, int]:
         """The numbers by name."""
@@ -41,6 +49,7 @@ def memory_usage(engine: Engine) -> MemoryUsage:
         block_cache_budget=engine.cache.capacity_bytes,
         filters=sum(table.filter_memory_bytes for table in tables),
         indexes=sum(table.index_memory_bytes for table in tables),
+        budget=engine.options.memory_budget_bytes,
     )
 
 

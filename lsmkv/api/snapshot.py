@@ -200,5 +200,15 @@ class Snapshot(StoreReader):
         raise uncopyable("a Snapshot", "share it between threads, or take another of the store")
 
     def __repr__(self) -> str:
-        seq = "closed" if self._pin is None else f"as of {self._pin.seq}"
-        return f"<lsmkv.Snapshot of {self._engine.directory}, {seq}>"
+        return f"<lsmkv.Snapshot of {self._engine.directory!r}, {self._state()}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import table
+
+        return table(
+            "lsmkv.Snapshot", [("store", repr(self._engine.directory)), ("state", self._state())]
+        )
+
+    def _state(self) -> str:
+        pin = self._pin
+        return "closed" if pin is None else f"as of write {pin.seq}"

@@ -99,9 +99,20 @@ class WriteBatch:
         raise uncopyable("a WriteBatch", "collect the operations of another in DB.write_batch()")
 
     def __repr__(self) -> str:
+        return f"<lsmkv.WriteBatch for {self._engine.directory!r}, {self._state()}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import table
+
+        return table(
+            "lsmkv.WriteBatch",
+            [("store", repr(self._engine.directory)), ("state", self._state())],
+        )
+
+    def _state(self) -> str:
         operations = self._operations
         state = "committed or discarded"
         if operations is not None:
             count = len(operations)
             state = f"{count} operation{'' if count == 1 else 's'}, {self._size_bytes} bytes"
-        return f"<lsmkv.WriteBatch for {self._engine.directory!r}, {state}>"
+        return state

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from lsmkv.background.events import Event
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.pace import Pacer, Urgency
 from lsmkv.background.worker import Worker
@@ -46,7 +47,13 @@ class Host(Protocol):
         """Remove a log whose writes are in tables."""
 
     def work_failed(self, error: BaseException) -> None:
-        """Stop taking writes: a flush or compaction failed."""
+        """Stop taking writes: a flush or compaction failed.  Notes an event."""
+
+    def note(self, event: Event) -> None:
+        """Keep an event for :meth:`tell`."""
+
+    def tell(self) -> None:
+        """Tell the events that this thread noted; it holds no lock."""
 
     def release_gil(self, wanted: bool) -> None:
         """Make each write release the GIL, or not."""
@@ -86,11 +93,15 @@ class BackgroundThread(Pacer):
         self.host = shared.host
         self.tables = shared.tables
         self.runner: JobRunner | None = None
-        self.worker = Worker(name, self.run_once, shared.host.work_failed)
+        self.worker = Worker(name, self.run_once, self._failed)
 
     def run_once(self) -> bool:
         """Do one piece of work; True when there may be more."""
         raise NotImplementedError
+
+    def _failed(self, error: BaseException) -> None:
+        self.host.work_failed(error)
+        self.host.tell()
 
     def is_stopping(self) -> bool:
         return self.shared.stopping

@@ -52,6 +52,16 @@ class BackgroundWork:
     def wake_compactor(self) -> None:
         self.compactor.worker.wake()
 
+    def work_here(self) -> bool:
+        """Do a piece of work in the worker's own thread, which waits for it in a callback.
+
+        False in any other thread, or without work.
+        """
+        for thread in (self.flusher, self.compactor):
+            if thread.worker.is_this_thread:
+                return thread.run_once()
+        return False
+
     def is_settled(self, current: SuperVersion) -> bool:
         """Whether no flush or compaction is due or running."""
         if current.flushing or self.flusher.worker.busy or self.compactor.worker.busy:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lsmkv.background.background_thread import BackgroundThread, Shared
+from lsmkv.background.events import CompactionEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import CompactionJob
 from lsmkv.background.threads import Errand
@@ -54,6 +55,11 @@ class Compactor(BackgroundThread):
 
     def run_once(self) -> bool:
         """Run the most urgent compaction, or nap; False when none is due."""
+        may_be_more = self._run_once()
+        self.host.tell()
+        return may_be_more
+
+    def _run_once(self) -> bool:
         with self.running:
             current = self.host.super_version
             if current is None or self.is_stopping() or not self.host.may_compact():
@@ -210,6 +216,8 @@ class Compactor(BackgroundThread):
             except BaseException:
                 failed()
                 raise
+            finally:
+                self.host.tell()
 
         errand = Errand(name, run)
         try:
@@ -236,22 +244,54 @@ class Compactor(BackgroundThread):
         number = chosen.output_run
         if number is None:
             number = tables[0].number if tables else 0
+        input_levels = self._levels_of(chosen)
         self._install(chosen, number, tables, is_noted=is_noted)
         written = sum(meta.size_bytes for meta in tables)
         stats = self.host.stats
         stats.compactions += 1
         stats.compaction_write_bytes += written
-        stats.compaction_us.add((time.perf_counter() - started) * 1e6)
+        duration_s = time.perf_counter() - started
+        stats.compaction_us.add(duration_s * 1e6)
         trim_heap()
+        self._note_end(chosen, input_levels, tables, duration_s)
 
     def _move(self, chosen: Compaction) -> None:
         run = chosen.output_run
         if run is None:
             run = self.tables.manifest.allocate()
         moved = chosen.tables()
+        started, input_levels = time.perf_counter(), self._levels_of(chosen)
         self._install(chosen, run, moved)
         count = len(moved)
         self.host.stats.tables_moved += count
+        self._note_end(chosen, input_levels, moved, time.perf_counter() - started)
+
+    def _levels_of(self, chosen: Compaction) -> tuple[int, ...]:
+        """The levels of the input tables; asked before they leave the tree."""
+        numbers = {meta.number for meta in chosen.tables()}
+        placed = self.tables.manifest.state.levels.placed()
+        return tuple(sorted({table.level for table in placed if table.meta.number in numbers}))
+
+    def _note_end(
+        self,
+        chosen: Compaction,
+        input_levels: tuple[int, ...],
+        tables: list[TableMeta],
+        duration_s: float,
+    ) -> None:
+        inputs = chosen.tables()
+        event = CompactionEnded(
+            self.host.directory,
+            input_levels=input_levels,
+            output_level=chosen.output_level,
+            input_tables=len(inputs),
+            input_bytes=sum(meta.size_bytes for meta in inputs),
+            output_tables=len(tables),
+            output_bytes=sum(meta.size_bytes for meta in tables),
+            moved=chosen.move,
+            duration_s=duration_s,
+        )
+        self.host.note(event)
 
     def _install(
         self, chosen: Compaction, run: int, tables: list[TableMeta], *, is_noted: bool = True

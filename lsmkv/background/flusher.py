@@ -6,6 +6,7 @@ import time
 from typing import Final
 
 from lsmkv.background.background_thread import BackgroundThread, Shared
+from lsmkv.background.events import FlushEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import FlushJob
 from lsmkv.background.worker import Worker
@@ -50,11 +51,15 @@ class Flusher(BackgroundThread):
         written = sum(meta.size_bytes for meta in tables)
         host.stats.flushes += 1  # before a thread that waits for the flush can see it done
         host.stats.flush_bytes += written
-        host.stats.flush_us.add((time.perf_counter() - started) * 1e6)
+        duration_s = time.perf_counter() - started
+        host.stats.flush_us.add(duration_s * 1e6)
         self.tables.install(edit, lambda version: host.publish(version, memtable))
         host.remove_log(memtable.log_number)
         self._compactor.wake()
         trim_heap()
+        entries = sum(meta.entry_count for meta in tables)
+        host.note(FlushEnded(host.directory, len(tables), entries, written, duration_s))
+        host.tell()
         return True
 
     def _write_memtable(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -81,6 +80,8 @@ class Refresher:
         message = f"{type(error).__name__}: {error}"
         if message != self._logged:
             self._logged = message
+            import logging  # here, because most programs never need it
+
             logging.getLogger("lsmkv").warning(
                 "%s: refreshing failed, and will be tried every %g s: %s",
                 self._path,

@@ -39,6 +39,11 @@ class Worker:
         """Whether the worker runs a job, or may have one to run."""
         return self._woken or self._working
 
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the worker's thread asks."""
+        return self._strand is not None and self._strand.is_this_thread
+
     def wake(self) -> None:
         """Have the job run soon; RuntimeError if no thread can be started."""
         if self._stopping:

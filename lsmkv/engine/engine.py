@@ -16,31 +16,28 @@ from librt.threading import Lock
 
 from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
+from lsmkv.background.events import OnEvent, Refreshed, Resumed
 from lsmkv.background.refresher import Refresher
 from lsmkv.changes import Changes
 from lsmkv.engine.capture import capture_directory, capture_open, capture_published
 from lsmkv.engine.follower import StoreFollower
 from lsmkv.engine.published import Published
 from lsmkv.engine.recovery import recover, remove_leftovers
-from lsmkv.engine.write_path import WriteState
-from lsmkv.errors import caused
+from lsmkv.engine.upkeep import Upkeep
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import FileLock, Storage
 from lsmkv.tree.capture import Capture
-from lsmkv.tree.levels import Levels, PlacedTable
-from lsmkv.tree.manifest import State, VersionEdit
+from lsmkv.tree.levels import Levels
+from lsmkv.tree.manifest import State
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from lsmkv.engine.adoption import IngestReport, Staging
+    pass
 
 
 _FORKED: Final = (
@@ -53,7 +50,7 @@ def _nobody() -> None:
     """No handle is to be told."""
 
 
-class Engine(WriteState):
+class Engine(Upkeep):
     """One open store.
 
     Attributes:
@@ -71,9 +68,12 @@ class Engine(WriteState):
         lock: FileLock | None,
         published: Published | None = None,
         refresh_every_s: float | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
-        super().__init__(storage, directory, options, read_only=lock is None)
-        self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
+        super().__init__(storage, directory, options, read_only=lock is None, on_event=on_event)
+        self.cache = BlockCache(
+            options.block_cache_size_bytes, storage.stats, options.table_budget_bytes
+        )
         self._lock = lock
         self._is_closed = False
         self._ending = threading.Lock()  # held by the thread that closes the store
@@ -140,6 +140,7 @@ class Engine(WriteState):
                 self._opener = 0
         if self._refresher is not None:
             self._refresher.start()
+        self.tell()
 
     def _recover_for_reading(self) -> None:
         before = self.super_version
@@ -162,7 +163,9 @@ class Engine(WriteState):
                 raise self.unusable()
             self.last_seq = last_seq
             self.super_version = current
-            self._has_news = self._has_news or has_news
+            if has_news:
+                self._has_news = True
+                self.note(Refreshed(self.directory, last_seq))
             self.opens_on_use = False
             handles.watch(self)  # under the mutex: a close, which ends it, comes later
 
@@ -184,44 +187,6 @@ class Engine(WriteState):
         handles.watch(self)
         self._update_throttle()
         self._background.start(current)
-
-    # What the background work asks and tells (see background_thread.Host)
-
-    def may_flush(self) -> bool:
-        return self._failure is None or self._resuming
-
-    def may_compact(self) -> bool:
-        return self._failure is None
-
-    def release_gil(self, wanted: bool) -> None:
-        self._logs.release_gil(wanted)
-
-    def work_failed(self, error: BaseException) -> None:
-        """Take no more writes, unless the work was only cancelled."""
-        if not isinstance(error, CancelledError):
-            thread = self.entering()
-            with self._mutex:
-                self._owner = thread
-                self._fail(error)
-
-    def publish(self, version: Version, flushed: Memtable | None) -> None:
-        """Show ``version`` to readers, without the memtable that it replaces."""
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            current = self.require_open()
-            flushing = tuple(memtable for memtable in current.flushing if memtable is not flushed)
-            self._background.compactor.set_read_budget(version)
-            self.super_version = SuperVersion(current.memtable, flushing, version)
-            self._update_throttle()
-            self._changes.announce()
-
-    def _update_throttle(self) -> None:
-        runs = self.require_open().version.levels.level0_run_count
-        self._throttle.on = runs >= self.options.level0_slowdown_trigger
-
-    def remove_log(self, number: int) -> None:
-        self._logs.remove(number)
 
     # Copies
 
@@ -246,122 +211,6 @@ class Engine(WriteState):
             state = self._tables.manifest.state
             return capture_open(self.storage, self.directory, current, last_seq, state, extents)
 
-    # Upkeep
-
-    def flush(self) -> None:
-        """Write every memtable to tables.  Raises as ``DB.flush``."""
-        self._urgently(self._flush)
-
-    def _flush(self) -> None:
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            self._check_writable()
-            self.check_not_closing()
-            current = self.require_open()
-            if not current.memtable.is_empty:
-                self._rotate(current)
-            number = self._logs.current.number
-        self._wait_until(lambda: self._is_flushed(number))
-
-    def _is_flushed(self, log_number: int) -> bool:
-        """Whether tables hold the writes of all logs before ``log_number``."""
-        self._check_writable()
-        return all(memtable.log_number >= log_number for memtable in self.require_open().flushing)
-
-    def check_executor(self, executor: Executor) -> None:
-        """Raise TypeError or ValueError if ``executor`` cannot run jobs of this store."""
-        self._background.compactor.check_executor(executor)
-
-    def compact_range(
-        self, start: bytes | None, stop: bytes | None, force: bool, executor: Executor | None
-    ) -> None:
-        """Flush, and merge a range into one run.  Raises as the method of ``DB``."""
-        compactor = self._background.compactor
-        self.flush()
-        try:
-            self._urgently(lambda: compactor.compact_range(start, stop, force, executor))
-        except CancelledError:
-            raise caused(self.unusable(), None)
-        self._background.wake_compactor()
-
-    def adopt(self, staging: Staging) -> IngestReport:
-        """Make staged tables part of the store; their files go if that fails.
-
-        Raises as ``DB.ingest``.  :mod:`lsmkv.engine.adoption` has the steps.
-        """
-        reports: list[IngestReport] = []
-
-        def action(is_cancelled: Callable[[], bool]) -> None:
-            reports.append(self._adopt(staging, is_cancelled))
-
-        compactor = self._background.compactor
-        try:
-            self._urgently(lambda: compactor.exclusively("lsmkv-ingest", action, staging.remove))
-        except CancelledError:
-            raise caused(self.unusable(), None)
-        self._background.wake_compactor()
-        return reports[0]
-
-    def _adopt(self, staging: Staging, is_cancelled: Callable[[], bool]) -> IngestReport:
-        self._flush()  # most of it, while writers go on
-        try:
-            self._hold_writers()
-            self._flush()
-            if is_cancelled():
-                raise CancelledError("the store is closing, or the caller was interrupted")
-            seq = self.last_seq + 1
-            placed = staging.adopt(self._tables, seq)
-            edit = VersionEdit(added=placed, last_seq=seq)
-            try:
-                self._tables.install(
-                    edit, lambda version: self._publish_adopted(version, placed, seq)
-                )
-            except BaseException as error:
-                if self._tables.is_in_doubt:
-                    self.work_failed(error)  # before a writer may use the sequence number
-                raise
-        finally:
-            self._release_writers()
-        return staging.report(placed)
-
-    def _publish_adopted(self, version: Version, placed: list[PlacedTable], seq: int) -> None:
-        """Show tables numbered ``seq``, with a memtable for what is newer.
-
-        Nothing is in the memtable, and writers are held.
-        """
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            current = self.require_open()
-            memtable = Memtable(seq + 1, current.memtable.log_number)
-            metas = [table.meta for table in placed]
-            self.recent_writes.add_ranges([(meta.smallest, meta.largest) for meta in metas])
-            self._background.compactor.set_read_budget(version)
-            self.last_seq = seq
-            self.floor = None
-            self.super_version = SuperVersion(memtable, current.flushing, version)
-            self._update_throttle()
-            self._changes.announce()
-
-    def wait_until_settled(self) -> None:
-        """Wait until no work is due.  Raises as the method of ``DB``."""
-        self._urgently(self._settle)
-
-    def _settle(self) -> None:
-        is_settled = False
-        while not is_settled:
-            thread = self.entering()
-            with self._mutex:
-                self._owner = thread
-                self._check_writable()
-                self.check_not_closing()
-                is_settled = self._background.is_settled(self.require_open())
-            if not is_settled:
-                self._background.wake_flusher()
-                self._background.wake_compactor()
-                self._background.wait_idle()
-
     # Failures and the end
 
     def resume(self) -> None:
@@ -370,7 +219,11 @@ class Engine(WriteState):
         It flushes the memtables first, because their logs may be what failed.
         """
         self.require_open()
-        self._urgently(self._resume)
+        self.check_not_telling("resume()")
+        try:
+            self._urgently(self._resume)
+        finally:
+            self.tell()
 
     def _resume(self) -> None:
         if self._failure is not None:
@@ -399,7 +252,8 @@ class Engine(WriteState):
             self._check_writable()
         if self.require_open().flushing:
             return False
-        self._failure = None
+        self._failure = self._noted_failure = None
+        self.note(Resumed(self.directory))
         return True
 
     def refresh(self) -> bool:
@@ -488,7 +342,12 @@ class Engine(WriteState):
         if type(storage) is Storage:  # any other may be none to make anew
             storage = Storage(direct_reads=storage.direct_reads, file_mode=storage.file_mode)
         engine = Engine(
-            self.directory, self.options, storage, None, refresh_every_s=self.refresh_every_s
+            self.directory,
+            self.options,
+            storage,
+            None,
+            refresh_every_s=self.refresh_every_s,
+            on_event=self._events.callback,
         )
         engine._seq_at_fork = self.last_seq
         engine.leave_to_first_use()

@@ -20,6 +20,15 @@ import time
 from collections.abc import Callable
 
 from lsmkv.background.background_work import BackgroundWork
+from lsmkv.background.events import (
+    STALL_S,
+    BackgroundFailed,
+    Event,
+    EventTeller,
+    OnEvent,
+    StallReason,
+    WriteStalled,
+)
 from lsmkv.changes import Changes, await_change
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
 from lsmkv.engine.recent_writes import Place, RecentWrites
@@ -41,7 +50,13 @@ class WriteState(ReadState):
     _background: BackgroundWork
 
     def __init__(
-        self, storage: Storage, directory: str, options: Options, *, read_only: bool
+        self,
+        storage: Storage,
+        directory: str,
+        options: Options,
+        *,
+        read_only: bool,
+        on_event: OnEvent | None,
     ) -> None:
         super().__init__(storage.stats, directory)
         self.options = options
@@ -50,6 +65,9 @@ class WriteState(ReadState):
         self.opens_on_use = False  # a read-only store that nobody has used yet
         self._write_buffer_size_bytes = options.write_buffer_size_bytes  # 0 while writers are held
         self._failure: BaseException | None = None
+        self._noted_failure: BaseException | None = None  # as an event
+        self._events = EventTeller(on_event)
+        self.popper = 0  # the last thread that took ``popping``
         self._resuming = False
         self._closing = False
         self._changes = Changes()
@@ -90,7 +108,29 @@ class WriteState(ReadState):
         """Take no more writes (the caller holds the mutex)."""
         if self._failure is None or self._resuming:
             self._failure = error
+        if self._failure is error and self._noted_failure is not error:
+            self._noted_failure = error
+            self.note(BackgroundFailed(self.directory, error))
         self._changes.announce()
+
+    # Events
+
+    def note(self, event: Event) -> None:
+        """Keep an event, under whatever lock, until this thread calls :meth:`tell`."""
+        self._events.note(event)
+
+    def tell(self) -> None:
+        """Tell the events that this thread noted.  It holds no lock, unless that of popitem."""
+        if not (self.popping.locked() and self.popper == threading.get_ident()):
+            self._events.tell()
+
+    def check_not_telling(self, call: str) -> None:
+        """RuntimeError inside a callback: ``call`` may wait for the thread that it is in."""
+        if self._events.is_telling:
+            raise RuntimeError(
+                f"{call} was called inside on_event, whose thread it may have to wait for; "
+                "leave it to another thread"
+            )
 
     def _urgently(self, work: Callable[[], None]) -> None:
         """Run ``work``, which waits for background work and makes it urgent."""
@@ -116,15 +156,24 @@ class WriteState(ReadState):
                 self._background.wake_flusher()
                 if compact:
                     self._background.wake_compactor()
-                await_change(ticket)
+                if not self._background.work_here():
+                    await_change(ticket)
 
     # Writing
 
     def put(self, key: Buffer, value: Buffer, sync: bool) -> None:
-        self.write_one(key_bytes(key), value_bytes(value), sync)
+        try:
+            self.write_one(key_bytes(key), value_bytes(value), sync)
+        except OSError:
+            self.tell()
+            raise
 
     def delete(self, key: Buffer, sync: bool) -> None:
-        self.write_one(key_bytes(key), None, sync)
+        try:
+            self.write_one(key_bytes(key), None, sync)
+        except OSError:
+            self.tell()
+            raise
 
     def write_one(self, key: bytes, value: bytes | None, sync: bool) -> None:
         """Put (or, with None, delete) one key.  Raises as ``DB.put``."""
@@ -163,7 +212,7 @@ class WriteState(ReadState):
                 break
             self._wait_for_room()
         if self._throttle.on:
-            self._throttle.delay(end - start, self._changes.ticket)
+            self._slow_down(end - start)
         if sync:
             self._sync(log, end)
 
@@ -173,7 +222,17 @@ class WriteState(ReadState):
         sync: bool,
         check: Callable[[], None] | None = None,
     ) -> None:
-        """Apply operations in order, all or none.  Raises as ``DB.put``.
+        """Apply operations in order, all or none.  Raises as ``DB.put``."""
+        try:
+            self._write_batch(operations, sync, check)
+        except OSError:
+            self.tell()
+            raise
+
+    def _write_batch(
+        self, operations: list[Operation], sync: bool, check: Callable[[], None] | None
+    ) -> None:
+        """Apply operations in order.
 
         ``check`` ends an open transaction: it is called with the mutex held, and raises to refuse the
         operations.
@@ -221,7 +280,7 @@ class WriteState(ReadState):
                 break
             self._wait_for_room()
         if self._throttle.on:
-            self._throttle.delay(end - start, self._changes.ticket)
+            self._slow_down(end - start)
         if sync:
             self._sync(log, end)
 
@@ -283,12 +342,28 @@ class WriteState(ReadState):
 
     def _wait_for_room(self) -> None:
         self.stats.write_stops += 1
+        reason = self._stall_reason()
         started = time.perf_counter()
         try:
             self._urgently(lambda: self._wait_until(self._has_room, compact=True))
         finally:
             waited = time.perf_counter() - started
             self.stats.write_stop_s += waited
+        self.note(WriteStalled(self.directory, reason, waited))
+        self.tell()
+
+    def _stall_reason(self) -> StallReason:
+        if self._write_buffer_size_bytes == 0:
+            return "ingest"
+        current = self.super_version
+        limit = self.options.max_immutable_memtables
+        return "compaction" if current and len(current.flushing) < limit else "flush"
+
+    def _slow_down(self, size_bytes: int) -> None:
+        slept_s = self._throttle.delay(size_bytes, self._changes.ticket)
+        if slept_s >= STALL_S:
+            self.note(WriteStalled(self.directory, "slowdown", slept_s))
+            self.tell()
 
     def _has_room(self) -> bool:
         self._check_writable()
@@ -343,6 +418,7 @@ class WriteState(ReadState):
             with self._mutex:
                 self._owner = thread
                 self._fail(error)
+            self.tell()
             raise
 
     # Transactions

@@ -21,13 +21,18 @@ class Throttle:
         self._stats = stats
         self._owed_s = 0.0
 
-    def delay(self, size_bytes: int, ticket: threading.Lock) -> None:
-        """Sleep for as long as this write takes at the limit.  The caller holds no lock."""
+    def delay(self, size_bytes: int, ticket: threading.Lock) -> float:
+        """Sleep for as long as this write takes at the limit.  The caller holds no lock.
+
+        Short sleeps add up first.  Returns the seconds.
+        """
         self._owed_s += size_bytes / SLOWED_BYTES_PER_S
         self._stats.write_slowdowns += 1
+        slept_s = 0.0
         if self._owed_s >= _SHORTEST_SLEEP_S:
             started = time.perf_counter()
             await_change(ticket, self._owed_s)
             slept_s = time.perf_counter() - started
             self._owed_s = 0.0
             self._stats.write_slowdown_s += slept_s
+        return slept_s

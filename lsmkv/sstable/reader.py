@@ -18,13 +18,13 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import ABSENT, Absent
-from lsmkv.errors import CorruptionError, caused
+from lsmkv.errors import CorruptionError, caused, note_full_budget
 from lsmkv.filters.policy import SCHEME_RIBBON, FilterPolicy
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
 from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame, stored_payload
-from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots
+from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots, TableMemory
 from lsmkv.sstable.block_checks import check_block, check_trailer
 from lsmkv.sstable.format import (
     CODEC_NONE,
@@ -108,6 +108,7 @@ class TableReader:
         self._index: TableIndex | None = None
         self._filters: TableFilters | None = None
         self._blocks: TableCacheSlots = cache.slots(0)
+        self._memory = TableMemory(cache)
 
     # Index and filters, read at first use
 
@@ -135,6 +136,7 @@ class TableReader:
                 return index
             loaded = _read_index(self._file, self.footer, self.properties)
             blocks = self._cache.slots(loaded.block_count)
+            self._memory.hold_index(loaded.memory_bytes)
             index = self._index
             if index is not None:  # this thread's finalizer, or an impatient thread, was faster
                 return index
@@ -154,6 +156,7 @@ class TableReader:
             filters = self._filters
             if filters is not None:
                 return filters
+            residency = self._memory.residency(self._filter_residency, self.footer.filters_length)
             loaded = TableFilters(
                 self._file,
                 self.footer,
@@ -161,20 +164,27 @@ class TableReader:
                 self._filter_kind,
                 index,
                 self._cache,
-                self._filter_residency,
+                residency,
                 self._stats,
             )
             filters = self._filters
             if filters is not None:
                 return filters
+            self._memory.hold_filters(loaded.memory_bytes)
             self._filters = loaded
         finally:
             if waited:
                 self._loading.release()
+        if residency != self._filter_residency and self._cache.is_first_refusal():
+            note_full_budget(self.path, self._cache.budget_bytes, self._cache.reserved_bytes)
         if self._is_obsolete:
             loaded.clear_cache()
         loaded.report_damage()
         return loaded
+
+    def admits_filters(self) -> bool:
+        """Whether the memory budget has room for resident filters now."""
+        return self._memory.admits_filters(self.footer.filters_length)
 
     @property
     def file(self) -> RandomFile:
@@ -196,6 +206,7 @@ class TableReader:
     def leave_cache(self) -> None:
         """Drop the table's blocks from the cache for good: it left the tree."""
         self._is_obsolete = True  # first: who loads it now looks afterwards
+        self._memory.release()
         self._cache.clear(self._blocks)
         filters = self._filters
         if filters is not None:
@@ -314,6 +325,7 @@ class TableReader:
         block_number = filters.index.find(key)
         if block_number >= 0 and filters.can_learn(block_number):
             filters.learn(block_number, block.keys(), h)
+            self._memory.hold_filters(filters.memory_bytes)
 
     def _continues(self, block_number: i64, key: bytes) -> bool:
         """Whether the next block may hold older versions of ``key``."""

@@ -80,7 +80,10 @@ class VersionSet:
             meta.number: self._reader_of(meta) or self._open(meta, around)
             for meta in levels.tables()
         }
-        self._readers = readers
+        before, self._readers = self._readers, readers
+        for number, reader in before.items():
+            if readers.get(number) is not reader:
+                reader.leave_cache()
         return Version(levels, readers)
 
     def _reader_of(self, meta: TableMeta) -> TableReader | None:
@@ -122,14 +125,19 @@ class VersionSet:
         with self.lock:
             metas = [placed.meta for placed in edit.added]
             fresh = [meta for meta in metas if meta.number not in self._readers]
+            opened: dict[int, TableReader] = {}
             try:
                 around = self._may_read_around(self.manifest.state.levels)
-                opened = {meta.number: self._open(meta, around) for meta in fresh}
-                # Load now, while no lookup waits; without filters if there are no lookups.
+                for meta in fresh:
+                    opened[meta.number] = self._open(meta, around)
+                # Load now, while no lookup waits; without filters if there are no lookups, or while the
+                # old tables have theirs in memory.
                 has_lookups = self.storage.stats.gets > 0
                 for reader in opened.values():
-                    reader.load(filters=has_lookups)
+                    reader.load(filters=has_lookups and reader.admits_filters())
             except BaseException:
+                for reader in opened.values():
+                    reader.leave_cache()
                 with contextlib.suppress(OSError):  # the next open removes what is left over
                     remove_tables(self.storage, self.directory, fresh)
                 raise
@@ -192,7 +200,9 @@ class VersionSet:
         lost = [meta for meta in self._doubtful if meta.number not in live]
         self._doubtful = []
         for meta in lost:
-            self._readers.pop(meta.number, None)
+            reader = self._readers.pop(meta.number, None)
+            if reader is not None:
+                reader.leave_cache()
         with contextlib.suppress(OSError):  # the next open removes what is left over
             remove_tables(self.storage, self.directory, lost)
 

@@ -211,16 +211,16 @@ def test_repr_tells_path_and_state(path: str) -> None:
 
 
 def test_repr_of_views_reads_nothing(db: DB) -> None:
-    assert repr(db.keys()) == f"<RangeKeys of {db.path}>"
-    assert repr(db.values()) == f"<RangeValues of {db.path}>"
-    assert repr(db.items()) == f"<RangeItems of {db.path}>"
+    assert repr(db.keys()) == f"<RangeKeys of {db.path!r}, all keys>"
+    assert repr(db.values()) == f"<RangeValues of {db.path!r}, all keys>"
+    assert repr(db.items()) == f"<RangeItems of {db.path!r}, all keys>"
 
 
 def test_repr_of_a_snapshot_tells_its_place(db: DB) -> None:
     db[b"k"] = b"v"
     with db.snapshot() as snapshot:
-        assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path}, as of 1>"
-    assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path}, closed>"
+        assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path!r}, as of write 1>"
+    assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path!r}, closed>"
 
 
 def test_repr_of_a_cursor_tells_its_key(db: DB) -> None:

@@ -76,6 +76,7 @@ def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     assert usage.block_cache_budget == db.options.block_cache_size_bytes
     assert usage.as_dict().keys() == {
         "memtables", "snapshot_versions", "block_cache", "block_cache_budget", "filters", "indexes",
+        "budget",
     }  # fmt: skip
 
 

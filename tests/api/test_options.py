@@ -16,6 +16,7 @@ RANGES = {  # the smallest and the largest that are taken
     "max_immutable_memtables": (1, 64),
     "block_size_bytes": (256, 16 << 20),
     "block_cache_size_bytes": (0, 1 << 50),
+    "memory_budget_bytes": (0, 1 << 50),
     "compression_level": (-50, 22),
     "compression_dictionary_size_bytes": (0, 1 << 20),
     "size_ratio": (2, 100),

@@ -16,14 +16,15 @@ from tools import format_doc
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 LAYERS = (ROOT / "docs" / "layers.md").read_text()
+OBSERVING = (ROOT / "docs" / "observing.md").read_text()
 
 
 def python_blocks(text: str = README) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("code", python_blocks() + python_blocks(LAYERS))
-def test_python_of_the_readme_and_of_the_layers_runs(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", python_blocks() + python_blocks(LAYERS + OBSERVING))
+def test_python_of_the_readme_and_of_two_pages_runs(code: str, tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+OPENING_A_STORE = ("frontier", "event_log", "feature_store", "job_queue", "http_cache")
 
 
 def output_of(name: str) -> str:
@@ -129,6 +130,48 @@ def test_unique_emails_stay_unique_and_no_money_is_lost() -> None:
     money, paid_in, least = numbers(r"money: ([\d,]+) of ([\d,]+); least: (-?\d+)", output)
     assert money == paid_in
     assert least >= 0
+
+
+def test_frontier_fetches_no_page_twice_and_goes_on_after_a_restart() -> None:
+    output = output_of("frontier")
+    assert numbers(r"fetched: ([\d,]+), twice: (\d+)", output) == [1500, 0]
+    waiting, spared, vain = numbers(
+        r"waiting: ([\d,]+); blocks spared by filters: ([\d,]+), in vain: ([\d,]+)", output
+    )
+    assert waiting > 10_000
+    assert vain < 0.03 * spared
+
+
+def test_event_log_is_read_whole_by_both_readers() -> None:
+    output = output_of("event_log")
+    assert sorted(output.splitlines()) == [
+        f"{name} read 3,000 of 3,000 events" for name in ("audit", "mail")
+    ]
+
+
+def test_feature_store_gives_the_workers_every_row() -> None:
+    output = output_of("feature_store")
+    assert numbers(r"([\d,]+) of ([\d,]+) rows right", output) == [10_000, 10_000]
+
+
+def test_job_queue_takes_the_last_job_as_fast_as_the_first() -> None:
+    output = output_of("job_queue")
+    assert "4,000 jobs taken, in order: True\n" in output
+    third, last = numbers(r"third quarter: ([\d,]+), for the last: ([\d,]+)", output)
+    assert last <= third < 5 * 1000
+
+
+def test_http_cache_asks_once_for_what_may_be_kept() -> None:
+    output = output_of("http_cache")
+    requests, asked, news = numbers(r"(\d+) requests; the server got (\d+), (\d+) for", output)
+    assert asked - news == 20
+    assert asked < requests / 4
+
+
+@pytest.mark.parametrize("name", OPENING_A_STORE)
+def test_an_example_that_opens_a_store_is_short(name: str) -> None:
+    source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    assert len(source.splitlines()) < 60
 
 
 def test_every_example_is_tested() -> None:

@@ -32,7 +32,7 @@ FLOORS = """
     engine  salvage  remote  copies
     api
     lsmkv
-    layers  dbm  aio
+    layers  dbm  aio  metrics
     typed
     cache
     explore  cluster
@@ -50,11 +50,15 @@ INSIDE = {
 }
 
 # Rooms that stand on the store as any program does: they import public names alone.
-LAYERS_ON_PUBLIC_NAMES = ("layers", "typed", "cache", "dbm", "aio")
+LAYERS_ON_PUBLIC_NAMES = ("layers", "typed", "cache", "dbm", "aio", "metrics")
 # Methods of the store that make a layer: module -> the layers that it imports where they are used.
 DOORS = {
-    "lsmkv.api.db": {"lsmkv.layers.prefixed"},
-    "lsmkv.api.snapshot": {"lsmkv.layers.prefixed"},
+    "lsmkv.api.db": {"lsmkv.layers.prefixed", "lsmkv.layers.notebook"},
+    "lsmkv.api.snapshot": {"lsmkv.layers.prefixed", "lsmkv.layers.notebook"},
+    "lsmkv.api.cursor": {"lsmkv.layers.notebook"},
+    "lsmkv.api.ranges": {"lsmkv.layers.notebook"},
+    "lsmkv.api.write_batch": {"lsmkv.layers.notebook"},
+    "lsmkv.stats": {"lsmkv.layers.notebook"},
     "lsmkv.api.transaction": {"lsmkv.layers.prefixed"},
 }
 
@@ -107,6 +111,7 @@ HOMES = {
     "pandas": {"lsmkv.cluster"},
     "pyarrow": {"lsmkv.cluster"},
     "obstore": {"lsmkv.remote.bucket"},
+    "prometheus_client": {"lsmkv.metrics"},
     "starlette": {"lsmkv.explore.server"},
     "uvicorn": {"lsmkv.explore.server"},
     # Machine integers and byte access for compiled code.
@@ -121,7 +126,7 @@ HEAVY |= {"lsmkv.explore", "starlette", "uvicorn"}
 HEAVY |= {"lsmkv.api.transaction", "sortedcontainers"}
 HEAVY |= {f"lsmkv.{layer}" for layer in LAYERS_ON_PUBLIC_NAMES}
 HEAVY |= {"lsmkv.cluster", "dask", "distributed", "pyarrow"}
-HEAVY |= {"lsmkv.remote", "obstore"}
+HEAVY |= {"lsmkv.remote", "obstore", "prometheus_client"}
 HEAVY |= {"lsmkv.copies"}
 HEAVY |= {"http", "urllib.request", "socketserver", "asyncio", "multiprocessing"}
 

@@ -80,6 +80,8 @@ class Background:
 class OrderlyWorker:
     """A :class:`lsmkv.background.worker.Worker` without a thread."""
 
+    is_this_thread = False
+
     def __init__(
         self,
         background: Background,

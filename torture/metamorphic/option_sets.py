@@ -27,6 +27,7 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
     "max_immutable_memtables": (0.3, (1, 4)),
     "block_size_bytes": (0.7, (256, 300, 512, 1024, 64 * _KIB)),
     "block_cache_size_bytes": (0.6, (0, 0, 1000, 4 * _KIB, 100 * _KIB, 1 << 40)),
+    "memory_budget_bytes": (0.3, (128 * _KIB, 1 << 20)),
     "compression": (0.4, ("none",)),
     "compression_level": (0.2, (-50, -5, 1, 7)),
     "compression_dictionary_size_bytes": (0.3, (256, 512, 4 * _KIB)),

@@ -1,0 +1,253 @@
+"""Events: what a store tells the logger ``lsmkv`` and the function given as ``on_event``.
+
+An event is noted where it happens, under whatever lock, and told by the same thread once it holds none.
+A call that a callback makes may note more: these are told after the callback has returned, but for the
+stalls of its own writes, which are only logged.  (Else each stall might cause the next, for ever.)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Final, Literal
+
+from lsmkv.background.threads import in_worker
+
+STALL_S: Final = 1.0
+"""A write that waits so long is logged as a warning."""
+
+_DEBUG: Final = 10  # the levels of logging, which most programs need not import
+_INFO: Final = 20
+_WARNING: Final = 30
+_ERROR: Final = 40
+
+StallReason = Literal["flush", "compaction", "ingest", "slowdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to the store at ``path``; ``str(event)`` is its line in the log."""
+
+    path: str
+
+    @property
+    def _level(self) -> int:
+        """The level at which it is logged."""
+        return _INFO
+
+
+@dataclass(frozen=True, slots=True)
+class FlushEnded(Event):
+    """A memtable was written to tables on level 0, which readers see.
+
+    Attributes:
+        tables, entries, size_bytes: the new tables; none if deletions alone were flushed.
+        duration_s: how long it took, with the pauses that it made for writers.
+    """
+
+    tables: int
+    entries: int
+    size_bytes: int
+    duration_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: flushed a memtable into {_count(self.tables, 'table')} on level 0, "
+            f"{_count(self.entries, 'entry', 'entries')}, {self.size_bytes:,} bytes, "
+            f"in {self.duration_s:.3f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEnded(Event):
+    """Tables were merged, or moved to a deeper level unchanged; readers see the new ones.
+
+    Attributes:
+        input_levels: the levels of the tables that it replaced, ascending.
+        output_level: the level of the new ones.
+        input_tables, input_bytes: the tables that it replaced, and their size.
+        output_tables, output_bytes: those in their place.
+        moved: nothing was rewritten.
+        duration_s: how long it took, with the pauses that it made for writers.
+    """
+
+    input_levels: tuple[int, ...]
+    output_level: int
+    input_tables: int
+    input_bytes: int
+    output_tables: int
+    output_bytes: int
+    moved: bool
+    duration_s: float
+
+    def __str__(self) -> str:
+        levels = ", ".join(map(str, self.input_levels))
+        done = "moved" if self.moved else "compacted"
+        return (
+            f"{self.path}: {done} {_count(self.input_tables, 'table')} of level {levels} "
+            f"({self.input_bytes:,} bytes) into {_count(self.output_tables, 'table')} "
+            f"on level {self.output_level} ({self.output_bytes:,} bytes), in {self.duration_s:.3f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStalled(Event):
+    """A write had to wait; it goes on after the callback.
+
+    Attributes:
+        reason: ``"flush"``, for too many full memtables; ``"compaction"``, for too many runs on level
+            0; ``"ingest"``, for the commit of ``DB.ingest``; ``"slowdown"``, the write was delayed for
+            a second or more because level 0 is crowded (shorter delays are only counted).
+        duration_s: how long it waited.
+    """
+
+    reason: StallReason
+    duration_s: float
+
+    @property
+    def _level(self) -> int:
+        return _WARNING if self.duration_s >= STALL_S else _DEBUG
+
+    def __str__(self) -> str:
+        return f"{self.path}: a write waited {self.duration_s:.3f} s ({self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundFailed(Event):
+    """A flush, compaction or log write failed: the store takes no more writes.
+
+    ``error`` is the cause.  ``DB.resume`` ends that state.
+    """
+
+    error: BaseException
+
+    @property
+    def _level(self) -> int:
+        return _ERROR
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} takes no more writes after a failure: "
+            f"{type(self.error).__name__}: {self.error}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(Event):
+    """The store takes writes again, after ``DB.resume``."""
+
+    def __str__(self) -> str:
+        return f"{self.path} takes writes again"
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested(Event):
+    """``DB.ingest`` or ``DB.bulk_load`` committed tables; fields as in its report."""
+
+    tables: int
+    entries: int
+    size_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: ingested {_count(self.tables, 'table')}, "
+            f"{_count(self.entries, 'entry', 'entries')}, {self.size_bytes:,} bytes"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed(Event):
+    """A read-only handle shows writes that are new.
+
+    ``sequence_number`` is that of the last one.
+    """
+
+    sequence_number: int
+
+    @property
+    def _level(self) -> int:
+        return _DEBUG
+
+    def __str__(self) -> str:
+        return f"{self.path}: refreshed, up to write {self.sequence_number:,}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+OnEvent = Callable[[Event], object]
+
+
+class EventTeller:
+    """Notes events of any thread, and tells them.  Takes no lock."""
+
+    def __init__(self, callback: OnEvent | None) -> None:
+        self.callback = callback
+        self._noted: dict[int, list[Event]] = {}  # by thread, oldest first
+        self._telling: set[int] = set()
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether this thread is inside a callback or a logging handler."""
+        return get_ident() in self._telling
+
+    def note(self, event: Event) -> None:
+        """Keep ``event`` until this thread calls :meth:`tell`."""
+        self._noted.setdefault(get_ident(), []).append(event)
+
+    def tell(self) -> None:
+        """Log this thread's events, and call the callback.  The thread holds no lock."""
+        if not self._noted:
+            return
+        thread = get_ident()
+        events = self._noted.get(thread)
+        if events is None or thread in self._telling:
+            return
+        self._telling.add(thread)
+        try:
+            told = len(events)  # the others were caused by callbacks
+            while events:
+                event = events.pop(0)
+                told -= 1
+                own = told < 0 and isinstance(event, WriteStalled)
+                self._tell(event, None if own else self.callback)
+        finally:
+            self._telling.discard(thread)
+            if not events:
+                self._noted.pop(thread, None)
+
+    def _tell(self, event: Event, callback: OnEvent | None) -> None:
+        try:
+            _log(event._level, event)
+            if callback is not None:
+                callback(event)
+        except BaseException as error:
+            # An interrupt of the program is none of the callback's, and ends no background thread.
+            if not isinstance(error, Exception) and not in_worker():
+                raise
+            _log_exception(event, error)
+
+
+def _log(level: int, event: Event) -> None:
+    if level < _WARNING and "logging" not in sys.modules:
+        return  # nobody can have asked for it
+    import logging  # here, because most programs never need it
+
+    logging.getLogger("lsmkv").log(level, "%s", event)
+
+
+def _log_exception(event: Event, error: BaseException) -> None:
+    import logging
+
+    try:
+        logging.getLogger("lsmkv").error(
+            "%s: on_event, or a logging handler, raised an exception, which is dropped; the event: %s",
+            event.path,
+            event,
+            exc_info=error,
+        )
+    except Exception:  # the handler that failed before
+        return

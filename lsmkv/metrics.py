@@ -1,0 +1,209 @@
+"""Metrics of stores for Prometheus, as OpenMetrics: ``pip install "lsmkv[metrics]"``.
+
+:class:`StoreCollector` is what a registry of prometheus-client collects; :func:`openmetrics` is the text
+by itself.  Each metric has the label ``store``.  Counters start at zero when a store is opened.
+
+>>> import lsmkv, lsmkv.metrics, tempfile
+>>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+...     db[b"key"] = b"value"
+...     text = lsmkv.metrics.openmetrics({"fruit": db})
+>>> [line for line in text.splitlines() if "writes" in line][-1]
+'lsmkv_writes_total{store="fruit"} 1.0'
+
+In a program that has a registry already::
+
+    from prometheus_client import REGISTRY
+    REGISTRY.register(lsmkv.metrics.StoreCollector({"fruit": db}))
+
+Collecting is O(tables) for each store, and reads nothing from disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from lsmkv import DB, Histogram, MemoryUsage, Stats
+from lsmkv.errors import ClosedError, ForkedError, MissingExtraError
+
+try:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+        Metric,
+    )
+    from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+except ModuleNotFoundError as error:
+    raise MissingExtraError(
+        f'lsmkv.metrics needs {error.name}, which is not installed: pip install "lsmkv[metrics]"'
+    ) from error
+
+__all__ = ["CONTENT_TYPE", "StoreCollector", "openmetrics"]
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+"""What an HTTP answer with the text of :func:`openmetrics` says that it is."""
+
+_LABELS: Final = ("store",)
+
+
+class _Unit(NamedTuple):
+    """A unit of ``Stats``, by the ending of a field's name."""
+
+    ending: str
+    name: str  # in OpenMetrics, which has base units only
+    factor: float
+
+
+_UNITS: Final = (
+    _Unit("_bytes", "bytes", 1.0),
+    _Unit("_us", "seconds", 1e-6),
+    _Unit("_ns", "seconds", 1e-9),
+    _Unit("_s", "seconds", 1.0),
+)
+_NO_UNIT: Final = _Unit("", "", 1.0)
+
+_DURATION_POWERS: Final = range(6, 29)  # from 64 microseconds to 268 seconds
+_COUNT_POWERS: Final = range(1, 11)
+
+
+def openmetrics(stores: DB | Mapping[str, DB] | Iterable[DB]) -> str:
+    """The metrics of ``stores`` as text in the OpenMetrics format.
+
+    Args:
+        stores: open stores by the name that their label tells; or one or more stores, which their paths
+            name.
+
+    Raises:
+        TypeError: a store is no DB.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(StoreCollector(stores))
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text.decode()
+
+
+class StoreCollector:
+    """Collects the metrics of stores for a registry of prometheus-client.
+
+    It keeps no store open: one that was closed, or dropped, is left out from then on.  Arguments and
+    errors as :func:`openmetrics`.
+    """
+
+    def __init__(self, stores: DB | Mapping[str, DB] | Iterable[DB]) -> None:
+        # A DB is a mapping, too, and iterating over one would give its keys.
+        if isinstance(stores, DB):
+            stores = [stores]
+        named = stores.items() if isinstance(stores, Mapping) else ((None, db) for db in stores)
+        self._stores: dict[str, weakref.ref[DB]] = {}
+        for name, db in named:
+            if not isinstance(db, DB):
+                raise TypeError(f"a store is a DB that lsmkv.open returned, not {db!r}")
+            self._stores[db.path if name is None else str(name)] = weakref.ref(db)
+
+    def describe(self) -> Iterator[Metric]:
+        """The names of all metrics, which a registry checks for clashes."""
+        return _families([])
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, with the values of now."""
+        found = []
+        for name, reference in self._stores.items():
+            db = reference()
+            if db is None or db.closed:
+                continue
+            try:
+                keys, size = db.approximate_count(), db.approximate_size()
+                found.append(_Found(name, db.stats(), db.memory_usage(), keys, size))
+            except (ClosedError, ForkedError):  # closed meanwhile, or in the child of a fork
+                continue
+        return _families(found)
+
+
+class _Found(NamedTuple):
+    """What a store answered."""
+
+    name: str
+    stats: Stats
+    usage: MemoryUsage
+    keys: int
+    table_bytes: int
+
+
+_GAUGES: Final[tuple[tuple[str, str, str, Callable[[_Found], int]], ...]] = (
+    ("memory_budget", "Options.memory_budget_bytes; 0: none", "bytes", lambda of: of.usage.budget),
+    ("table_size", "Data of all tables (DB.approximate_size)", "bytes", lambda of: of.table_bytes),
+    ("approximate_keys", "About how many keys (DB.approximate_count)", "", lambda of: of.keys),
+)
+
+
+def _families(found: list[_Found]) -> Iterator[Metric]:
+    for field in dataclasses.fields(Stats):
+        if field.default is dataclasses.MISSING:
+            yield _histogram(field.name, found)
+        else:
+            yield _counter(field.name, found)
+    memory = GaugeMetricFamily(
+        "lsmkv_memory",
+        "Memory by purpose (DB.memory_usage)",
+        labels=(*_LABELS, "purpose"),
+        unit="bytes",
+    )
+    for store in found:
+        for purpose in ("memtables", "block_cache", "filters", "indexes"):
+            memory.add_metric([store.name, purpose], getattr(store.usage, purpose))
+    yield memory
+    for name, text, unit, value_of in _GAUGES:
+        gauge = GaugeMetricFamily(f"lsmkv_{name}", text, labels=_LABELS, unit=unit)
+        for store in found:
+            gauge.add_metric([store.name], value_of(store))
+        yield gauge
+
+
+def _unit_of(field: str) -> _Unit:
+    return next((unit for unit in _UNITS if field.endswith(unit.ending)), _NO_UNIT)
+
+
+def _name_of(field: str, unit: _Unit) -> str:
+    """``write_stop_s`` -> ``lsmkv_write_stop_seconds``."""
+    name = f"lsmkv_{field.removesuffix(unit.ending)}"
+    return f"{name}_{unit.name}" if unit.name else name
+
+
+def _counter(field: str, found: list[_Found]) -> Metric:
+    unit = _unit_of(field)
+    metric = CounterMetricFamily(
+        _name_of(field, unit), f"lsmkv.Stats.{field}", labels=_LABELS, unit=unit.name
+    )
+    for name, stats, *_ in found:
+        metric.add_metric([name], getattr(stats, field) * unit.factor)
+    return metric
+
+
+def _histogram(field: str, found: list[_Found]) -> Metric:
+    unit = _unit_of(field)
+    metric = HistogramMetricFamily(
+        _name_of(field, unit), f"lsmkv.Stats.{field}", labels=_LABELS, unit=unit.name
+    )
+    for name, stats, *_ in found:
+        values: Histogram = getattr(stats, field)
+        metric.add_metric([name], _buckets(values, unit), values.total * unit.factor)
+    return metric
+
+
+def _buckets(values: Histogram, unit: _Unit) -> list[tuple[str, float]]:
+    """Cumulative counts by upper bound, which is included.
+
+    ``values.buckets`` counts those below powers of two.  Without a unit they are integers.
+    """
+    powers = _COUNT_POWERS if unit is _NO_UNIT else _DURATION_POWERS
+    seen, buckets = 0, []
+    for power, count in enumerate(values.buckets[: powers.stop]):
+        seen += count
+        if power in powers:
+            bound = float((1 << power) - 1) if unit is _NO_UNIT else (1 << power) * unit.factor
+            buckets.append((repr(bound), float(seen)))
+    return [*buckets, ("+Inf", float(values.count))]

@@ -1,0 +1,479 @@
+"""What a store tells ``on_event`` and its logger: which events, from which thread, under no lock."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lsmkv
+from gates import WAIT_S, GatedStorage
+from lsmkv import (
+    BackgroundFailed,
+    CompactionEnded,
+    Event,
+    FlushEnded,
+    Ingested,
+    Refreshed,
+    Resumed,
+    WriteStalled,
+)
+from lsmkv.background.events import EventTeller, OnEvent
+from lsmkv.engine.write_throttle import Throttle
+from storages import FaultyStorage
+
+SMALL: dict[str, Any] = {
+    "write_buffer_size_bytes": 4096,
+    "max_immutable_memtables": 1,
+    "level1_size_bytes": 16 * 1024,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+class Heard:
+    """The events so far, and the threads that told them."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.threads: list[str] = []
+
+    def __call__(self, event: Event) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.events.append(event)
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if type(event) is kind]
+
+    def threads_of(self, kind: type[Event]) -> set[str]:
+        return {
+            thread
+            for thread, event in zip(self.threads, self.events, strict=True)
+            if type(event) is kind
+        }
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+def fill(db: lsmkv.DB, count: int = 600) -> None:
+    for number in range(count):
+        db.put(b"%05d" % (number * 7919 % count), os.urandom(60))
+
+
+def within_a_minute(action: Callable[[], object]) -> None:
+    """Run ``action``, and fail rather than hang."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            action()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="writer", daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    assert not thread.is_alive(), "a deadlock"
+    if errors:
+        raise errors[0]
+
+
+# --- which events there are -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("background", ["thread", "process"])
+def test_flushes_and_compactions_tell_what_the_counters_count(
+    path: str, heard: Heard, background: str
+) -> None:
+    options = {**SMALL, "background": background, "process_job_size_bytes": 0}
+    with lsmkv.open(path, on_event=heard, **options) as db:
+        fill(db)
+        db.flush()
+        db.compact_range()
+        db.wait_until_settled()
+        stats = db.stats()
+    flushes, compactions = heard.of(FlushEnded), heard.of(CompactionEnded)
+    assert len(flushes) == stats.flushes > 3
+    assert sum(event.size_bytes for event in flushes) == stats.flush_bytes
+    merged = [event for event in compactions if not event.moved]
+    assert len(merged) == stats.compactions > 0
+    assert sum(event.output_bytes for event in merged) == stats.compaction_write_bytes
+    assert sum(event.output_tables for event in compactions if event.moved) == stats.tables_moved
+    assert {event.path for event in heard.events} == {path}
+    assert heard.threads_of(FlushEnded) == {"lsmkv-flush"}
+    assert heard.threads_of(CompactionEnded) <= {"lsmkv-compact", "lsmkv-range"}
+
+
+def test_a_compaction_tells_its_levels(path: str, heard: Heard) -> None:
+    with lsmkv.open(path, on_event=heard) as db:
+        for value in (b"1", b"2"):
+            db[b"a"] = db[b"z"] = value
+            db.flush()
+        db.compact_range()
+        (level,) = [level.number for level in db.inspect().levels if level.runs]
+    (event,) = heard.of(CompactionEnded)
+    assert (event.input_levels, event.output_level) == ((0,), level)
+    assert (event.input_tables, event.output_tables, event.moved) == (2, 1, False)
+
+
+def test_a_write_that_waits_tells_why_in_its_own_thread(path: str, heard: Heard) -> None:
+    storage = GatedStorage(thread="lsmkv-flush")
+    with lsmkv.open(path, storage=storage, on_event=heard, **SMALL) as db:
+        storage.shut()
+        opener = threading.Timer(0.05, storage.open_up)
+        opener.start()
+        within_a_minute(lambda: fill(db, 200))
+        opener.join()
+        assert len(heard.of(WriteStalled)) == db.stats().write_stops > 0
+    assert heard.of(WriteStalled)[0].reason == "flush"
+    assert heard.threads_of(WriteStalled) == {"writer"}
+
+
+def test_a_long_slowdown_is_told_and_a_short_one_is_not(
+    path: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lsmkv.open(path, on_event=heard) as db:
+        engine = db._engine
+        engine._throttle = SleepsFor(0.5, db)
+        db[b"a"] = b"short"
+        assert heard.events == []
+        engine._throttle = SleepsFor(1.5, db)
+        db[b"a"] = b"long"
+    assert heard.events == [WriteStalled(path, "slowdown", 1.5)]
+
+
+class SleepsFor(Throttle):
+    """Claims that every write was delayed for so long."""
+
+    def __init__(self, slept_s: float, db: lsmkv.DB) -> None:
+        super().__init__(db._engine.stats)
+        self.on = True
+        self._slept_s = slept_s
+
+    def delay(self, size_bytes: int, ticket: threading.Lock) -> float:
+        return self._slept_s
+
+
+def test_ingested_tables_are_told(path: str, heard: Heard, tmp_path: Path) -> None:
+    with lsmkv.open(path, on_event=heard) as db:
+        report = db.bulk_load((b"%04d" % number, b"v") for number in range(100))
+    assert heard.events == [Ingested(path, 1, 100, report.size_bytes)]
+
+
+def test_a_refresh_that_finds_writes_is_told_and_another_is_not(path: str, heard: Heard) -> None:
+    with lsmkv.open(path) as writer, lsmkv.open(path, read_only=True, on_event=heard) as reader:
+        reader.refresh()
+        assert heard.events == []
+        writer.update({b"a": b"1", b"b": b"2"})
+        reader.refresh()
+        reader.refresh()
+    assert heard.events == [Refreshed(path, 2)]
+
+
+def test_a_handle_that_follows_by_itself_tells_its_refreshes(path: str) -> None:
+    came = threading.Event()
+    with (
+        lsmkv.open(path) as writer,
+        lsmkv.open(path, read_only=True, refresh_every_s=0.01, on_event=lambda event: came.set()),
+    ):
+        writer[b"a"] = b"1"
+        assert came.wait(WAIT_S)
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def test_a_failed_flush_is_told_once_with_its_cause_and_so_is_resuming(
+    path: str, heard: Heard
+) -> None:
+    storage = FaultyStorage()
+    with lsmkv.open(path, storage=storage, on_event=heard) as db:
+        db[b"a"] = b"1"
+        storage.fail("create", path_suffix=".sst")
+        with pytest.raises(lsmkv.BackgroundError) as caught:
+            db.flush()
+        with pytest.raises(lsmkv.BackgroundError):
+            db[b"b"] = b"2"
+        db._engine._background.wait_idle()
+        (event,) = heard.of(BackgroundFailed)
+        assert event.error is caught.value.__cause__
+        assert heard.threads_of(BackgroundFailed) == {"lsmkv-flush"}
+        db.resume()
+        assert heard.of(Resumed) == [Resumed(path)]
+        assert len(heard.of(FlushEnded)) == 1
+
+
+@pytest.mark.parametrize("operation", ["append", "sync"])
+def test_a_failed_log_write_is_told_to_its_writer_before_the_error(
+    path: str, operation: str
+) -> None:
+    seen: list[Any] = []
+
+    def on_event(event: Event) -> None:
+        db.snapshot().close()  # needs the mutex
+        seen.append((type(event), db.get(b"a"), threading.current_thread().name))
+
+    storage = FaultyStorage()
+    with lsmkv.open(path, storage=storage, on_event=on_event) as db:
+        db.put(b"a", b"1", sync=True)
+        for write in (write_one, write_batch):
+            storage.fail(operation, path_suffix=".log")
+            with pytest.raises(OSError):
+                within_a_minute(lambda write=write: write(db))  # type: ignore[misc]
+            assert seen.pop() == (BackgroundFailed, b"1", "writer")
+            storage.heal()
+            db.resume()
+            assert [kind for kind, _, _ in seen] in ([Resumed], [FlushEnded, Resumed])
+            seen.clear()
+
+
+def write_one(db: lsmkv.DB) -> None:
+    db.put(b"b", b"2", sync=True)
+
+
+def write_batch(db: lsmkv.DB) -> None:
+    with db.write_batch(sync=True) as batch:
+        batch.put(b"b", b"2")
+
+
+# --- callbacks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("background", ["thread", "process"])
+def test_a_callback_may_use_the_store_even_when_its_writes_have_to_wait(
+    path: str, background: str
+) -> None:
+    """Also in the thread whose work they wait for, and while an ingest holds writers."""
+    told: list[Event] = []
+
+    def on_event(event: Event) -> None:
+        told.append(event)
+        db.stats()
+        assert db.get(b"00001") or len(told) < 3
+        for number in range(8):
+            db.put(b"told/%d" % number, os.urandom(250))
+        with db.snapshot() as snapshot:
+            assert next(iter(snapshot), b"") is not None
+
+    options = {**SMALL, "background": background, "process_job_size_bytes": 0}
+    with lsmkv.open(path, on_event=on_event, **options) as db:
+        within_a_minute(lambda: fill(db))
+        within_a_minute(lambda: db.bulk_load((b"x%04d" % number, b"v") for number in range(500)))
+        within_a_minute(lambda: db.compact_range(force=True))
+        assert b"told/7" in db and b"x0499" in db
+        within_a_minute(db.close)
+    assert {FlushEnded, CompactionEnded, Ingested} <= {type(event) for event in told}
+
+
+def test_an_exception_of_a_callback_is_logged_and_dropped(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def on_event(event: Event) -> None:
+        raise SystemExit("from the callback")
+
+    with lsmkv.open(path, on_event=on_event) as db:
+        db[b"a"] = b"1"
+        db.flush()
+        db.wait_until_settled()
+        db[b"b"] = b"2"
+        db.flush()
+        db.wait_until_settled()
+        assert db.stats().flushes == 2
+    found = [record for record in caplog.records if record.exc_info]
+    assert [record.levelname for record in found] == ["ERROR", "ERROR"]
+    assert "flushed a memtable" in found[0].getMessage()
+    assert "from the callback" in str(found[0].exc_info)
+
+
+def test_a_callback_may_not_wait_for_background_work(path: str) -> None:
+    errors: list[str] = []
+
+    def on_event(event: Event) -> None:
+        calls: list[Callable[[], object]] = [
+            db.flush,
+            db.compact_range,
+            db.wait_until_settled,
+            db.resume,
+            lambda: db.bulk_load({b"x": b"y"}),
+        ]
+        for call in calls:
+            with pytest.raises(RuntimeError, match="inside on_event") as caught:
+                call()
+            errors.append(str(caught.value).partition("(")[0])
+
+    with lsmkv.open(path, on_event=on_event) as db:
+        db[b"a"] = b"1"
+        db.flush()
+        db.wait_until_settled()
+    assert errors == ["flush", "compact_range", "wait_until_settled", "resume", "ingest"]
+
+
+def test_a_callback_may_close_the_store(path: str) -> None:
+    closed = threading.Event()
+
+    def on_event(event: Event) -> None:
+        db.close()
+        closed.set()
+
+    db = lsmkv.open(path, on_event=on_event)
+    db[b"a"] = b"1"
+    with pytest.raises(lsmkv.ClosedError):
+        for _ in range(100):
+            db.flush()
+            db[b"a"] = b"2"
+            closed.wait(1)
+    assert closed.wait(WAIT_S)
+    assert db.closed
+    with lsmkv.open(path) as db:
+        assert b"a" in db
+
+
+def test_closing_waits_for_a_callback_which_may_go_on_using_the_store(path: str) -> None:
+    inside = threading.Event()
+    seen: list[bytes | None] = []
+
+    def on_event(event: Event) -> None:
+        inside.set()
+        while not db._engine.is_closing:
+            pass
+        seen.append(db.get(b"a"))
+
+    with lsmkv.open(path, on_event=on_event) as db:
+        db[b"a"] = b"1"
+        db.flush()
+        assert inside.wait(WAIT_S)
+    assert seen == [b"1"]
+
+
+def test_a_stall_inside_popitem_is_told_once_its_lock_is_free(path: str) -> None:
+    popped: list[bytes] = []
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, WriteStalled):
+            popped.append(db.popitem()[0])
+
+    storage = GatedStorage(thread="lsmkv-flush")
+    with lsmkv.open(path, storage=storage, on_event=on_event, **SMALL) as db:
+        for number in range(1000):
+            db.put(b"%05d" % number, b"")
+        popped.clear()
+        storage.shut()
+        opener = threading.Timer(0.05, storage.open_up)
+        opener.start()
+        within_a_minute(lambda: [db.popitem() for _ in range(500)])
+        opener.join()
+    assert popped
+
+
+def test_events_that_a_callback_causes_come_after_it_has_returned() -> None:
+    teller: EventTeller
+    order: list[object] = []
+
+    def on_event(event: Event) -> None:
+        order.append(event)
+        if event == Resumed("1"):
+            teller.note(Resumed("2"))
+            teller.note(WriteStalled("3", "flush", 0.1))  # only logged, or one caused the next
+            teller.tell()
+            order.append("returned")
+
+    teller = EventTeller(on_event)
+    teller.note(Resumed("1"))
+    teller.note(WriteStalled("0", "flush", 0.1))
+    teller.tell()
+    assert order == [Resumed("1"), "returned", WriteStalled("0", "flush", 0.1), Resumed("2")]
+
+
+def test_an_interrupt_during_a_callback_in_the_programs_thread_is_raised() -> None:
+    def on_event(event: Event) -> None:
+        raise KeyboardInterrupt
+
+    teller = EventTeller(on_event)
+    teller.note(Resumed("store"))
+    with pytest.raises(KeyboardInterrupt):
+        teller.tell()
+    assert not teller.is_telling
+
+
+@pytest.mark.parametrize("wrong", [1, "print"])
+def test_what_cannot_be_called_is_refused(path: str, wrong: OnEvent) -> None:
+    with pytest.raises(TypeError, match="on_event is a function"):
+        lsmkv.open(path, on_event=wrong)
+    assert not os.path.exists(path)
+
+
+# --- the logger -----------------------------------------------------------------------------------
+
+
+def test_the_logger_is_told_of_flushes_and_compactions(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "lsmkv")
+    with lsmkv.open(path) as db:
+        for value in (b"1", b"2"):
+            db[b"a"] = value
+            db.flush()
+        db.compact_range()
+        db.wait_until_settled()
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in lines] == ["INFO"] * 3
+    assert lines[0][1].startswith(f"{path}: flushed a memtable into 1 table on level 0, 1 entry, ")
+    assert f"{path}: compacted 2 tables of level 0 (" in lines[2][1]
+
+
+@pytest.mark.parametrize(
+    ("event", "level"),
+    [
+        (WriteStalled("s", "flush", 0.9), logging.DEBUG),
+        (WriteStalled("s", "flush", 1.0), logging.WARNING),
+        (BackgroundFailed("s", OSError(28, "No space left")), logging.ERROR),
+        (FlushEnded("s", 1, 1, 1, 1.0), logging.INFO),
+        (Ingested("s", 1, 1, 1), logging.INFO),
+        (Resumed("s"), logging.INFO),
+        (Refreshed("s", 1), logging.DEBUG),
+    ],
+    ids=lambda found: type(found).__name__,
+)
+def test_each_event_has_its_level(
+    event: Event, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "lsmkv")
+    teller = EventTeller(None)
+    teller.note(event)
+    teller.tell()
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (level, str(event))
+    ]
+
+
+def test_a_store_that_works_well_does_not_import_logging(path: str) -> None:
+    program = """
+import sys, lsmkv
+with lsmkv.open(sys.argv[1]) as db:
+    db[b"a"] = b"1"
+    db.flush()
+    db.compact_range(force=True)
+    db.wait_until_settled()
+print("logging" in sys.modules)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program, path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "False\n"

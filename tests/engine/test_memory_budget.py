@@ -1,0 +1,165 @@
+"""One budget for memtables, block cache, filters and indexes."""
+
+from __future__ import annotations
+
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lsmkv
+from lsmkv import MemoryUsage, Options
+from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableMemory
+from lsmkv.stats import Stats
+
+KIB = 1024
+BUDGET = 128 * KIB
+ENTRY_BYTES = 150  # no write of the workload takes more of a log
+SHAPE: dict[str, Any] = {
+    "block_size_bytes": 512,
+    "table_size_bytes": 32 * KIB,
+    "level1_size_bytes": 128 * KIB,
+    "max_immutable_memtables": 1,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+def usages_of_a_workload(db: lsmkv.DB, writes: int = 5_000) -> list[MemoryUsage]:
+    """What the store took, asked all along; keys are overwritten, looked up, and scanned."""
+    dice = random.Random(1)
+    found = []
+    for number in range(writes):
+        db.put(b"%08d" % dice.randrange(writes), dice.randbytes(100))
+        db.get(b"%08d" % dice.randrange(writes))
+        if number % 20 == 0:
+            found.append(db.memory_usage())
+    db.compact_range()
+    for _ in range(1000):
+        db.get(b"%08d" % dice.randrange(2 * writes))
+    found.append(db.memory_usage())
+    return found
+
+
+def reserved(db: lsmkv.DB) -> int:
+    return db._engine.cache.reserved_bytes
+
+
+def in_tables(usage: MemoryUsage) -> int:
+    return usage.filters + usage.indexes
+
+
+@pytest.mark.parametrize("compaction", ["leveled", "tiered"])
+def test_the_sum_stays_within_the_budget_all_along(path: str, compaction: Any) -> None:
+    with lsmkv.open(path, memory_budget_bytes=BUDGET, compaction=compaction, **SHAPE) as db:
+        usages = usages_of_a_workload(db)
+        last = usages[-1]
+        assert db.stats().flushes > 3 and db.stats().compactions > 0
+        assert reserved(db) == in_tables(last)  # nothing of tables that are gone
+    assert max(usage.total for usage in usages) <= BUDGET + 2 * ENTRY_BYTES
+    assert max(usage.memtables for usage in usages) <= BUDGET // 2 + 2 * ENTRY_BYTES
+    assert min(last.filters, last.indexes, last.block_cache) > 0
+    assert last.budget == BUDGET
+    assert last.block_cache <= last.block_cache_budget <= BUDGET // 2 - in_tables(last)
+
+
+def test_without_a_budget_the_same_workload_takes_more(path: str) -> None:
+    with lsmkv.open(path, **SHAPE) as db:
+        last = usages_of_a_workload(db)[-1]
+    assert last.total > BUDGET
+    assert last.budget == 0
+
+
+def test_filters_that_do_not_fit_are_read_through_the_cache_and_the_log_tells_once(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**SHAPE, "error_rate": 1e-9, "block_size_bytes": 2 * KIB}
+    budget = 32 * KIB
+    with lsmkv.open(path, memory_budget_bytes=budget, **options) as db:
+        usages = usages_of_a_workload(db, 3_000)
+        last, stats = usages[-1], db.stats()
+        filter_bytes = sum(table.filter_bytes for table in db.inspect().tables())
+        assert filter_bytes + last.indexes > budget // 2 // 4 * 3
+        assert last.filters < filter_bytes
+        assert stats.filter_negatives > 0 and stats.unfiltered_probes == 0
+    assert max(usage.total for usage in usages) <= budget + 2 * ENTRY_BYTES
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "memory_budget_bytes leaves 16384 bytes" in record.getMessage()
+
+
+def test_a_refreshed_reader_forgets_the_memory_of_tables_that_are_gone(path: str) -> None:
+    with (
+        lsmkv.open(path, **SHAPE) as writer,
+        lsmkv.open(path, read_only=True, memory_budget_bytes=BUDGET) as reader,
+    ):
+        for round_number in range(4):
+            writer.update({b"%05d" % n: b"%d" % round_number for n in range(2000)})
+            writer.compact_range(force=True)
+            reader.refresh()
+            assert reader[b"00007"] == b"%d" % round_number
+            assert reserved(reader) == in_tables(reader.memory_usage()) > 0
+
+
+def test_the_budget_lowers_the_write_buffer_and_raises_nothing(path: str) -> None:
+    with lsmkv.open(path, memory_budget_bytes=6 << 20) as db:
+        assert db.options.write_buffer_size_bytes == 1 << 20  # of three, in half of the budget
+        assert db.options.block_cache_size_bytes == 3 << 20
+    with lsmkv.open(path, memory_budget_bytes=1 << 40) as db:
+        assert db.options == Options(memory_budget_bytes=1 << 40)
+
+
+def test_a_budget_that_memtables_alone_exceed_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="memory_budget_bytes=1000: must be 0 or at least 24576"):
+        lsmkv.open(path, memory_budget_bytes=1000)
+    Options(memory_budget_bytes=16384, max_immutable_memtables=1)
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+def filled_cache() -> BlockCache:
+    """Full of 10 items of 10 bytes."""
+    cache = BlockCache(100, Stats(), budget_bytes=120)
+    slots = cache.slots(10)
+    for slot in range(10):
+        cache.put(slots, slot, CacheItem(10))
+    assert cache.used_bytes == 100
+    return cache
+
+
+def test_what_a_table_holds_leaves_the_cache() -> None:
+    cache = filled_cache()
+    memory = TableMemory(cache)
+    memory.hold_index(20)
+    assert (cache.capacity_bytes, cache.used_bytes) == (100, 100)
+    memory.hold_filters(31)
+    assert (cache.capacity_bytes, cache.used_bytes) == (69, 60)
+    memory.hold_filters(11)
+    assert cache.capacity_bytes == 89
+    memory.release()
+    assert (cache.capacity_bytes, cache.reserved_bytes) == (100, 0)
+    memory.hold_filters(50)  # a lookup of an old version loads them
+    assert cache.reserved_bytes == 0
+
+
+def test_indexes_that_exceed_the_budget_leave_the_cache_nothing() -> None:
+    cache = filled_cache()
+    TableMemory(cache).hold_index(500)
+    assert (cache.capacity_bytes, cache.used_bytes, len(cache)) == (0, 0, 0)
+
+
+def test_filters_may_take_three_quarters() -> None:
+    cache = filled_cache()
+    memory = TableMemory(cache)
+    memory.hold_index(40)
+    assert memory.residency("resident", 51) == "cached"
+    assert memory.residency("off", 51) == "off"
+    assert cache.reserved_bytes == 40
+    assert memory.residency("resident", 50) == "resident"
+    assert cache.reserved_bytes == 90
+    assert (cache.is_first_refusal(), cache.is_first_refusal()) == (True, False)
