@@ -271,7 +271,7 @@ class Options:
         return self.max_immutable_memtables + 1
 
     def within_budget(self) -> Self:
-        """These options, with the write buffer and block cache that the budget allows."""
+        """These options, with write buffer and cache as the budget allows."""
         budget = self.memory_budget_bytes
         if not budget:
             return self

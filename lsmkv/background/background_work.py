@@ -53,9 +53,9 @@ class BackgroundWork:
         self.compactor.worker.wake()
 
     def work_here(self) -> bool:
-        """Do a piece of work in the worker's own thread, which waits for it in a callback.
+        """Do a piece of work in a worker's own thread.
 
-        False in any other thread, or without work.
+        A callback in that thread waits for it.  False in any other thread, or without work.
         """
         for thread in (self.flusher, self.compactor):
             if thread.worker.is_this_thread:

@@ -167,7 +167,7 @@ class BlockCache:
 
 
 class TableMemory:
-    """The memory of a table's index and resident filters, reserved in the budget of the cache.
+    """The memory that a table's index and filters reserve in the budget.
 
     It is reserved before it is used, so that blocks have left the cache by then.
     """
@@ -190,7 +190,7 @@ class TableMemory:
             self._reserve()
 
     def admits_filters(self, size_bytes: int) -> bool:
-        """Whether resident filters of this size leave the cache its quarter of the budget."""
+        """Whether such filters leave the cache a quarter of the budget."""
         cache = self._cache
         return cache.reserved_bytes + size_bytes <= cache.budget_bytes // 4 * 3
 
