@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,6 @@ from lsmkv import (
     WriteStalled,
 )
 from lsmkv.background.events import EventTeller, OnEvent
-from lsmkv.engine.write_throttle import Throttle
 from storages import FaultyStorage
 
 SMALL: dict[str, Any] = {
@@ -142,29 +143,18 @@ def test_a_write_that_waits_tells_why_in_its_own_thread(path: str, heard: Heard)
     assert heard.threads_of(WriteStalled) == {"writer"}
 
 
-def test_a_long_slowdown_is_told_and_a_short_one_is_not(
-    path: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("slept_s", [0.5, 1.5])
+def test_a_slowdown_is_told_if_it_takes_a_second(
+    path: str, heard: Heard, monkeypatch: pytest.MonkeyPatch, slept_s: float
 ) -> None:
     with lsmkv.open(path, on_event=heard) as db:
-        engine = db._engine
-        engine._throttle = SleepsFor(0.5, db)
-        db[b"a"] = b"short"
-        assert heard.events == []
-        engine._throttle = SleepsFor(1.5, db)
-        db[b"a"] = b"long"
-    assert heard.events == [WriteStalled(path, "slowdown", 1.5)]
-
-
-class SleepsFor(Throttle):
-    """Claims that every write was delayed for so long."""
-
-    def __init__(self, slept_s: float, db: lsmkv.DB) -> None:
-        super().__init__(db._engine.stats)
-        self.on = True
-        self._slept_s = slept_s
-
-    def delay(self, size_bytes: int, ticket: threading.Lock) -> float:
-        return self._slept_s
+        throttle = db._engine._throttle
+        throttle.on, throttle._owed_s = True, 0.001
+        clock = itertools.count(0.0, slept_s)
+        monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+        db[b"a"] = b"1"
+        monkeypatch.undo()
+    assert heard.events == ([WriteStalled(path, "slowdown", 1.5)] if slept_s > 1 else [])
 
 
 def test_ingested_tables_are_told(path: str, heard: Heard, tmp_path: Path) -> None:
