@@ -203,6 +203,7 @@ def test_a_failed_flush_is_told_once_with_its_cause_and_so_is_resuming(
         assert heard.threads_of(BackgroundFailed) == {"lsmkv-flush"}
         db.resume()
         assert heard.of(Resumed) == [Resumed(path)]
+        db._engine._background.wait_idle()
         assert len(heard.of(FlushEnded)) == 1
 
 
