@@ -43,7 +43,7 @@ class FlushEnded(Event):
     """A memtable was written to tables on level 0, which readers see.
 
     Attributes:
-        tables, entries, size_bytes: the new tables; none if deletions alone were flushed.
+        tables, entries, size_bytes: the new tables; none if there was nothing to keep.
         duration_s: how long it took, with the pauses that it made for writers.
     """
 

@@ -204,7 +204,7 @@ def test_a_failed_flush_is_told_once_with_its_cause_and_so_is_resuming(
         db.resume()
         assert heard.of(Resumed) == [Resumed(path)]
         db._engine._background.wait_idle()
-        assert len(heard.of(FlushEnded)) == 1
+        assert [event.entries for event in heard.of(FlushEnded)] == [1, 0]  # resuming starts a log
 
 
 @pytest.mark.parametrize("operation", ["append", "sync"])
