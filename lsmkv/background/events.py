@@ -7,13 +7,17 @@ stalls of its own writes, which are only logged.  (Else each stall might cause t
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Final, Literal
 
 from lsmkv.background.threads import in_worker
+from lsmkv.background.worker import Worker
 
 STALL_S: Final = 1.0
 """A write that waits so long is logged as a warning."""
@@ -22,6 +26,9 @@ _DEBUG: Final = 10  # the levels of logging, which most programs need not import
 _INFO: Final = 20
 _WARNING: Final = 30
 _ERROR: Final = 40
+
+_PATIENCE_S: Final = 1.0  # for the log, when a store is closed
+_LOOK_S: Final = 0.001
 
 StallReason = Literal["flush", "compaction", "ingest", "slowdown"]
 
@@ -188,10 +195,11 @@ class EventTeller:
         self.callback = callback
         self._noted: dict[int, list[Event]] = {}  # by thread, oldest first
         self._telling: set[int] = set()
+        self._log = EventLog()
 
     @property
     def is_telling(self) -> bool:
-        """Whether this thread is inside a callback or a logging handler."""
+        """Whether this thread is inside a callback."""
         return get_ident() in self._telling
 
     def note(self, event: Event) -> None:
@@ -213,41 +221,68 @@ class EventTeller:
                 event = events.pop(0)
                 told -= 1
                 own = told < 0 and isinstance(event, WriteStalled)
-                self._tell(event, None if own else self.callback)
+                self._log.add(event._level, event)
+                if self.callback is not None and not own:
+                    self._call(self.callback, event)
         finally:
             self._telling.discard(thread)
             if not events:
                 self._noted.pop(thread, None)
 
-    def _tell(self, event: Event, callback: OnEvent | None) -> None:
+    def _call(self, callback: OnEvent, event: Event) -> None:
         try:
-            _log(event._level, event)
-            if callback is not None:
-                callback(event)
+            callback(event)
         except BaseException as error:
             # An interrupt of the program is none of the callback's, and ends no background thread.
             if not isinstance(error, Exception) and not in_worker():
                 raise
-            _log_exception(event, error)
+            text = "on_event raised an exception, which is dropped; the event:"
+            self._log.add(_ERROR, f"{event.path}: {text} {event}", error)
+
+    def close(self) -> None:
+        self._log.close()
 
 
-def _log(level: int, event: Event) -> None:
-    if level < _WARNING and "logging" not in sys.modules:
-        return  # nobody can have asked for it
-    import logging  # here, because most programs never need it
+class EventLog:
+    """Gives records to the logger, in a thread of its own.
 
-    logging.getLogger("lsmkv").log(level, "%s", event)
+    Handlers hold locks, and an interrupt (Ctrl-C) of a thread that logs may leave one held for ever.  No
+    interrupt comes in this thread, and no other thread of the store waits for a handler, which may wait
+    for the store.
+    """
+
+    def __init__(self) -> None:
+        self._records: deque[tuple[int, object, BaseException | None]] = deque()
+        self._worker = Worker("lsmkv-log", self._write, lambda error: None)
+
+    def add(self, level: int, line: object, error: BaseException | None = None) -> None:
+        """Log ``str(line)`` soon, if the logger's level lets it pass."""
+        if _is_wanted(level):
+            self._records.append((level, line, error))
+            with contextlib.suppress(RuntimeError):  # no thread can be started
+                self._worker.wake()
+
+    def _write(self) -> bool:
+        if not self._records:
+            return False
+        level, line, error = self._records.popleft()
+        import logging  # here, because most programs never need it
+
+        logging.getLogger("lsmkv").log(level, "%s", line, exc_info=error)
+        return True
+
+    def close(self) -> None:
+        """Wait until everything is logged, but not for ever: a handler may close the store."""
+        worker, until_s = self._worker, time.monotonic() + _PATIENCE_S
+        while worker.busy and not worker.is_this_thread and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        worker.dismiss()
 
 
-def _log_exception(event: Event, error: BaseException) -> None:
-    import logging
-
-    try:
-        logging.getLogger("lsmkv").error(
-            "%s: on_event, or a logging handler, raised an exception, which is dropped; the event: %s",
-            event.path,
-            event,
-            exc_info=error,
-        )
-    except Exception:  # the handler that failed before
-        return
+def _is_wanted(level: int) -> bool:
+    """Whether the logger is enabled for ``level``, asked without its locks."""
+    root = getattr(sys.modules.get("logging"), "root", None)
+    if root is None:
+        return level >= _WARNING  # nobody can have asked for more
+    own: int = getattr(root.manager.loggerDict.get("lsmkv"), "level", 0)
+    return bool(level >= (own or root.level) and level > root.manager.disable)

@@ -80,10 +80,15 @@ class Worker:
             if self.busy and not self._stopping:
                 await_change(ticket)
 
-    def stop(self) -> None:
-        """Run nothing more, and return once the running job has ended."""
+    def dismiss(self) -> None:
+        """Run nothing more, and do not wait for the running job."""
         self._stopping = True
         self._idle.announce()
+        self._ring()
+
+    def stop(self) -> None:
+        """Run nothing more, and return once the running job has ended."""
+        self.dismiss()
         with self._starting:  # a thread that is being started is there afterwards
             strand = self._strand
         if strand is None or strand.is_this_thread:

@@ -313,6 +313,7 @@ class Engine(Upkeep):
             self._lock.release()
         handles.unwatch(self)
         self._is_closed = True
+        self._events.close()
 
     def mark_forked(self) -> None:
         """In the child of a fork: become unusable, and drop the file lock.
