@@ -121,8 +121,8 @@ MUTANTS: Final = (
     Mutant(
         "two processes write one store",
         "storage/storage.py",
-        "fcntl.LOCK_EX | fcntl.LOCK_NB",
-        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB)\n            except BlockingIOError:\n                holder",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB)\n            except BlockingIOError:\n                holder",
     ),
     Mutant(
         "a cached block is evicted, and still counted",

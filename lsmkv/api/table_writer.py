@@ -44,8 +44,9 @@ class TableWriter:
     """Writes one table file outside any store, for :meth:`DB.ingest`.
 
     Keys come in ascending order, each once.  Leaving the ``with`` block finishes the table, or abandons
-    it after an exception.  The file has its name only once it is whole and synced; until then it is
-    called ``path`` with ``.tmp`` behind.  One thread at a time may use a writer.
+    it after an exception.  The file has its name only once it is whole and synced; until then ``path``
+    is followed by random digits and ``.tmp``.  A process that is killed leaves such a file, which may be
+    removed.  One thread at a time may use a writer.
 
     >>> import lsmkv, os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -87,13 +88,27 @@ class TableWriter:
         self._finished: TableFileInfo | None = None
         self._writer: writer.TableWriter | None = None  # None once finished or abandoned
         self._check_free()
-        self._storage.remove(self._path + UNFINISHED)  # left by a process that was killed
+        # A name that nobody else has: not another writer of the same path, either.
+        self._unfinished = f"{self._path}-{os.urandom(8).hex()}{UNFINISHED}"
         form = table_format(chosen, chosen.error_rate)
-        self._writer = writer.TableWriter(self._storage, self._path + UNFINISHED, new_seal(), form)
+        self._writer = writer.TableWriter(self._storage, self._unfinished, new_seal(), form)
 
     def _check_free(self) -> None:
         if self._storage.exists(self._path):
             raise FileExistsError(errno.EEXIST, "a table is written to a new file", self._path)
+
+    def _take_name(self) -> None:
+        """Give the file its name; FileExistsError if another has it."""
+        self._check_free()
+        try:
+            self._storage.link(self._unfinished, self._path)  # unlike a rename, replaces nothing
+        except FileExistsError:
+            self._check_free()
+            raise
+        except OSError:  # a file system without links
+            self._storage.replace(self._unfinished, self._path)
+        else:
+            self._storage.remove(self._unfinished)
 
     def _open(self) -> writer.TableWriter:
         if self._writer is None:
@@ -163,8 +178,7 @@ class TableWriter:
             if self._last is None:
                 raise ValueError(f"{self._path}: a table needs at least one entry")
             meta = table.finish([], for_adoption=True)
-            self._check_free()
-            self._storage.replace(self._path + UNFINISHED, self._path)
+            self._take_name()
             self._storage.sync_directory(os.path.dirname(self._path))
         except BaseException:
             self.abandon()

@@ -1,4 +1,4 @@
-"""The part of ``DB`` that takes in whole tables, and copies the store elsewhere."""
+"""The part of ``DB`` that takes in tables and copies stores."""
 
 from __future__ import annotations
 

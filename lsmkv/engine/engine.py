@@ -153,7 +153,7 @@ class Engine(Upkeep):
                 has_news = self._seq_at_fork not in (-1, last_seq)
             else:
                 has_news = self._follower.found_more
-        if current is before:
+        if current is before and not self._closing:
             return
         thread = self.entering()
         with self._mutex:

@@ -132,14 +132,19 @@ class Bucket:
             raise CorruptionError(self.path(name), offset, reason, expected=length, got=len(data))
         return data
 
-    def get_whole(self, name: str) -> bytes:
-        """All bytes of a small object: one request."""
-        return self._run(self._get_whole, name)
+    def get_whole(self, name: str, limit: int) -> bytes:
+        """All bytes of a small object: one request.  CorruptionError for more than ``limit``."""
+        return self._run(self._get_whole, name, limit)
 
-    def _get_whole(self, name: str) -> bytes:
+    def _get_whole(self, name: str, limit: int) -> bytes:
         self._stats.object_gets += 1
         try:
-            data = bytes(obstore.get(self._store, name).bytes())
+            answer = obstore.get(self._store, name)
+            size = answer.meta["size"]
+            if size > limit:
+                reason = f"object of {size} bytes: {limit} are the most"
+                raise CorruptionError(self.path(name), None, reason)
+            data = bytes(answer.bytes())
         except Exception as error:
             raise self._failure(error, name, "GET of all bytes") from error
         self._stats.object_get_bytes += len(data)

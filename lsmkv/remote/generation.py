@@ -24,7 +24,13 @@ from lsmkv.encoding.checksums import content_checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.remote.bucket import Bucket
-from lsmkv.sstable.format import FOOTER_BYTES, TableMeta
+from lsmkv.sstable.format import (
+    FOOTER_BYTES,
+    MAX_DICTIONARY_BYTES,
+    MAX_PROPERTIES_BYTES,
+    MAX_SECTION_BYTES,
+    TableMeta,
+)
 from lsmkv.tree.levels import Levels, PlacedTable
 
 FORMAT: Final = 1
@@ -34,6 +40,9 @@ _MOST: Final = 10**10 - 1
 _GENERATION_NAME: Final = re.compile(r"([0-9]{10})-([0-9]{10})\.json")
 _TABLE_NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{10})\.sst")
 _CHECKSUM_BYTES: Final = 32
+MAX_GENERATION_BYTES: Final = 256 << 20  # some hundred bytes for a table, and its two keys
+_MAX_TABLE_BYTES: Final = 1 << 46  # no object store takes more
+_MAX_END_BYTES: Final = MAX_SECTION_BYTES + MAX_PROPERTIES_BYTES + FOOTER_BYTES
 
 
 class PublishedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -76,6 +85,15 @@ class PublishedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         lengths = (self.data_length, self.dictionary_length, self.filters_length)
         if min(lengths) < 0 or self.index_offset > self.meta.size_bytes - FOOTER_BYTES:
             return "its sections do not fit into its size"
+        index_and_properties = self.meta.size_bytes - self.index_offset
+        for length, most, what in (
+            (self.meta.size_bytes, _MAX_TABLE_BYTES, "table"),
+            (self.dictionary_length, MAX_DICTIONARY_BYTES, "dictionary"),
+            (self.filters_length, MAX_SECTION_BYTES, "filters"),
+            (index_and_properties, _MAX_END_BYTES, "index and properties"),
+        ):
+            if length > most:
+                return f"{what} of {length} bytes: {most} are the most"
         return None
 
 
@@ -139,8 +157,15 @@ def table_generation(name: str) -> int | None:
 
 
 def encode_generation(generation: Generation) -> bytes:
+    """The object's bytes; ValueError if they are more than a reader takes."""
     line = msgspec.json.encode(generation)
-    return b"%b\n%b\n" % (line, content_checksum(line).encode())
+    data = b"%b\n%b\n" % (line, content_checksum(line).encode())
+    if len(data) > MAX_GENERATION_BYTES:
+        raise ValueError(
+            f"a generation of {len(generation.tables)} tables takes {len(data)} bytes, and "
+            f"{MAX_GENERATION_BYTES} are the most: use larger tables (table_size_bytes)"
+        )
+    return data
 
 
 def decode_generation(data: bytes, path: str, number: int) -> Generation:
@@ -179,4 +204,5 @@ def newest_generation(bucket: Bucket) -> int | None:
 def read_generation(bucket: Bucket, number: int) -> Generation:
     """Generation ``number``: one request.  FileNotFoundError if it is missing."""
     name = generation_name(number)
-    return decode_generation(bucket.get_whole(name), bucket.path(name), number)
+    data = bucket.get_whole(name, MAX_GENERATION_BYTES)
+    return decode_generation(data, bucket.path(name), number)

@@ -29,7 +29,8 @@ class ObjectFile(RandomFile):
     """An object, for reads at any offset.  Any thread may use it.
 
     ``fetch`` sends a request without waiting; the next ``pread`` of exactly that range takes its answer.
-    Ranges read for single blocks go through ``cache``, if there is one.
+    Ranges read for single blocks are looked for in ``cache``, if there is one.  It gets what the reader
+    has checked, by ``keep``: so a wrong answer does not stay in it.
     """
 
     def __init__(
@@ -56,33 +57,46 @@ class ObjectFile(RandomFile):
                 return b""
             raise self._early_end(offset, length, self.size - offset)
         count_read(self._stats, kind, count, length)
+        held = self._from_memory(offset, length)
+        return self._read(offset, length, count == 1) if held is None else held
+
+    def _from_memory(self, offset: int, length: int) -> bytes | None:
         for start, data in self._held:
             if start <= offset and offset + length <= start + len(data):
                 return data[offset - start : offset - start + length]
-        return self._read(offset, length, count == 1)
+        return None
 
     def take(self, offset: int, length: int) -> bytes:
         """The bytes of a range that was fetched; not counted as a read."""
         return self._read(offset, length, True)
 
-    def _read(self, offset: int, length: int, keep: bool) -> bytes:
-        cache = self._cache if keep else None
+    def keep(self, offset: int, data: bytes) -> None:
+        """Cache a range that has been checked."""
+        if self._cache is not None:
+            self._cache.put(self._name, offset, data)
+
+    def keep_held(self, places: Sequence[tuple[int, int]]) -> None:
+        """Cache ranges of the parts that are held, which have been checked."""
+        for offset, length in places:
+            data = self._from_memory(offset, length)
+            if data is not None:
+                self.keep(offset, data)
+
+    def _read(self, offset: int, length: int, is_single: bool) -> bytes:
+        cache = self._cache if is_single else None
         future = self._taken(offset, length)
         if future is None and cache is not None:
             cached = self._cached(cache, offset, length)
             if cached is not None:
                 return cached
         try:
-            data = self._answer(future, offset, length)
+            return self._answer(future, offset, length)
         except FileNotFoundError as error:
             reason = (
                 "the object is missing: its generation was removed (refresh() opens the newest), "
                 "or it was lost"
             )
             raise CorruptionError(self.path, offset, reason, expected=length, got=0) from error
-        if cache is not None:
-            cache.put(self._name, offset, data)
-        return data
 
     def _answer(self, future: Future[bytes] | None, offset: int, length: int) -> bytes:
         if future is not None:

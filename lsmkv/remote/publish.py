@@ -31,6 +31,7 @@ from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket
 from lsmkv.remote.generation import (
     FORMAT,
     GENERATIONS,
+    MAX_GENERATION_BYTES,
     TABLES,
     Generation,
     PublishedTable,
@@ -169,7 +170,7 @@ class Publication:
         self._check_ours(name, data)
 
     def _check_ours(self, name: str, data: bytes) -> None:
-        if self.bucket.get_whole(name) != data:
+        if self.bucket.get_whole(name, MAX_GENERATION_BYTES) != data:
             raise _lost_race(self.bucket, self.number)
 
 

@@ -192,6 +192,8 @@ class PublishedTables(VersionSet):
             options.adaptive_filters,
         )
         reader.load()
+        if not reader.filters.was_damaged:
+            sections.keep()
         file.hold(())
         return reader
 
@@ -229,6 +231,10 @@ class _Sections:
             read[start].append(self.file.take(*place))
             self._fetch(number + _PIECES_AT_ONCE, number + _PIECES_AT_ONCE + 1)
         return [(start, b"".join(pieces)) for start, pieces in read.items()]
+
+    def keep(self) -> None:
+        """Cache the pieces, which have been checked and are still held."""
+        self.file.keep_held(self._pieces)
 
     def give_up(self) -> None:
         for place in self._pieces:

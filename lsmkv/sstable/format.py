@@ -43,9 +43,9 @@ FOOTER_BYTES: Final = 72
 
 # Limits for sections that are read whole.  Filters and index have 32-bit offsets; properties are two
 # keys and some numbers; options allow a dictionary of at most 1 MiB.
-_MAX_DICTIONARY_BYTES: Final = 16 << 20
-_MAX_SECTION_BYTES: Final = (1 << 32) - 1
-_MAX_PROPERTIES_BYTES: Final = 1 << 20
+MAX_DICTIONARY_BYTES: Final = 16 << 20
+MAX_SECTION_BYTES: Final = (1 << 32) - 1
+MAX_PROPERTIES_BYTES: Final = 1 << 20
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
@@ -241,10 +241,10 @@ def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
     if footer.properties_offset + footer.properties_length != offset:
         raise CorruptionError(path, offset, "sections of a table do not fill the file")
     for length, most, what in (
-        (footer.dictionary_length, _MAX_DICTIONARY_BYTES, "dictionary"),
-        (footer.filters_length, _MAX_SECTION_BYTES, "filters"),
-        (footer.index_length, _MAX_SECTION_BYTES, "index"),
-        (footer.properties_length, _MAX_PROPERTIES_BYTES, "properties"),
+        (footer.dictionary_length, MAX_DICTIONARY_BYTES, "dictionary"),
+        (footer.filters_length, MAX_SECTION_BYTES, "filters"),
+        (footer.index_length, MAX_SECTION_BYTES, "index"),
+        (footer.properties_length, MAX_PROPERTIES_BYTES, "properties"),
     ):
         if length > most:  # a sparse file may be longer than what it has on disk
             raise CorruptionError(path, offset, f"{what} of {length} bytes: {most} are the most")

@@ -350,6 +350,8 @@ class TableReader:
         data = self._file.pread(offset, length, ReadKind.DATA)
         self._around.note(offset)
         block = self.decode(data, 0, length, offset, block_number)
+        if self._file.is_remote:
+            self._file.keep(offset, data)
         if fill_cache:
             self._cache.put(self._blocks, block_number, block)
         return block

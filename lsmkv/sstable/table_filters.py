@@ -101,6 +101,7 @@ class TableFilters:
         self.per_table: bool = self.exist and self._has_table_filter
         self.per_block: bool = self.exist and not self._has_table_filter
         self._check_shapes(properties)
+        self.was_damaged = False
         self._kept: dict[int, FilterChunk] = {}  # chunks kept for good, above all damaged ones
         self._unreported_rebuilt: list[int] = []  # offsets of damage not yet logged
         self._unreported_lost: list[int] = []
@@ -309,6 +310,8 @@ class TableFilters:
         error = self._damage(bits, low, chunk)
         if error is not None:
             return self._recovered_once(chunk, error)
+        if self._file.is_remote:
+            self._file.keep(self._footer.filters_offset + low, bits)
         item = FilterChunk(bits, low)
         self._cache.put(self._chunks, chunk, item)
         return item
@@ -351,6 +354,7 @@ class TableFilters:
 
     def _note_damage(self, recovered: FilterChunk, error: CorruptionError) -> None:
         assert error.offset is not None
+        self.was_damaged = True
         found = self._unreported_rebuilt if recovered.bits else self._unreported_lost
         found.append(error.offset)
 

@@ -142,6 +142,9 @@ class RandomFile(Descriptor):
     def forget(self, offset: int, length: int) -> None:
         """Take back a :meth:`fetch` whose range will not be read."""
 
+    def keep(self, offset: int, data: bytes) -> None:
+        """Say that a range that was read is sound: a remote file may keep it on a local disk."""
+
     def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
         """Complete a read: a signal or the kernel's limit (2 GiB) may end it early.
 

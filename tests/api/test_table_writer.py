@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -120,7 +121,8 @@ def test_the_file_has_the_mode_of_the_options(tmp_path: Path) -> None:
 def test_nothing_has_the_name_before_the_table_is_whole(tmp_path: Path) -> None:
     writer = lsmkv.TableWriter(tmp_path / "t")
     writer.add(b"k", b"v")
-    assert os.listdir(tmp_path) == ["t.tmp"]
+    (unfinished,) = os.listdir(tmp_path)
+    assert re.fullmatch(r"t-[0-9a-f]{16}\.tmp", unfinished)
     writer.finish()
     assert os.listdir(tmp_path) == ["t"]
 
@@ -163,10 +165,50 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["t"]
 
 
-def test_what_a_killed_writer_left_is_no_hindrance(tmp_path: Path) -> None:
-    (tmp_path / "t.tmp").write_bytes(b"half a table")
+def test_a_file_of_a_similar_name_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "t.tmp").write_bytes(b"mine")
     with lsmkv.TableWriter(tmp_path / "t") as writer:
         writer.add(b"k", b"v")
+    assert sorted(os.listdir(tmp_path)) == ["t", "t.tmp"]
+    assert (tmp_path / "t.tmp").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("first_ends", ["finishes", "is abandoned"])
+def test_of_two_writers_of_one_path_each_has_a_file_of_its_own(
+    tmp_path: Path, first_ends: str
+) -> None:
+    path = tmp_path / "t"
+    first, second = lsmkv.TableWriter(path), lsmkv.TableWriter(path)
+    first.add(b"first", b"1")
+    second.add(b"second", b"2")
+    if first_ends == "is abandoned":
+        first.abandon()
+        second.finish()
+        assert reader(path).smallest == b"second"
+    else:
+        first.finish()
+        with pytest.raises(FileExistsError):
+            second.finish()
+        assert reader(path).smallest == b"first"
+    assert os.listdir(tmp_path) == ["t"]
+
+
+def test_a_name_taken_at_the_last_moment_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    writer = lsmkv.TableWriter(path)
+    writer.add(b"k", b"v")
+    check = lsmkv.TableWriter._check_free
+
+    def checked(self: lsmkv.TableWriter) -> None:
+        check(self)
+        path.write_bytes(b"mine")
+
+    monkeypatch.setattr(lsmkv.TableWriter, "_check_free", checked)
+    with pytest.raises(FileExistsError):
+        writer.finish()
+    assert path.read_bytes() == b"mine"
     assert os.listdir(tmp_path) == ["t"]
 
 

@@ -353,3 +353,37 @@ def test_a_copy_of_a_store_is_compacted_by_dask(path: str, tmp_path: Path) -> No
     ):
         db.compact_range(force=True, executor=client.get_executor())
         assert list(db.items()) == contents
+
+
+class Cancelling(Executor):
+    """Cancels jobs that wait, as ``shutdown(cancel_futures=True)`` of a pool does meanwhile."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.cancel()
+        return future
+
+
+class ReturningNothing(Executor):
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize("executor", [Cancelling(), ReturningNothing()])
+def test_a_job_that_will_never_run_is_an_error(path: str, executor: Executor) -> None:
+    errors: list[BaseException] = []
+
+    def compact(db: lsmkv.DB) -> None:
+        try:
+            db.compact_range(executor=executor)
+        except (lsmkv.Error, AttributeError) as error:
+            errors.append(error)
+
+    with open_small(path, **MANY_JOBS) as db:
+        fill(db, range(300))
+        thread = threading.Thread(target=compact, args=(db,), daemon=True)
+        thread.start()
+        thread.join(5)
+        assert [type(error) for error in errors] == [lsmkv.WorkerError]
+        assert staged(path) == []
+        assert len(db) == 300 and db.verify().ok

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 import xxhash
 
-from lsmkv import CorruptionError
+from lsmkv import CorruptionError, Options, Stats
+from lsmkv.remote.bucket import Bucket
 from lsmkv.remote.generation import (
     Generation,
     PublishedTable,
@@ -14,6 +17,7 @@ from lsmkv.remote.generation import (
     encode_generation,
     generation_name,
     generation_number,
+    read_generation,
     table_generation,
     table_name,
 )
@@ -40,6 +44,12 @@ TABLE = PublishedTable(
     filters_length=90,
 )
 GENERATION = Generation(format=1, number=2, publication="f00d", last_seq=9, tables=[TABLE])
+
+
+def sized(size_bytes: int) -> TableMeta:
+    return msgspec.structs.replace(TABLE.meta, size_bytes=size_bytes)
+
+
 LINE = (
     b'{"format":1,"number":2,"publication":"f00d","last_seq":9,"tables":[{"level":1,"run":3,'
     b'"meta":{"number":7,"size_bytes":1000,"smallest":"YQ==","largest":"/w==","smallest_seq":1,'
@@ -84,6 +94,10 @@ def test_a_table_is_named_after_its_bytes_and_the_generation_that_needs_it_first
         ({"data_length": -1}, "do not fit into its size"),
         ({"filters_length": 1000}, "do not fit into its size"),
         ({"level": 99}, "has level 99"),
+        ({"meta": sized(1 << 56)}, "table of 72057594037927936 bytes: 70368744177664 are the most"),
+        ({"meta": sized(1 << 40)}, "index and properties of .* bytes"),
+        ({"meta": sized(1 << 40), "filters_length": 1 << 39}, "filters of .* bytes"),
+        ({"meta": sized(1 << 40), "dictionary_length": 1 << 39}, "dictionary of .* bytes"),
         (
             {"meta": msgspec.structs.replace(TABLE.meta, largest_seq=10)},
             "newer than the generation",
@@ -103,6 +117,18 @@ def test_impossible_tables_are_refused(changes: dict[str, object], reason: str) 
 def test_lines_of_another_form_are_refused(line: bytes) -> None:
     with pytest.raises(CorruptionError, match="url at offset 0: bad generation"):
         decode_generation(sealed(line), "url", 2)
+
+
+def test_a_generation_longer_than_any_can_be_is_not_read(tmp_path: Path) -> None:
+    bucket = Bucket(f"file://{tmp_path}", Options(), Stats())
+    path = tmp_path / generation_name(1)
+    path.parent.mkdir()
+    with open(path, "wb") as file:
+        file.truncate(3 << 30)  # a sparse file
+    with pytest.raises(CorruptionError, match="object of 3221225472 bytes: 268435456 are the most"):
+        read_generation(bucket, 1)
+    bucket.close()
+    assert bucket._stats.object_get_bytes == 0
 
 
 def test_every_changed_byte_is_found() -> None:

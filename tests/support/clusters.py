@@ -1,4 +1,4 @@
-"""A Dask cluster of processes, one for all tests that need one."""
+"""A Dask cluster of processes, one for all tests of a file: its threads end with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dask_client() -> Iterator[Any]:
     """The client of two worker processes with one thread each; not the current one."""
     distributed: Any = pytest.importorskip("distributed")

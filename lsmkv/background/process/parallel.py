@@ -208,6 +208,11 @@ class ParallelMerge:
                 future = self._executor.submit(run_elsewhere, data, self._staging)
         except Exception as error:
             raise WorkerError(f"the executor takes no job: {_said(error)}") from error
+        if not isinstance(future, Future):
+            raise WorkerError(
+                f"{type(self._executor).__name__}.submit returned {type(future).__name__}, "
+                "not a concurrent.futures.Future: give another executor"
+            )
         self._futures[future] = job
 
     def _run_here(self, job: CompactionJob) -> bytes:
@@ -227,6 +232,9 @@ class ParallelMerge:
             )
             if self._is_cancelled():
                 raise CancelledError("the store is closing")
+            # ``wait`` takes no notice of one that was cancelled before any worker took it.
+            done |= {future for future in waiting if future.cancelled()}
+            waiting -= done
             for future in done:
                 job = self._futures.pop(future)
                 reply = self._reply(future)
