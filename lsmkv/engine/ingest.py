@@ -41,7 +41,7 @@ class _Source:
 
 def ingest(engine: Engine, paths: Iterable[PathLike], move: bool) -> IngestReport:
     """Adopt the tables at ``paths``.  Raises as ``DB.ingest``."""
-    engine.check_for_writing()
+    engine.check_for_adopting()
     found = _absolute(paths)
     if not found:
         return NOTHING

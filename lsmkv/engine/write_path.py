@@ -86,6 +86,15 @@ class WriteState(ReadState):
         if self._closing:
             raise self.unusable()
 
+    def check_for_adopting(self) -> None:
+        """Raise for a handle, or in a place, that cannot adopt tables.
+
+        RuntimeError in a signal handler or finalizer inside a call: the thread that adopts would wait
+        for the lock of this one.
+        """
+        self.check_for_writing()
+        self.entering()
+
     def _fail(self, error: BaseException) -> None:
         """Take no more writes (the caller holds the mutex)."""
         if self._failure is None or self._resuming:
