@@ -116,7 +116,7 @@ class Transferring:
             progress: called with the bytes that are there so far, and with those of all tables.
 
         Raises:
-            ValueError: ``url`` or ``keep`` is wrong.
+            TypeError, ValueError: ``url`` or ``keep`` is wrong, or ``url`` is inside the store.
             PublishConflictError: another process published to ``url`` meanwhile; publish again.
             OSError: a request failed; the next call sends only what is missing.
             MissingExtraError: ``lsmkv[remote]`` is not installed.
@@ -125,10 +125,11 @@ class Transferring:
         if keep is not None and (type(keep) is not int or keep < 1):
             raise ValueError(f"keep={keep!r}: give the number of generations to keep, 1 or more")
         from lsmkv.remote.bucket import Bucket
-        from lsmkv.remote.publish import publish
+        from lsmkv.remote.publish import check_outside, publish
 
         engine = self._engine
         engine.check_for_writing()
+        check_outside(url, engine.directory)
         with contextlib.closing(Bucket(url, engine.options, engine.stats)) as bucket:
             engine.flush()
             current, _pin = engine.pin_current()

@@ -29,7 +29,6 @@ from lsmkv.sstable.table_end import TableEnd, adopted_end, read_end
 from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, parse_file_name, table_path
 from lsmkv.storage.storage import PathLike, Storage, absolute_path
 
-
 _BLOCKS_ASKED: Final = 16  # of a table, whose filters are asked for every key
 
 
@@ -173,7 +172,10 @@ def _verify(engine: Engine, table: TableReader) -> None:
         ("bytes of filters", stored.filter_bytes, table.footer.filters_length),
     ):
         if expected != got:
-            offset, reason = table.footer.properties_offset, f"properties of a table count other {what}"
+            offset, reason = (
+                table.footer.properties_offset,
+                f"properties of a table count other {what}",
+            )
             raise CorruptionError(table.path, offset, reason, expected=expected, got=got)
     # Filters that the properties describe wrongly deny most keys of any block.  To ask for every key
     # would take ten times as long as all the rest.
