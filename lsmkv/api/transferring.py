@@ -50,6 +50,12 @@ class Transferring:
 
         After an error the store is as it was, and so are the files.  If the commit itself failed, the
         store refuses writes until ``resume``.
+
+        An interrupt (KeyboardInterrupt, or what a signal handler raises) leaves all or none of the
+        tables in the store, too.  But a thread of its own commits, and goes on if the interrupt comes
+        after it has begun: then the call has raised, and the tables are in the store, or will be some
+        milliseconds later; ``compact_range`` and ``close`` wait for that.  The next opening removes
+        files that an interrupt leaves in the store's directory.
         """
         from lsmkv.engine.ingest import ingest
 
@@ -83,7 +89,8 @@ class Transferring:
                 ``sorted``.
             OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
 
-        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.
+        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.  An interrupt
+        is different, as in :meth:`ingest`: one that comes during the commit cannot take it back.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
