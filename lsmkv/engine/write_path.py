@@ -32,7 +32,7 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import ReadState, SuperVersion
-from lsmkv.storage.storage import Storage
+from lsmkv.storage.storage import Storage, is_url
 from lsmkv.tree.version_set import VersionSet
 
 
@@ -62,9 +62,13 @@ class WriteState(ReadState):
         if self.super_version is None and not self.opens_on_use:
             raise self.unusable()
         if self.read_only:
-            raise ReadOnlyError(
-                f"{self.directory} was opened with read_only=True; open it without, to write"
+            remedy = (
+                "a published store is only read: write to the store in its directory, "
+                "and publish it again"
+                if is_url(self.directory)
+                else "open it without, to write"
             )
+            raise ReadOnlyError(f"{self.directory} was opened with read_only=True; {remedy}")
 
     def _check_writable(self) -> None:
         """As :meth:`check_for_writing`; raise BackgroundError after a failure, too."""

@@ -122,7 +122,7 @@ def objects_of(url: str) -> list[str]:
 
 
 def test_writing_is_refused(db: lsmkv.DB) -> None:
-    with pytest.raises(lsmkv.ReadOnlyError):
+    with pytest.raises(lsmkv.ReadOnlyError, match="only read: write to the store in its directory"):
         db[b"key"] = b"value"
     with pytest.raises(lsmkv.ReadOnlyError):
         db.flush()
