@@ -118,7 +118,8 @@ class Options:
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
             ``"blocked-bloom"`` (one cache line per lookup) and ``"binary-fuse"`` (rates of 2^-8 and
-            2^-16), both for ``filter_granularity="table"``; ``"none"``; or the name of a registered one
+            2^-16), both made for ``filter_granularity="table"``: per block they work, but round up to
+            lines of 64 bytes, or take up to twice the bits; ``"none"``; or the name of a registered one
             (:func:`lsmkv.filters.policy.register`).  ``"bloom"``.
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
             prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.

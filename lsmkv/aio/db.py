@@ -170,9 +170,12 @@ class AsyncDB(AsyncReader):
         """Accept writes again after a failure, such as a full disk."""
         await self._work.read(self._reader.resume)
 
-    async def refresh(self) -> None:
-        """Show what another process has written since a read-only store was opened."""
-        await self._work.read(self._reader.refresh)
+    async def refresh(self) -> bool:
+        """Show what another process has written since a read-only store was opened.
+
+        Returns whether there was anything.
+        """
+        return await self._work.read(self._reader.refresh)
 
     # Looking inside
 

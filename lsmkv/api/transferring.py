@@ -50,6 +50,12 @@ class Transferring:
 
         After an error the store is as it was, and so are the files.  If the commit itself failed, the
         store refuses writes until ``resume``.
+
+        An interrupt (KeyboardInterrupt, or what a signal handler raises) leaves all or none of the
+        tables in the store, too.  But a thread of its own commits, and goes on if the interrupt comes
+        after it has begun: then the call has raised, and the tables are in the store, or will be some
+        milliseconds later; ``compact_range`` and ``close`` wait for that.  The next opening removes
+        files that an interrupt leaves in the store's directory.
         """
         from lsmkv.engine.ingest import ingest
 
@@ -83,7 +89,8 @@ class Transferring:
                 ``sorted``.
             OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
 
-        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.
+        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.  An interrupt
+        is different, as in :meth:`ingest`: one that comes during the commit cannot take it back.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -116,7 +123,7 @@ class Transferring:
             progress: called with the bytes that are there so far, and with those of all tables.
 
         Raises:
-            ValueError: ``url`` or ``keep`` is wrong.
+            TypeError, ValueError: ``url`` or ``keep`` is wrong, or ``url`` is inside the store.
             PublishConflictError: another process published to ``url`` meanwhile; publish again.
             OSError: a request failed; the next call sends only what is missing.
             MissingExtraError: ``lsmkv[remote]`` is not installed.
@@ -125,10 +132,11 @@ class Transferring:
         if keep is not None and (type(keep) is not int or keep < 1):
             raise ValueError(f"keep={keep!r}: give the number of generations to keep, 1 or more")
         from lsmkv.remote.bucket import Bucket
-        from lsmkv.remote.publish import publish
+        from lsmkv.remote.publish import check_outside, publish
 
         engine = self._engine
         engine.check_for_writing()
+        check_outside(url, engine.directory)
         with contextlib.closing(Bucket(url, engine.options, engine.stats)) as bucket:
             engine.flush()
             current, _pin = engine.pin_current()

@@ -268,7 +268,8 @@ class EventLog:
         level, line, error = self._records.popleft()
         import logging  # here, because most programs never need it
 
-        logging.getLogger("lsmkv").log(level, "%s", line, exc_info=error)
+        # The text alone: a record that a handler keeps would keep an event's error, and its files open.
+        logging.getLogger("lsmkv").log(level, "%s", str(line), exc_info=error)
         return True
 
     def close(self) -> None:
@@ -276,7 +277,10 @@ class EventLog:
         worker, until_s = self._worker, time.monotonic() + _PATIENCE_S
         while worker.busy and not worker.is_this_thread and time.monotonic() < until_s:
             time.sleep(_LOOK_S)
-        worker.dismiss()
+        if worker.busy:
+            worker.dismiss()
+        else:
+            worker.stop()
 
 
 def _is_wanted(level: int) -> bool:

@@ -68,22 +68,29 @@ class Book:
         if counts is not None:
             self.count, self.size_bytes, self._last_number = COUNTS.unpack(counts)
         else:  # the process that wrote last did not close it
-            for _key, about in self._listed(STORED, STORED):
-                self.count += 1
-                self.size_bytes += about.size_bytes
-                self._last_number = max(self._last_number, about.number)
+            self._count_all()
         if counts is not None and not db.read_only:
             db.delete(COUNTS_KEY)
+
+    def _count_all(self) -> None:
+        count = size_bytes = 0
+        for _key, about in self._listed(STORED, STORED):
+            count += 1
+            size_bytes += about.size_bytes
+            self._last_number = max(self._last_number, about.number)
+        self.count, self.size_bytes = count, size_bytes
 
     def close(self) -> None:
         """Note the counts for the next opening, and close the store."""
         self.forbid_in_transaction("close the cache")
         with self.lock:
-            if not self._db.closed and not self._db.read_only and self._counts_are_known:
-                self._db.put(
-                    COUNTS_KEY, COUNTS.pack(self.count, self.size_bytes, self._last_number)
-                )
-            self._db.close()
+            try:
+                if not self._db.closed and not self._db.read_only and self._counts_are_known:
+                    self._db.put(
+                        COUNTS_KEY, COUNTS.pack(self.count, self.size_bytes, self._last_number)
+                    )
+            finally:
+                self._db.close()
 
     # Reading
 
@@ -170,7 +177,12 @@ class Book:
                 written, self._written = self._written, None
                 self._commit(list(written.items()))
             except BaseException:
-                self.count, self.size_bytes = before
+                if self._written is None:  # an interrupt in the commit: it may have taken place
+                    self._counts_are_known = False
+                    self._count_all()
+                    self._counts_are_known = True
+                else:
+                    self.count, self.size_bytes = before
                 raise
             finally:
                 self._written = None
@@ -223,7 +235,9 @@ class Book:
 
     def delete_tagged(self, tag: bytes) -> int:
         """Remove up to 1,000 entries with ``tag``; returns how many."""
-        found = list(islice(self._listed(TAGGED + tag, TAGGED + tag), _BATCH))
+        place = TAGGED + tag
+        # A tag that goes on after a NUL has 255 there, which no entry's number begins with.
+        found = list(islice(self._listed(place, place, place + b"\xff"), _BATCH))
         self.delete(found)
         return len(found)
 

@@ -72,6 +72,8 @@ class Cache:
                 f"eviction_policy={eviction_policy!r}: choose 'least-recently-stored' or 'none'; "
                 "policies that write at every read are not there"
             )
+        if "size_limit" in options:  # diskcache's name
+            raise TypeError("no such option: size_limit (did you mean 'size_limit_bytes'?)")
         if not isinstance(value, Codec):
             raise TypeError(f"value={value!r}: give a codec, such as lsmkv.typed.Json()")
         self.size_limit_bytes = size_limit_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lsmkv.typed import Codec, MsgPack
+from lsmkv.typed import Codec, Json, MsgPack
 
 _BYTES: Final = b"b"
 _TEXT: Final = b"t"
@@ -93,8 +93,22 @@ def _refusal(value: object, name: str) -> TypeError:
         return TypeError(f"{name} is {kind}, which would come back as list: make it a list")
     if isinstance(value, (bytearray, memoryview)):
         return TypeError(f"{name} is {kind}, which would come back as bytes: make it bytes")
+    advice = "convert it"
+    if _is_for_json(value):
+        whole = kind if name == "value" else "..."
+        advice += (
+            ", or open the cache with a codec for the type of its values: "
+            f"Cache(path, value=lsmkv.typed.Json({whole}))"
+        )
     return TypeError(
         f"{name} is {kind}: a value is bytes, str, int, float, bool, None, or a list or dict of them; "
-        "convert it, or open the cache with a codec, such as "
-        f"Cache(path, value=lsmkv.typed.Json({kind}))"
+        f"{advice}"
     )
+
+
+def _is_for_json(value: object) -> bool:
+    try:
+        Json(type(value)).encode(value)
+    except (TypeError, ValueError):
+        return False
+    return True

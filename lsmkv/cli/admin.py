@@ -24,7 +24,7 @@ from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.inspection.verify import VerifyReport
 from lsmkv.salvage.report import LOST_FOLDER
 from lsmkv.storage.file_names import CURRENT, UNFINISHED_COPY
-from lsmkv.storage.storage import Storage
+from lsmkv.storage.storage import Storage, is_url
 from lsmkv.storage.store_lock import holds_store
 from lsmkv.tree.ownership import check_is_ours
 
@@ -69,8 +69,21 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
         ctx.exit(DAMAGED)
 
 
+class _Directory(click.Path):
+    """A directory that exists, and no URL."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if is_url(value):
+            self.fail(
+                f"{value} is a URL: repair the store in its directory, and publish it again",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 @click.command(short_help="Build a sound store from what can be read of STORE.")
-@click.argument("source", metavar="STORE", type=click.Path(exists=True, file_okay=False))
+@click.argument("source", metavar="STORE", type=_Directory(exists=True, file_okay=False))
 @click.option("--output", metavar="DIRECTORY", type=click.Path(), help="Build the new store here.")
 @click.option("--in-place", is_flag=True, help="Replace STORE by the new store.")
 @click.option("--yes", is_flag=True, help="Do not ask before --in-place.")

@@ -27,11 +27,28 @@ _ADVICE: Final = (
     ("which lsmkv.repair can rebuild", 'which "lsmkv repair" can rebuild'),
     ("or in_place=True instead", "or --in-place instead"),
     ("open with direct_reads=False", "do without --set direct_reads=true"),
+    (
+        ", with read_only=True; write to a store in a directory, and publish it",
+        '; write to a store in a directory, and send it with "lsmkv publish"',
+    ),
+    (
+        "only lsmkv.open with read_only=True and DB.publish take URLs",
+        'only commands that read, and "lsmkv publish", take URLs',
+    ),
     ("mend its cause and call resume()", "mend its cause and run the command again"),
     (
         "read it with read_only=True, and write what it holds to a new store",
         'read it with "lsmkv dump", and put that into a new store with "lsmkv load"',
     ),
+)
+
+# What the answers of object storage say in their own way, and what to do about it.
+_SIGNS: Final = (
+    (
+        "169.254.169.254",  # where virtual machines of all clouds ask for credentials, as a last resort
+        "no credentials were found (S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)",
+    ),
+    ("NoSuchBucket", "the bucket does not exist; create it first"),
 )
 
 
@@ -81,6 +98,9 @@ def describe(error: BaseException) -> str:
     for advice, translated in _ADVICE:
         if text.endswith(advice):
             text = text.removesuffix(advice) + translated
+    for sign, meaning in _SIGNS:
+        if sign in text:
+            text += f"; {meaning}"
     cause = error.__cause__
     if isinstance(error, lsmkv.Error) and cause is not None and str(cause) not in text:
         text += f": {describe(cause)}"

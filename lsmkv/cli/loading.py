@@ -33,6 +33,7 @@ from lsmkv.cli.records import (
     is_packed,
     read_records,
 )
+from lsmkv.encoding.text_form import to_text
 from lsmkv.inspection.report import count_entries
 
 _BATCH_BYTES: Final = 4 * 1024 * 1024  # a batch takes its memory twice: here and in the memtable
@@ -199,7 +200,8 @@ def load(  # more than 60 lines: its parameters and its help
         records = read_records(stream, file_format, form, fields, hints.append)
         stack.enter_context(saying_how_far(lambda: f"{count_entries(loader.loaded)} loaded"))
         try:
-            loader.load((key, value) for _, key, value in _reporting(records, stream, size, report))
+            checked = _ascending(records) if is_sorted else records
+            loader.load((key, value) for _, key, value in _reporting(checked, stream, size, report))
         except ValueError as error:  # a bad line; those before it are good
             loader.give_up()
             advice = ""
@@ -207,6 +209,20 @@ def load(  # more than 60 lines: its parameters and its help
                 advice = "; it was read as jsonl, --format says if it is another"
             raise ValueError(f"{file}: {describe(error)}{advice}") from error
     click.echo(f"Loaded {count_entries(loader.loaded)}.", err=True)
+
+
+def _ascending(records: Iterator[Record]) -> Iterator[Record]:
+    """The same records; BadRecordError at a key that is not above the one before."""
+    before: bytes | None = None
+    for record in records:
+        number, key, _ = record
+        if before is not None and key <= before:
+            what = "comes twice" if key == before else f"follows {to_text(before)}"
+            raise BadRecordError(
+                number, f"key {to_text(key)} {what}: with --sorted, keys ascend, each once"
+            )
+        before = key
+        yield record
 
 
 def _print_hints(file: str, hints: list[str]) -> None:

@@ -11,6 +11,7 @@ from lsmkv.errors import MissingExtraError
 
 try:
     from lsmkv.cluster.building import build as build
+    from lsmkv.cluster.pieces import RepeatedKeyError as RepeatedKeyError
     from lsmkv.cluster.report import BuildReport as BuildReport
 except ImportError as missing:
     if (missing.name or "").partition(".")[0] == "lsmkv":
@@ -19,4 +20,4 @@ except ImportError as missing:
         f'lsmkv.cluster needs Dask and pyarrow: pip install "lsmkv[dask]" ({missing})'
     ) from missing
 
-__all__ = ["BuildReport", "build"]
+__all__ = ["BuildReport", "RepeatedKeyError", "build"]

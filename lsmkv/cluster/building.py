@@ -75,11 +75,12 @@ def build(  # more than 60 lines: its parameters and its docstring
 
     Raises:
         TypeError, ValueError: an argument is wrong, or a pair is none that a store can hold, or a key
-            is repeated and must not be.
+            is repeated and must not be (:class:`RepeatedKeyError`).
         WorkerError: the cluster gave up, because workers died at the same task several times.
         LockedError: the store is open for writing.
         PublishConflictError: another process has published to the URL meanwhile.
-        OSError: a file or an object cannot be written.
+        OSError: a file or an object cannot be read or written; FileNotFoundError: no file matches
+            the source.
     """
     started = time.perf_counter()
     chosen = _checked_options(options, overrides)

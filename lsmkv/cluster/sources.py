@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from typing import Any
 
@@ -19,7 +20,8 @@ def parts_of(source: Any, key: str, value: str) -> list[Delayed]:
 
     It makes the part's Arrow table.
 
-    TypeError if the source is none; ValueError if it lacks a column.
+    TypeError if the source is none; ValueError if it lacks a column; FileNotFoundError if no file
+    matches a path.
     """
     if isinstance(source, dask.bag.Bag):
         pieces = source.to_delayed()
@@ -49,4 +51,7 @@ def _parquet_paths(source: Any) -> Any:
             f"Parquet files, not {type(source).__name__}"
         )
     found = [os.fspath(path) for path in paths]
+    for path in found:
+        if "://" not in path and not os.path.exists(path) and not glob.glob(path, recursive=True):
+            raise FileNotFoundError(f"source={path!r}: no file matches")
     return found if isinstance(source, list) else found[0]

@@ -37,7 +37,7 @@ def bulk_load(
     progress: Progress | None,
 ) -> IngestReport:
     """Adopt tables with all of ``pairs``.  Raises as ``DB.bulk_load``."""
-    engine.check_for_writing()
+    engine.check_for_adopting()
     if not isinstance(memory_bytes, int) or memory_bytes < _LEAST_MEMORY_BYTES:
         raise ValueError(f"memory_bytes={memory_bytes!r}: give at least {_LEAST_MEMORY_BYTES}")
     if isinstance(pairs, Mapping):

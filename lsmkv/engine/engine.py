@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.threading import Lock
 
@@ -35,10 +35,6 @@ from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
-
-if TYPE_CHECKING:
-    pass
-
 
 _FORKED: Final = (
     "was forked: a snapshot, cursor, view or iterator from before belongs to the parent; "

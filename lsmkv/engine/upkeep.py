@@ -109,7 +109,8 @@ class Upkeep(WriteState):
     def adopt(self, staging: Staging) -> IngestReport:
         """Make staged tables part of the store; their files go if that fails.
 
-        Raises as ``DB.ingest``.  :mod:`lsmkv.engine.adoption` has the steps.
+        Raises as ``DB.ingest``.  ``check_for_adopting`` comes before; :mod:`lsmkv.engine.adoption`
+        has the steps.
         """
         reports: list[IngestReport] = []
 

@@ -41,7 +41,7 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import ReadState, SuperVersion
-from lsmkv.storage.storage import Storage
+from lsmkv.storage.storage import Storage, is_url
 from lsmkv.tree.version_set import VersionSet
 
 
@@ -80,9 +80,13 @@ class WriteState(ReadState):
         if self.super_version is None and not self.opens_on_use:
             raise self.unusable()
         if self.read_only:
-            raise ReadOnlyError(
-                f"{self.directory} was opened with read_only=True; open it without, to write"
+            remedy = (
+                "a published store is only read: write to the store in its directory, "
+                "and publish it again"
+                if is_url(self.directory)
+                else "open it without, to write"
             )
+            raise ReadOnlyError(f"{self.directory} was opened with read_only=True; {remedy}")
 
     def _check_writable(self) -> None:
         """As :meth:`check_for_writing`; raise BackgroundError after a failure, too."""
@@ -103,6 +107,15 @@ class WriteState(ReadState):
         """Raise if the store is closing: no work will end the wait."""
         if self._closing:
             raise self.unusable()
+
+    def check_for_adopting(self) -> None:
+        """Raise for a handle, or in a place, that cannot adopt tables.
+
+        RuntimeError in a signal handler or finalizer inside a call: the thread that adopts would wait
+        for the lock of this one.
+        """
+        self.check_for_writing()
+        self.entering()
 
     def _fail(self, error: BaseException) -> None:
         """Take no more writes (the caller holds the mutex)."""

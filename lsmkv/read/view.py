@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Final
@@ -155,6 +156,9 @@ class ReadView:
 class ReadState:
     """The current super version, and what readers of a store share.
 
+    It and its heirs are abstract but for the last, so that compiled code checks an engine's type by one
+    comparison.
+
     Attributes:
         super_version: the current one; None once the store is closed, or in a forked child.
         forked: whether this process is a fork of the one that opened the store.
@@ -197,9 +201,9 @@ class ReadState:
             current = self.open_on_use()
         return current
 
+    @abstractmethod
     def open_on_use(self) -> SuperVersion:
-        """Open a store that was left to its first use; any other is ``unusable``."""
-        raise self.unusable()
+        """Open a store that was left to its first use; raise that any other is ``unusable``."""
 
     def unusable(self) -> Error:
         """Why there is no super version: a new exception for each caller."""

@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from lsmkv.errors import ClosedError, CorruptionError, ForkedError, MissingExtraError
 from lsmkv.options import MIB, Options
@@ -47,6 +47,7 @@ _PARTS_AT_ONCE: Final = 4  # of one object
 _ATTEMPTS: Final = 4
 _GRACE_S: Final = 5.0  # obstore's own time-outs come first
 _LONGEST_REASON: Final = 300
+_BEYOND_THE_END: Final = ("416 Range Not Satisfiable", "Requested range was invalid")
 _CUT_ANSWER: Final = "response body error"
 
 _users: set[int] = set()  # the processes that have sent requests; a fork inherits the set
@@ -80,6 +81,9 @@ class Bucket:
     def _connected(self, options: Options, patience: int) -> Any:
         """A client; each of its attempts may take ``patience`` times as long as is usual."""
         if self._is_local:
+            folder = local_folder(self.url)
+            if os.path.lexists(folder) and not os.path.isdir(folder):
+                raise NotADirectoryError(errno.ENOTDIR, "the url names a file", folder)
             return stores.from_url(self.url, mkdir=True)
         attempt = timedelta(seconds=options.request_timeout_s / _ATTEMPTS)
         provider = _aws_profile() if self.url.startswith("s3") else None
@@ -122,7 +126,7 @@ class Bucket:
                 self._store, name, start=offset, length=length
             ).to_bytes()
         except Exception as error:
-            if "416 Range Not Satisfiable" not in str(error):
+            if not any(told in str(error) for told in _BEYOND_THE_END):
                 raise self._failure(
                     error, name, f"GET of {length} bytes at offset {offset}"
                 ) from error
@@ -317,7 +321,9 @@ def _aws_profile() -> Any:
 
 
 def checked_url(url: str) -> str:
-    """``url`` without a slash at its end; ValueError for one that names no object storage."""
+    """``url`` without a slash at its end; TypeError or ValueError if it names no object storage."""
+    if not isinstance(url, str):
+        raise TypeError(f"url is str, not {type(url).__name__}")
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
@@ -330,7 +336,17 @@ def checked_url(url: str) -> str:
         )
     if not (parts.netloc or parts.scheme == "file") or (parts.scheme == "file" and parts.netloc):
         raise ValueError(f"url={url!r}: it names no bucket, as s3://bucket/prefix does")
-    return url.rstrip("/")
+    url = url.rstrip("/")
+    if parts.scheme == "file" and local_folder(url).strip("/") == "":
+        raise ValueError(
+            f"url={parts.geturl()!r}: it is the root of the file system; name a folder"
+        )
+    return url
+
+
+def local_folder(url: str) -> str:
+    """The folder that a ``file:`` URL names."""
+    return os.path.normpath(unquote(urlsplit(url).path) or "/")
 
 
 def _refuse_fork() -> None:

@@ -37,6 +37,7 @@ FORMAT: Final = 1
 GENERATIONS: Final = "generations"
 TABLES: Final = "tables"
 _MOST: Final = 10**10 - 1
+LAST_GENERATION: Final = _MOST - 1
 _GENERATION_NAME: Final = re.compile(r"([0-9]{10})-([0-9]{10})\.json")
 _TABLE_NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{10})\.sst")
 _CHECKSUM_BYTES: Final = 32
@@ -142,7 +143,8 @@ def generation_number(name: str) -> int | None:
     match = _GENERATION_NAME.fullmatch(name)
     if match is None or int(match[1]) + int(match[2]) != _MOST:
         return None
-    return int(match[2])
+    number = int(match[2])
+    return number if number <= LAST_GENERATION else None
 
 
 def table_name(content: str, number: int) -> str:

@@ -27,10 +27,11 @@ from lsmkv.encoding.checksums import running_content_checksum
 from lsmkv.errors import CorruptionError, PublishConflictError
 from lsmkv.inspection.report import Report, count
 from lsmkv.read.view import SuperVersion
-from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket
+from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket, checked_url, local_folder
 from lsmkv.remote.generation import (
     FORMAT,
     GENERATIONS,
+    LAST_GENERATION,
     MAX_GENERATION_BYTES,
     TABLES,
     Generation,
@@ -104,6 +105,11 @@ class Publication:
         self.bucket = bucket
         newest = newest_generation(bucket)
         self.number = 1 if newest is None else newest + 1
+        if self.number > LAST_GENERATION:
+            raise ValueError(
+                f"{bucket.url}: {generation_name(LAST_GENERATION)} is the last generation that can be: "
+                "remove it, if it is not a publication's, or publish to another url"
+            )
         self.base: Generation | None = None
         if newest is not None:
             try:
@@ -179,6 +185,14 @@ def _lost_race(bucket: Bucket, number: int) -> PublishConflictError:
         f"{bucket.url}: another process has published generation {number} meanwhile; "
         "publish again to replace it"
     )
+
+
+def check_outside(url: str, directory: str) -> None:
+    """ValueError if ``url`` is the store's directory, or inside it."""
+    if checked_url(url).startswith("file:"):
+        store, folder = map(os.path.realpath, (directory, local_folder(url)))
+        if os.path.commonpath((store, folder)) == store:
+            raise ValueError(f"url={url!r}: it is inside the store {directory}; publish elsewhere")
 
 
 def publish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, overload
 
 import msgspec
@@ -30,10 +31,18 @@ class _Structured(Codec[T]):
             raise ValueError(f"{error}") from error
         if self.kind is Any and back != value and repr(back) != repr(value):  # NaN is not itself
             raise ValueError(
-                f"it would read back as {type(back).__name__}, {repr(back)[:80]}: "
-                f"give the codec its type, {type(self).__name__}({type(value).__name__})"
+                f"it would read back as {type(back).__name__}, {repr(back)[:80]}: {self._advice(value)}"
             )
         return data
+
+    def _advice(self, value: object) -> str:
+        name = type(self).__name__
+        if _has_no_json(value):
+            return f"{name} has no NaN and no infinity, MsgPack has"
+        if type(value) in (list, dict):  # what would change is in it
+            example = "dict[int, str]" if type(value) is dict else "list[tuple[int, ...]]"
+            return f"give the codec its whole type, such as {name}({example})"
+        return f"give the codec its type, {name}({type(value).__name__})"
 
     def decode(self, data: bytes, /) -> T:
         """The object whose bytes these are."""
@@ -48,6 +57,15 @@ class _Structured(Codec[T]):
             return f"{type(self).__name__}()"
         kind = self.kind.__qualname__ if isinstance(self.kind, type) else self.kind
         return f"{type(self).__name__}({kind})"
+
+
+def _has_no_json(value: object) -> bool:
+    """Whether there is a NaN or an infinity in it."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(map(_has_no_json, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_has_no_json, value))
 
 
 class Json(_Structured[T]):

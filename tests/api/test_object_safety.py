@@ -286,6 +286,41 @@ def test_a_call_that_would_wait_for_its_own_threads_lock_is_refused(
     use(db)
 
 
+@pytest.mark.parametrize("call", ["bulk_load", "ingest", "compact_range"])
+def test_a_call_whose_thread_would_wait_for_its_callers_lock_is_refused(
+    db: lsmkv.DB, tmp_path: Path, call: str
+) -> None:
+    with lsmkv.TableWriter(tmp_path / "table") as table:
+        table.add(b"k", b"v")
+    calls: dict[str, Callable[[], object]] = {
+        "bulk_load": lambda: db.bulk_load([(b"k", b"v")]),
+        "ingest": lambda: db.ingest([tmp_path / "table"]),
+        "compact_range": lambda: db.compact_range(force=True),
+    }
+    errors: list[BaseException] = []
+    engine: Any = db._engine
+
+    def interrupted() -> None:
+        thread = engine.entering()
+        engine._mutex.acquire()
+        engine._owner = thread
+        try:
+            calls[call]()
+        except RuntimeError as error:
+            errors.append(error)
+        engine._mutex.release()
+
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    thread.join(5)
+    if thread.is_alive():
+        engine._mutex.release()  # lets the test end
+        thread.join()
+    assert [str(error) for error in errors if "already inside a call" in str(error)]
+    assert not [name for name in os.listdir(db.path) if name.endswith(".tmp")]
+    calls[call]()
+
+
 def test_a_lookup_during_another_that_loads_a_table_is_answered(
     tmp_path: Path, storage: WatchedStorage
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import lsmkv
 from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
+from lsmkv.cli.group import describe
 
 
 @pytest.fixture
@@ -231,3 +232,34 @@ def test_destroy_removes_a_store_that_is_damaged(store: str) -> None:
     Path(store, "CURRENT").write_bytes(b"nonsense\n")
     succeed("destroy", store, stdin=b"y\n")
     assert not os.path.exists(store)
+
+
+URL = "s3://bucket/store"
+
+
+@pytest.mark.parametrize("command", [("put", URL, "key", "value"), ("compact", URL)])
+def test_a_command_that_writes_says_where_to_write(command: tuple[str, ...]) -> None:
+    said = fail(*command)
+    assert 'write to a store in a directory, and send it with "lsmkv publish"' in said
+    assert "read_only" not in said
+
+
+def test_a_command_for_directories_says_which_take_urls() -> None:
+    said = fail("destroy", URL, "--yes")
+    assert 'only commands that read, and "lsmkv publish", take URLs' in said
+
+
+def test_repair_says_that_a_url_is_none_of_its_stores() -> None:
+    said = fail("repair", URL, "--output", "new", code=2)
+    assert "is a URL: repair the store in its directory, and publish it again" in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning"),
+    [
+        ("PUT http://169.254.169.254/latest/api/token: 403", "no credentials were found"),
+        ("<Code>NoSuchBucket</Code>", "the bucket does not exist; create it first"),
+    ],
+)
+def test_an_answer_of_object_storage_is_explained(answer: str, meaning: str) -> None:
+    assert meaning in describe(OSError(f"{URL}/generations: LIST: {answer}"))

@@ -290,8 +290,12 @@ def test_a_bad_line_of_a_bulk_load_loads_nothing(store: str) -> None:
 
 def test_lines_out_of_order_are_refused_where_they_should_be_sorted(store: str) -> None:
     said = fail("load", store, "-", "--format", "tsv", "--bulk", "--sorted", stdin=b"b\t1\na\t2\n")
-    assert "b'a' follows b'b'" in said
+    assert "line 2: key a follows b: with --sorted, keys ascend" in said
     assert read(store) == {}
+    said = fail(
+        "load", store, "-", "--format", "tsv", "--bulk", "--sorted", stdin=b"a\t1\n\na\t2\n"
+    )
+    assert "line 3: key a comes twice" in said
 
 
 def test_sorted_is_refused_without_bulk(store: str) -> None:

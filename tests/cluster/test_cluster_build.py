@@ -21,8 +21,7 @@ from conftest import SMALL, number_key
 
 import lsmkv
 from filter_kinds import OwnPolicy, own_registry
-from lsmkv.cluster import BuildReport, build
-from lsmkv.cluster.pieces import RepeatedKeyError
+from lsmkv.cluster import BuildReport, RepeatedKeyError, build
 from lsmkv.filters.policy import register
 
 PARTS = 6
@@ -275,6 +274,14 @@ def test_wrong_arguments_are_refused(
 def test_what_is_no_source_is_refused(dask_client: Any, tmp_path: Path) -> None:
     error = refused(dask_client, {b"a": b"b"}, tmp_path)
     assert isinstance(error, TypeError) and "not dict" in str(error)
+
+
+@pytest.mark.parametrize("name", ["*.parquet", "lost.parquet"])
+def test_a_path_that_no_file_matches_is_refused(
+    dask_client: Any, tmp_path: Path, name: str
+) -> None:
+    error = refused(dask_client, str(tmp_path / name), tmp_path)
+    assert isinstance(error, FileNotFoundError) and f"{name}': no file matches" in str(error)
 
 
 def test_without_a_client_the_error_says_how_to_make_one(tmp_path: Path) -> None:

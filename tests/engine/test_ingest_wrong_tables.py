@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import open_small
 
@@ -14,6 +15,7 @@ from filter_kinds import own_registry
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.policy import FilterPolicy, register
+from lsmkv.sstable.format import FOOTER_BYTES, decode_footer
 from outside_tables import names, numbered, write_table
 
 
@@ -60,6 +62,32 @@ def test_a_damaged_table_is_refused(
     assert caught.value.path == str(path)
     assert caught.value.offset is not None
     assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"filter_key": "fixed:4"}, "filter of a block denies its key"),
+        ({"filter_scheme": 4}, "filter scheme"),
+        ({"raw_bytes": 1}, "count other bytes before compression"),
+        ({"filter_bytes": 1}, "count other bytes of filters"),
+    ],
+)
+def test_properties_that_tell_wrongly_of_the_table_are_refused(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None, wrong: dict[str, object], reason: str
+) -> None:
+    path = write_table(tmp_path / "forged", numbered(500, 600))
+    data = path.read_bytes()
+    footer = decode_footer(data[-FOOTER_BYTES:], str(path), len(data))
+    properties = msgspec.json.decode(data[footer.properties_offset : -FOOTER_BYTES])
+    tail = data[footer.index_offset : footer.properties_offset]
+    written = msgspec.json.encode({**properties, **wrong}).rjust(footer.properties_length)
+    forged = footer._replace(
+        properties_length=len(written), tail_checksum=checksum(tail + written, 0)
+    )
+    path.write_bytes(data[: footer.properties_offset] + written + forged.encode())
+    with pytest.raises((CorruptionError, UnsupportedFormatError), match=reason):
+        db.ingest([good(tmp_path), path])
 
 
 @pytest.mark.parametrize("length", [0, 10, 71, 300, -1])

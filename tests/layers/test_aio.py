@@ -188,7 +188,7 @@ def test_all_of_a_store_can_be_asked(path: str) -> None:
             assert db.memory_usage().memtables >= 0
             assert (db.path, db.read_only, db.options.error_rate) == (path, False, 0.01)
         async with lsmkv.aio.open(path, read_only=True) as db:
-            await db.refresh()
+            assert await db.refresh() is False
             assert await db.get(b"a") == b"1"
             with pytest.raises(lsmkv.ReadOnlyError):
                 await db.put(b"a", b"2")

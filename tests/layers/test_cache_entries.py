@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from io import BytesIO
@@ -190,3 +191,9 @@ def test_a_closed_cache_is_of_no_use(path: str) -> None:
 def test_it_cannot_be_pickled(cache: Cache) -> None:
     with pytest.raises(TypeError, match="read_only=True in other processes"):
         pickle.dumps(cache)
+
+
+def test_the_limit_of_diskcache_s_name_is_refused_with_the_name_here(path: str) -> None:
+    with pytest.raises(TypeError, match="did you mean 'size_limit_bytes'"):
+        Cache(path, size_limit=1000)
+    assert not os.path.exists(path)

@@ -168,3 +168,32 @@ def test_a_value_that_is_stored_again_loses_its_tag(cache: Cache) -> None:
 def test_no_tag_is_no_tag_to_evict(cache: Cache) -> None:
     with pytest.raises(ValueError, match="tag=None"):
         cache.evict(None)
+
+
+@pytest.mark.parametrize(("tag", "others"), [("a", ["a\0b", "a\0"]), (("a",), [("a", None)])])
+def test_evict_removes_no_tag_that_begins_alike(cache: Cache, tag: Any, others: list[Any]) -> None:
+    cache.set("mine", 1, tag=tag)
+    for number, other in enumerate(others):
+        cache.set(f"other {number}", 1, tag=other)
+    assert (cache.evict(tag), "mine" in cache, len(cache)) == (1, False, len(others))
+
+
+# Interrupts
+
+
+def test_counts_are_right_after_an_interrupt_that_came_once_the_commit_was_done(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = cache._book._commit
+
+    def interrupted(operations: Any) -> None:
+        commit(operations)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), cache.transact():
+        cache.set("a", 1)
+        cache.set("b", 2)
+        monkeypatch.setattr(cache._book, "_commit", interrupted)
+    monkeypatch.undo()
+    assert (len(cache), cache.check()) == (2, [])
+    assert (cache.clear(), len(cache)) == (2, 0)

@@ -28,7 +28,7 @@ from layered_stores import (
 )
 from lsmkv.errors import CorruptionError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.longest]
 
 FAULTS: Final = {
     "status 500": Fault("status", status=500),

@@ -318,12 +318,58 @@ def test_a_read_only_store_is_not_published(tmp_path: Path, server: ObjectServer
         ("s3://", "names no bucket"),
         ("s3://bucket/x?versionId=1", "has a query"),
         ("s3://user:secret@bucket/x", "user name or password"),
+        ("file://", "root of the file system"),
+        ("file:///", "root of the file system"),
+        ("file:///./", "root of the file system"),
     ],
 )
 def test_a_wrong_url_is_refused(db: lsmkv.DB, wrong: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as caught:
         db.publish(wrong)
     assert "secret" not in str(caught.value)
+
+
+def test_a_url_that_is_no_text_is_refused(db: lsmkv.DB) -> None:
+    with pytest.raises(TypeError, match="url is str, not int"):
+        db.publish(1)  # type: ignore[arg-type]  # that is the test
+
+
+@pytest.mark.parametrize("below", ["", "/inside", "/no/../deep"])
+def test_nothing_is_published_into_the_store_itself(db: lsmkv.DB, below: str) -> None:
+    before = sorted(os.listdir(db.path))
+    with pytest.raises(ValueError, match="inside the store"):
+        db.publish(f"file://{db.path}{below}")
+    assert sorted(os.listdir(db.path)) == before
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(db: lsmkv.DB, tmp_path: Path) -> None:
+    path = tmp_path / "a file"
+    path.write_bytes(b"mine")
+    with pytest.raises(NotADirectoryError) as caught:
+        db.publish(path.as_uri())
+    assert caught.value.filename == str(path)
+
+
+def test_a_table_that_is_cut_short_in_a_folder_is_damage(db: lsmkv.DB, tmp_path: Path) -> None:
+    url = (tmp_path / "shared").as_uri()
+    db.publish(url)
+    for table in (tmp_path / "shared" / "tables").iterdir():
+        os.truncate(table, 100)
+    with pytest.raises(lsmkv.CorruptionError, match="ends early"):
+        lsmkv.open(url, read_only=True).close()
+
+
+def test_a_stray_object_does_not_use_up_the_numbers(db: lsmkv.DB, tmp_path: Path) -> None:
+    url = (tmp_path / "shared").as_uri()
+    db.publish(url)
+    generations = tmp_path / "shared" / "generations"
+    (generations / "0000000000-9999999999.json").write_bytes(b"stray")
+    db[key(1)] = b"new"
+    assert db.publish(url).generation == 2
+    (generations / "0000000001-9999999998.json").write_bytes(b"stray")
+    db[key(1)] = b"newer"
+    with pytest.raises(ValueError, match=r"9999999998\.json is the last generation that can be"):
+        db.publish(url)
 
 
 def test_a_folder_can_be_published_to_as_a_file_url(db: lsmkv.DB, tmp_path: Path) -> None:

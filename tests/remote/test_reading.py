@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 from collections import Counter
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import lsmkv
@@ -124,7 +122,7 @@ def objects_of(url: str) -> list[str]:
 
 
 def test_writing_is_refused(db: lsmkv.DB) -> None:
-    with pytest.raises(lsmkv.ReadOnlyError):
+    with pytest.raises(lsmkv.ReadOnlyError, match="only read: write to the store in its directory"):
         db[b"key"] = b"value"
     with pytest.raises(lsmkv.ReadOnlyError):
         db.flush()
@@ -457,38 +455,6 @@ def test_what_was_read_once_is_read_from_disk_by_the_next_process(
     assert kinds(server) == {"LIST": 1, "GET generations": 1}
     assert (stats.disk_cache_misses, stats.object_gets) == (0, 1)
     assert stats.disk_cache_hits > len(wanted) / 20
-
-
-@pytest.mark.parametrize("residency", ["resident", "cached"])
-def test_a_wrong_answer_does_not_stay_in_the_disk_cache(tmp_path: Path, residency: str) -> None:
-    """Blocks, filters and the ends of tables are wrong in turn, and then whole again."""
-    url = f"file://{tmp_path}/published"
-    entries = published(tmp_path / "store", url)
-    (generation,) = (tmp_path / "published" / "generations").iterdir()
-    found = msgspec.json.decode(generation.read_bytes().splitlines()[0])["tables"][0]
-    table = tmp_path / "published" / "tables" / found["name"]
-    whole = table.read_bytes()
-    filters = found["data_length"] + found["dictionary_length"]
-    for start, stop in ((0, filters), (filters, filters + 40), (len(whole) - 400, len(whole))):
-        options = {
-            "disk_cache_path": str(tmp_path / f"cache{start}"),
-            "disk_cache_size_bytes": 1 << 20,
-            "filter_residency": residency,
-        }
-        wrong = bytes(byte ^ 1 for byte in whole[start:stop])
-        table.write_bytes(whole[:start] + wrong + whole[stop:])
-        failed = 0
-        with contextlib.suppress(lsmkv.CorruptionError), reader(url, **options) as db:
-            for wanted in entries:
-                try:
-                    assert db[wanted] == entries[wanted]
-                except lsmkv.CorruptionError:
-                    failed += 1
-            assert failed or db.stats().filter_rebuilds
-        table.write_bytes(whole)
-        with reader(url, **options) as db:
-            assert [db[wanted] for wanted in entries] == list(entries.values())
-            assert db.stats().filter_rebuilds == 0
 
 
 @pytest.mark.slow

@@ -238,10 +238,20 @@ def test_a_value_that_would_not_read_back_is_refused(
 
 
 @pytest.mark.parametrize(
-    "value", [(1, 2), {1: 2}, {"a": math.nan}, b"x", Person("Ada"), datetime.date(2024, 2, 29)]
+    ("value", "advice"),
+    [
+        ((1, 2), r"give the codec its type, Json\(tuple\)"),
+        (b"x", r"give the codec its type, Json\(bytes\)"),
+        (Person("Ada"), r"give the codec its type, Json\(Person\)"),
+        (datetime.date(2024, 2, 29), r"give the codec its type, Json\(date\)"),
+        ({1: 2}, r"give the codec its whole type, such as Json\(dict\[int, str\]\)"),
+        ([(1, 2)], r"give the codec its whole type, such as Json\(list\[tuple\[int, ...\]\]\)"),
+        (math.nan, "Json has no NaN and no infinity, MsgPack has"),
+        ({"a": [-math.inf]}, "Json has no NaN and no infinity, MsgPack has"),
+    ],
 )
-def test_json_of_anything_refuses_what_would_change(value: object) -> None:
-    with pytest.raises(ValueError, match=r"would read back as .*: give the codec its type, Json\("):
+def test_json_of_anything_refuses_what_would_change(value: object, advice: str) -> None:
+    with pytest.raises(ValueError, match=f"would read back as .*: {advice}$"):
         Json().encode(value)
 
 

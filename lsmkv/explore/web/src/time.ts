@@ -15,7 +15,7 @@ import { byteTicks, liveAfter } from "./replay";
 
 const KINDS: Record<HistoryStep["kind"], { text: string; tone: Tone }> = {
   state: { text: "as the history begins", tone: "grey" },
-  flush: { text: "flush: a memtable becomes a table", tone: "blue" },
+  flush: { text: "flush or load: new tables are added", tone: "blue" },
   compaction: { text: "compaction: tables are merged", tone: "amber" },
   move: { text: "move: tables go down a level, unwritten", tone: "pink" },
 };
