@@ -19,6 +19,7 @@ from lsmkv.engine.engine import Engine
 from lsmkv.engine.pairs import PairReader
 from lsmkv.errors import caused
 from lsmkv.options import MIB
+from lsmkv.sstable.block.compression_ahead import CompressionThread
 from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
 from lsmkv.tree.version_set import table_format
 
@@ -44,12 +45,14 @@ def bulk_load(
         pairs = pairs.items()
     staging = Staging(engine.storage, engine.directory)
     reader = PairReader(pairs)
-    load = _Load(engine, staging, reader, operator.length_hint(pairs, 0), progress)
+    expected = operator.length_hint(pairs, 0)
     try:
-        if is_sorted:
-            load.write_tables(reader.ascending())
-        else:
-            load.sort(memory_bytes)
+        with CompressionThread() as thread:
+            load = _Load(engine, staging, reader, expected, progress, thread)
+            if is_sorted:
+                load.write_tables(reader.ascending())
+            else:
+                load.sort(memory_bytes)
     except CancelledError:
         staging.remove()
         raise caused(engine.unusable(), None)
@@ -69,6 +72,7 @@ class _Load:
         reader: PairReader,
         expected_count: int,
         progress: Progress | None,
+        thread: CompressionThread,
     ) -> None:
         options = engine.options
         levels = engine.require_open().version.levels
@@ -85,6 +89,7 @@ class _Load:
             staging.allocate,
             lambda: engine.is_closing,
             path_of=staging.path,
+            thread=thread,
         )
 
     def write_tables(self, batches: Iterator[EntryBatch]) -> None:

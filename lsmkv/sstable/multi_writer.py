@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
+from lsmkv.sstable.block.compression_ahead import CompressionThread
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
@@ -31,7 +32,7 @@ class TableJob:
     ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
     replace those of the numbers ``replaces``.  With ``for_adoption`` they can be adopted in place.
     ``path_of`` a number is the path of the table; None: the one that it has in a store.  Without
-    ``sync`` nothing is made durable.
+    ``sync`` nothing is made durable.  With ``thread`` blocks are compressed there.
     """
 
     storage: Storage
@@ -45,6 +46,7 @@ class TableJob:
     for_adoption: bool = False
     path_of: Callable[[int], str] | None = None
     sync: bool = True
+    thread: CompressionThread | None = None
 
     def path(self, number: int) -> str:
         if self.path_of is not None:
@@ -76,7 +78,8 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
             while at < batch.count:
                 if writer is None:
                     number = job.allocate()
-                    writer = TableWriter(job.storage, job.path(number), number, job.form)
+                    path = job.path(number)
+                    writer = TableWriter(job.storage, path, number, job.form, job.thread)
                 at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
                     done.append(finish(writer, [], []))
