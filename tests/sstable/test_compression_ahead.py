@@ -19,7 +19,7 @@ from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 
 NOISE = random.Random(5)
-KEYS = [b"key%08d" % number for number in range(60_000)]
+KEYS = [b"key%08d" % number for number in range(50_000)]
 VALUES = [NOISE.randbytes(30) + b"-" * NOISE.randrange(60) for _ in KEYS]
 
 
@@ -66,9 +66,9 @@ def test_a_table_has_the_same_bytes_as_one_compressed_without_it(
 
 def test_tables_end_close_to_the_wanted_size(tmp_path: Path) -> None:
     with CompressionThread() as thread:
-        *full, _last = written(tmp_path / "ahead", 1_200_000, thread)
+        *full, _last = written(tmp_path / "ahead", 900_000, thread)
     assert len(full) >= 2
-    assert all(1_100_000 < len(table) < 1_300_000 for table in full)
+    assert all(850_000 < len(table) < 950_000 for table in full)
 
 
 def test_the_thread_ends_with_its_statement(tmp_path: Path) -> None:
