@@ -16,7 +16,10 @@ from lsmkv.sstable.block.transposed import transpose
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_GROUP_BYTES: Final = 512 * 1024  # of payloads
+# Of payloads.  Each group is twice as large as the one before, so that it is soon known how well the
+# table compresses.
+_FIRST_GROUP_BYTES: Final = 32 * 1024
+_GROUP_BYTES: Final = 512 * 1024
 
 
 class CompressionThread:
@@ -59,6 +62,7 @@ class CompressionAhead:
         self._compressor = compressor
         self._group: list[FinishedBlock] = []  # the next one to be compressed
         self._group_bytes = 0
+        self._wanted_bytes = _FIRST_GROUP_BYTES
         self._compressing: list[FinishedBlock] = []
         self._frames: Future[list[bytes]] | None = None  # of these
         self.waiting_bytes = 0
@@ -69,7 +73,7 @@ class CompressionAhead:
         size = len(block.payload)
         self._group_bytes += size
         self.waiting_bytes += size
-        return [] if self._group_bytes < _GROUP_BYTES else self._next_group()
+        return [] if self._group_bytes < self._wanted_bytes else self._next_group()
 
     def rest(self) -> list[tuple[FinishedBlock, int, bytes]]:
         """All other blocks."""
@@ -80,6 +84,7 @@ class CompressionAhead:
         blocks, frames = self._compressing, self._frames
         self._compressing, self._frames = self._group, None
         self._group, self._group_bytes = [], 0
+        self._wanted_bytes = min(2 * self._wanted_bytes, _GROUP_BYTES)
         if self._compressing:
             raws = [transpose(block.payload) for block in self._compressing]
             self._frames = self._thread.start(self._compressor, raws)
