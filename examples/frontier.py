@@ -51,8 +51,8 @@ def main() -> None:
             fetched += crawl(db, CRAWLED // 2)
             stats, waiting = db.stats(), len(db.prefixed(b"frontier/"))
         print(f"fetched: {len(fetched):,}, twice: {len(fetched) - len({*fetched})}")
-        spared, vain = stats.filter_negatives, stats.filter_false_positives
-        print(f"waiting: {waiting:,}; blocks spared by filters: {spared:,}, in vain: {vain:,}")
+        spared, wasted = stats.filter_negatives, stats.filter_false_positives
+        print(f"waiting: {waiting:,}; reads saved: {spared:,}, wasted: {wasted:,}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "What a lookup costs in object storage, by the error rate of the filters",
             "GETs per lookup in the server's log, with no block cached, and what they take at "
             f"{row.get_ms:g} ms and ${row.get_usd * 1000:g} per 1,000 GETs. The rate of 100 % stands "
-            "for no filters. Dashed: theory, p for each filter that was asked in vain.",
+            "for no filters. Dashed: theory, p for each filter of a run without the key.",
             partial(_draw, rows),
             width=10.0,
             height=4.2,

@@ -71,7 +71,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Each lookup asks for another key, absent ones lie between two present ones, and no block is "
         "cached. Indexes and filters are in memory, as after any opening. Lookups end after `--lookups`, "
         "or after `--gets` GETs.",
-        "Theory: one GET for each key that is found, and p for each filter that is asked in vain, with "
+        "Theory: one GET for each key found, and p for each filter of a run without the key, with "
         "the exact rates of the filters as built. The command fails where counts are further from that "
         "than five standard deviations.",
         "Time and money are GETs times `--get-ms` and `--get-usd`. Amazon lists $0.0004 for 1,000 GETs "

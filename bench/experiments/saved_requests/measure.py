@@ -189,7 +189,7 @@ def _lsmkv(task: Task, server: ObjectServer, exact: float, bits: float) -> Itera
 
 
 def _expected(done: lsmkv.Stats, exact: float) -> float:
-    """GETs in theory: one for each key found, and p for each filter that was asked in vain."""
+    """GETs in theory: one for each key found, and p for each filter of a run without the key."""
     in_vain = done.filter_negatives + done.filter_false_positives
     return done.filter_true_positives + done.unfiltered_probes + exact * in_vain
 
