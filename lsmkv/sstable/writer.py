@@ -88,7 +88,7 @@ class TableWriter:
         self._file = storage.create(path)
         self._index = IndexBuilder()
         self._compressor: Compressor | None = None
-        self._thread = thread
+        self._compression_thread = thread
         self._ahead: CompressionAhead | None = None
         self._dictionary = b""
         self._untrained: list[FinishedBlock] = []  # blocks that wait for the dictionary's training
@@ -339,8 +339,8 @@ class TableWriter:
 
     def _make_compressor(self) -> Compressor:
         self._compressor = made = Compressor(self._form.compression_level, self._dictionary)
-        if self._thread is not None and self._is_compressed:
-            self._ahead = CompressionAhead(self._thread, made)
+        if self._compression_thread is not None and self._is_compressed:
+            self._ahead = CompressionAhead(self._compression_thread, made)
         return made
 
     def _write_block(self, block: FinishedBlock) -> None:

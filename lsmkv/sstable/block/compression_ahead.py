@@ -58,7 +58,7 @@ class CompressionAhead:
     """
 
     def __init__(self, thread: CompressionThread, compressor: Compressor) -> None:
-        self._thread = thread
+        self._compression_thread = thread
         self._compressor = compressor
         self._group: list[FinishedBlock] = []  # the next one to be compressed
         self._group_bytes = 0
@@ -87,7 +87,7 @@ class CompressionAhead:
         self._wanted_bytes = min(2 * self._wanted_bytes, _GROUP_BYTES)
         if self._compressing:
             raws = [transpose(block.payload) for block in self._compressing]
-            self._frames = self._thread.start(self._compressor, raws)
+            self._frames = self._compression_thread.start(self._compressor, raws)
         if frames is None:
             return []
         done: list[tuple[FinishedBlock, int, bytes]] = []
