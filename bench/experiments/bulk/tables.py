@@ -12,6 +12,7 @@ from bench.harness.ratios import Spread, spread
 from bench.harness.tables import Shown, Table, table_of
 
 BULK: Final = "bulk_load, in order"
+BULK_ANY_ORDER: Final = "bulk_load, any order"
 PUTS: Final = "puts, any order"
 
 
