@@ -83,14 +83,13 @@ def test_a_closed_store_is_no_longer_watched(path: str) -> None:
 def test_an_interrupt_before_a_store_is_open_leaves_it_unlocked(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Interrupted(Engine):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            raise KeyboardInterrupt
+    def interrupted(*arguments: Any, **options: Any) -> Engine:
+        Engine(*arguments, **options)
+        raise KeyboardInterrupt
 
     gc.disable()
     try:
-        monkeypatch.setattr(opening, "Engine", Interrupted)
+        monkeypatch.setattr(opening, "Engine", interrupted)
         with pytest.raises(KeyboardInterrupt):
             lsmkv.open(path)
         monkeypatch.undo()
