@@ -197,7 +197,7 @@ class TableWriter:
         return limit_bytes - (self._data_bytes + self._waiting_bytes() + self._filters_bytes)
 
     def _waiting_bytes(self) -> int:
-        """About how long the finished blocks will be that are not yet written."""
+        """About how long the blocks will be that wait."""
         if self._ahead is None:
             return self._untrained_bytes
         waiting = self._ahead.waiting_bytes
@@ -344,7 +344,7 @@ class TableWriter:
         return made
 
     def _write_block(self, block: FinishedBlock) -> None:
-        """Compress and write a block, or have it compressed and write one of before."""
+        """Compress and write a block, or hand it to the thread."""
         if not self._is_compressed:
             self._write_stored(block, CODEC_NONE, block.payload)
             return

@@ -78,7 +78,7 @@ class Compressor:
 
 
 def transposed_frame(frame: bytes, payload: bytes) -> tuple[int, bytes]:
-    """Codec and stored bytes of a block, from the frame of its transposed payload."""
+    """Codec and stored bytes of a block: ``frame`` is its transposed payload's."""
     return _smaller(CODEC_ZSTD_TRANSPOSED, frame[len(_MAGIC) :], payload)
 
 

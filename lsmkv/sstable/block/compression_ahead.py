@@ -1,4 +1,4 @@
-"""Compresses blocks of a table in a thread of its own, while the next ones are built.
+"""Compresses blocks in a thread, while the next ones are built.
 
 zstd works without the GIL, but a block of 4 KiB takes it 10 us: less than a thread waits for the GIL.  So
 the thread takes a group of blocks at a time.
@@ -37,7 +37,7 @@ class CompressionThread:
         self._pool.shutdown()
 
     def start(self, compressor: Compressor, raws: list[bytes]) -> Future[list[bytes]]:
-        """Begin to compress ``raws``; returns when that has begun, and needs the GIL no more."""
+        """Begin to compress ``raws``; returns when the thread needs the GIL no more."""
         begun = threading.Lock()
         begun.acquire()
         future = self._pool.submit(_compressed, begun, compressor, raws)
@@ -51,7 +51,7 @@ def _compressed(begun: threading.Lock, compressor: Compressor, raws: list[bytes]
 
 
 class CompressionAhead:
-    """The blocks of one table on their way through the thread, in order.
+    """The blocks of one table, on their way through the thread.
 
     Attributes:
         waiting_bytes: payloads of the blocks that have not come back.
