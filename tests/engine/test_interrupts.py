@@ -35,14 +35,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def small_collections() -> Iterator[None]:
-    """Keep earlier tests' objects out of this module's many garbage collections."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 def some_slow(kinds: Iterable[str], *slow: str) -> list[Any]:
     """The kinds as parameters; slow ones have many places to interrupt."""
     return [pytest.param(kind, marks=pytest.mark.slow if kind in slow else ()) for kind in kinds]
