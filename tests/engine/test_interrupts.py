@@ -314,7 +314,10 @@ class SetFromOutside(BaseException):
     """An exception that another thread sets in a worker's thread."""
 
 
-def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: str) -> None:
+@pytest.mark.parametrize("writes", [50, pytest.param(150, marks=pytest.mark.slow)])
+def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(
+    path: str, writes: int
+) -> None:
     """Nothing hangs, and a store that has stopped can be resumed."""
     expected = {}
     dice = random.Random(1)
@@ -323,7 +326,7 @@ def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: s
         db.flush()
 
         def work() -> None:
-            for number in range(150):
+            for number in range(writes):
                 with contextlib.suppress(lsmkv.BackgroundError):
                     db.put(number_key(number % 40), b"%d" % number * 100)
                     expected[number_key(number % 40)] = b"%d" % number * 100
