@@ -341,7 +341,8 @@ def test_the_lecture_is_large_enough_for_the_last_row(shown: Tab) -> None:
 
 
 @pytest.mark.parametrize(
-    "width", [360, *(pytest.param(width, marks=pytest.mark.slow) for width in (600, 900, 1366, 2560))]
+    "width",
+    [360, *(pytest.param(width, marks=pytest.mark.slow) for width in (600, 900, 1366, 2560))],
 )
 def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: int) -> None:
     with tab(chromium, file.as_uri(), viewport={"width": width, "height": 740}) as opened:
