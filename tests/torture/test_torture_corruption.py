@@ -56,8 +56,11 @@ def test_a_part_of_all_damage_does_no_harm(
 
 
 def test_the_part_runs_in_processes_of_its_own(tmp_path: Path) -> None:
-    outcome = PART.run(settings(tmp_path, time_limit_s=4.0))
-    assert not outcome.failures
+    for limit_s in (2.0, 8.0, 32.0):  # a busy machine tries few in a short time
+        outcome = PART.run(settings(tmp_path, time_limit_s=limit_s))
+        assert not outcome.failures
+        if outcome.counts["trials"] > 20:
+            break
     assert outcome.counts["trials"] > 20
 
 
