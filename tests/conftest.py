@@ -145,8 +145,13 @@ def pytest_configure() -> None:
         )
 
 
-def pytest_collection_finish() -> None:
-    """Keep modules and collected tests out of collections, which some tests run a thousand times."""
+@pytest.fixture(scope="module", autouse=True)
+def small_collections() -> None:
+    """Keep what is there out of garbage collections, which some tests run a thousand times.
+
+    That is all modules, collected tests and what earlier files left; nothing is given back, for
+    a single later file would then pay for all of it.
+    """
     gc.collect()
     gc.freeze()
 

@@ -40,10 +40,10 @@ def slower(seconds: float, repetition: int = 0) -> Row:
 
 @pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith("rocksdb")])
 def test_every_way_loads_the_same_entries(tmp_path: Path, way: str) -> None:
-    task = Task(2000, 0, WAYS, 7)
+    task = Task(1000, 0, WAYS, 7)
     row = load(task, way, str(tmp_path))
     with lsmkv.open(tmp_path / "store", read_only=True) as db:
-        assert dict(db) == dict(pairs(task, range(2000)))
+        assert dict(db) == dict(pairs(task, range(1000)))
     assert row.table_bytes == sum(file.stat().st_size for file in tmp_path.glob("store/*.sst"))
     if os.path.exists("/proc/self/io"):
         assert row.written_bytes is not None

@@ -18,21 +18,26 @@ SAVED_IO = "--datasets digits --entries 100 --lookups 10 --counts-only"
 GROWTH = "--entries 2000 --repetitions 1 --lookups 200 --window 500"
 
 
-def choice(name: str, options: str) -> object:
-    return pytest.param(name, options, id=f"{name} {options}")
+def choice(name: str, options: str, *, longest: bool = False) -> object:
+    marks = pytest.mark.longest if longest else ()
+    return pytest.param(name, options, id=f"{name} {options}", marks=marks)
 
 
 CHOICES = [
     *(choice("compaction", f"{COMPACTION} --loads {load}") for load in LOADS),
     choice("compaction", "--write-buffers 16 --size-ratios 2 --error-rates 0.001 --repeat 2"),
-    *(choice("growth", f"{GROWTH} --styles {style}") for style in STYLES),
+    # The choice of two styles has the others.
+    *(
+        choice("growth", f"{GROWTH} --styles {style}", longest=style in ("leveled", "tiered"))
+        for style in STYLES
+    ),
     choice("growth", f"{GROWTH} --styles leveled,tiered --scale 256"),
     *(
         choice("saved-io", f"{SAVED_IO} --policies {policy}")
         for policy in ("blocked-bloom", "binary-fuse", "ribbon")
     ),
-    choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2"),
-    choice("learning", "--keys 2000 --repetitions 2"),
+    choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2", longest=True),
+    choice("learning", "--keys 500 --repetitions 2"),
     choice("wasted-reads", "--bits 10 --entries 1000 --passes 2 --block-size-kib 16"),
 ]
 

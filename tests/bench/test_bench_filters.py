@@ -56,6 +56,14 @@ def run(*arguments: str) -> Results[Row]:
     return experiment.run(EXPERIMENT, ["--quick", "--out", "unused", *arguments])
 
 
+@pytest.fixture(scope="module")
+def made() -> Results[Row]:
+    """The results of the command without other arguments; no test changes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "QUICK", TINY)
+        return run()
+
+
 def counted(results: Results[Row]) -> list[dict[str, Any]]:
     return records.repeatable(results.rows)
 
@@ -130,8 +138,8 @@ def test_only_times_change_from_run_to_run_and_in_other_processes() -> None:
     }
 
 
-def test_a_denied_key_fails_the_experiment() -> None:
-    rows = run().rows
+def test_a_denied_key_fails_the_experiment(made: Results[Row]) -> None:
+    rows = list(made.rows)
     assert story(rows).failures == []
     rows[0] = replace(rows[0], false_negative_count=1)
     assert story(rows).failures == [f"{rows[0].filter} denied keys that it holds"]
@@ -165,8 +173,10 @@ def test_a_missing_peer_is_reported(
     ]
 
 
-def test_the_document_shows_the_tables_of_a_block_and_of_ten(tmp_path: Path) -> None:
-    results = run()
+def test_the_document_shows_the_tables_of_a_block_and_of_ten(
+    made: Results[Row], tmp_path: Path
+) -> None:
+    results = made
     given = experiment.parser_for(EXPERIMENT).parse_args(["--out", str(tmp_path)])
     assert write_markdown(results, given) == [str(tmp_path / "filters.md")]
     assert DOCUMENTED == (30, 300)
@@ -175,8 +185,8 @@ def test_the_document_shows_the_tables_of_a_block_and_of_ten(tmp_path: Path) -> 
     assert "**8 keys, 10 % requested**" in (tmp_path / "filters.md").read_text()
 
 
-def test_charts_have_plain_ticks_and_name_their_lines() -> None:
-    assert faults(story(run().rows).charts) == []
+def test_charts_have_plain_ticks_and_name_their_lines(made: Results[Row]) -> None:
+    assert faults(story(made.rows).charts) == []
 
 
 def test_the_interval_of_independent_trials_is_clopper_and_pearsons() -> None:

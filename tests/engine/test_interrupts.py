@@ -9,7 +9,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -33,14 +33,6 @@ pytestmark = [
         reason="there Python may be interrupted between a lock and the block that it is taken for",
     ),
 ]
-
-
-@pytest.fixture(autouse=True)
-def small_collections() -> Iterator[None]:
-    """Keep earlier tests' objects out of this module's many garbage collections."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def some_slow(kinds: Iterable[str], *slow: str) -> list[Any]:
@@ -322,7 +314,10 @@ class SetFromOutside(BaseException):
     """An exception that another thread sets in a worker's thread."""
 
 
-def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: str) -> None:
+@pytest.mark.parametrize("writes", [50, pytest.param(150, marks=pytest.mark.slow)])
+def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(
+    path: str, writes: int
+) -> None:
     """Nothing hangs, and a store that has stopped can be resumed."""
     expected = {}
     dice = random.Random(1)
@@ -331,7 +326,7 @@ def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: s
         db.flush()
 
         def work() -> None:
-            for number in range(150):
+            for number in range(writes):
                 with contextlib.suppress(lsmkv.BackgroundError):
                     db.put(number_key(number % 40), b"%d" % number * 100)
                     expected[number_key(number % 40)] = b"%d" % number * 100

@@ -294,10 +294,16 @@ def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
         )
 
 
-def test_filters_that_learn_let_pass_what_the_page_says(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 3000, filter_policy="ribbon", error_rate=0.3)
-    path = str(tmp_path / "db")
-    with Exploration(path, filter_policy="ribbon", adaptive_filters=True) as exploration:
+@pytest.fixture(scope="module")
+def erring(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store whose filters let three in ten absent keys pass."""
+    path = tmp_path_factory.mktemp("erring") / "db"
+    make_store(path, 3000, filter_policy="ribbon", error_rate=0.3)
+    return str(path)
+
+
+def test_filters_that_learn_let_pass_what_the_page_says(erring: str) -> None:
+    with Exploration(erring, filter_policy="ribbon", adaptive_filters=True) as exploration:
         made = exploration.page(Detail())
     passed = [lookup for lookup in made.lookups if lookup.kind == "false positive"]
     assert 20 <= len(passed) <= 25  # a lesson may deny another key too
@@ -308,9 +314,8 @@ def test_filters_that_learn_let_pass_what_the_page_says(tmp_path: Path) -> None:
     assert made.stats["filter_lessons"] >= len(passed)
 
 
-def test_filters_without_learning_err_again(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 3000, filter_policy="ribbon", error_rate=0.3)
-    with Exploration(str(tmp_path / "db"), filter_policy="ribbon") as exploration:
+def test_filters_without_learning_err_again(erring: str) -> None:
+    with Exploration(erring, filter_policy="ribbon") as exploration:
         made = exploration.page(Detail())
     first = next(lookup for lookup in made.lookups if lookup.kind == "false positive")
     again = made.lookups[-1]
@@ -319,10 +324,9 @@ def test_filters_without_learning_err_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3, 10, 1000])
-def test_filters_on_a_page_are_taken_at_equal_distances(tmp_path: Path, most: int) -> None:
-    make_store(tmp_path / "db", 3000)
+def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) -> None:
     detail = Detail(present=0, absent=0, false_positives=0, filters=most)
-    with Exploration(str(tmp_path / "db")) as exploration:
+    with Exploration(str(store)) as exploration:
         made = exploration.page(detail)
     places = [
         (table.number, block) for table in tables_of(made) for block in range(table.block_count)
@@ -336,7 +340,7 @@ def test_filters_on_a_page_are_taken_at_equal_distances(tmp_path: Path, most: in
     [
         {"filter_policy": "ribbon"},
         {"filter_policy": "none"},
-        {"filter_granularity": "table"},
+        pytest.param({"filter_granularity": "table"}, marks=pytest.mark.slow),
         {"filter_policy": "binary-fuse", "filter_granularity": "table"},
         {"filter_key": lsmkv.FixedPrefix(5)},
         {"compression": "zstd", "compression_dictionary_size_bytes": 4096},

@@ -227,7 +227,10 @@ def assert_is_the_rate(passed: int, asked: int, rate: float) -> None:
 
 
 @pytest.mark.parametrize("error_rate", [0.1, 0.01, 0.001, 0.0001])
-@pytest.mark.parametrize("key_count", [4, 10, 30, 120, 600])
+@pytest.mark.parametrize(
+    "key_count",
+    [4, 30, 600, *(pytest.param(count, marks=pytest.mark.slow) for count in (10, 120))],
+)
 def test_measured_rate_is_the_exact_rate(key_count: int, error_rate: float) -> None:
     byte_count = filter_bytes_for(key_count, error_rate)
     probe_count = probes_for(byte_count * 8, key_count)

@@ -73,7 +73,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("error_rate", [0.1, 0.01, 0.001, 0.0001])
+@pytest.mark.parametrize(
+    "error_rate", [0.1, 0.01, 0.001, pytest.param(0.0001, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("key_count", [4, 30, 600])
 @pytest.mark.parametrize("kind", KINDS)
 def test_measured_rate_is_the_exact_rate(kind: str, key_count: int, error_rate: float) -> None:

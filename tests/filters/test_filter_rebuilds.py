@@ -73,7 +73,7 @@ def chunk_middle(table: Path, chunk: int) -> int:
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
-@pytest.mark.parametrize("mask", [0x01, 0x80])
+@pytest.mark.parametrize("mask", [0x01, pytest.param(0x80, marks=pytest.mark.slow)])
 def test_a_flipped_bit_changes_no_answer_and_is_counted_once(
     table: Path, residency: str, where: str, mask: int
 ) -> None:

@@ -122,7 +122,9 @@ def passed_and_asked(
 
 
 @pytest.mark.parametrize("strategy", ["product", "seeded-murmur3", "sha256"])
-@pytest.mark.parametrize(("keys", "bits", "probes"), [(30, 300, 7), (120, 576, 3)])
+@pytest.mark.parametrize(
+    ("keys", "bits", "probes"), [(30, 300, 7), pytest.param(120, 576, 3, marks=pytest.mark.slow)]
+)
 def test_a5_independent_probes_have_the_exact_rate(
     strategy: str, keys: int, bits: int, probes: int
 ) -> None:
@@ -134,7 +136,7 @@ def test_a5_independent_probes_have_the_exact_rate(
     ("strategy", "at_one_percent", "at_a_thousandth"),
     [
         ("double-hashing", (1.3, 1.8), (4.0, 6.0)),
-        ("hbase", (1.1, 1.5), (1.8, 3.0)),
+        pytest.param("hbase", (1.1, 1.5), (1.8, 3.0), marks=pytest.mark.slow),
         ("leveldb", (1.1, 1.5), (1.8, 3.0)),
         ("enhanced-double-hashing", (0.9, 1.2), (1.0, 1.5)),
         ("product", (0.9, 1.1), (0.75, 1.25)),

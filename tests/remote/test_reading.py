@@ -234,6 +234,9 @@ def test_a_block_in_memory_takes_no_request(db: lsmkv.DB, server: ObjectServer) 
     assert server.log() == []
 
 
+@pytest.mark.parametrize(
+    "each_server", ["moto", pytest.param("seaweedfs", marks=pytest.mark.slow)], indirect=True
+)
 def test_every_request_is_counted(tmp_path: Path, each_server: ObjectServer, url: str) -> None:
     published(tmp_path, url)
     each_server.reset()

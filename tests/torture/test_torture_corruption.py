@@ -40,19 +40,27 @@ def replayed(directory: Path, name: str) -> Outcome:
 # --- the store ---
 
 
-def test_a_fortieth_of_all_damage_does_no_harm(samples: dict[str, Sample], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("every", "fewest"), [(100, 160), pytest.param(40, 400, marks=pytest.mark.slow)]
+)
+def test_a_part_of_all_damage_does_no_harm(
+    samples: dict[str, Sample], tmp_path: Path, every: int, fewest: int
+) -> None:
     trials = Trials(samples)
     tried = 0
-    for name in islice(names(samples, settings(tmp_path)), 7, None, 40):
+    for name in islice(names(samples, settings(tmp_path)), 7, None, every):
         counts, failures = attempt(trials, name, tmp_path)
         assert not failures, name
         tried += counts.get("trials", 0)
-    assert tried > 400
+    assert tried > fewest
 
 
 def test_the_part_runs_in_processes_of_its_own(tmp_path: Path) -> None:
-    outcome = PART.run(settings(tmp_path, time_limit_s=4.0))
-    assert not outcome.failures
+    for limit_s in (2.0, 8.0, 32.0):  # a busy machine tries few in a short time
+        outcome = PART.run(settings(tmp_path, time_limit_s=limit_s))
+        assert not outcome.failures
+        if outcome.counts["trials"] > 20:
+            break
     assert outcome.counts["trials"] > 20
 
 
@@ -93,13 +101,13 @@ def test_a_store_without_block_checksums_is_found_out(
     made = make_samples(tmp_path / "made", 1)
     file, table = next(iter(made["closed"].tables.items()))
     trials = Trials(made)
-    said = "; ".join(
-        failure
-        for at in range(table.blocks[0].filter_start)
-        for failure in attempt(trials, f"closed/read/flip:{file}:{at}:0", tmp_path)[1]
-    )
-    assert "no allowed contents hold" in said
-    assert "neither reading nor verify noticed" in said
+    wanted = {"no allowed contents hold", "neither reading nor verify noticed"}
+    for at in range(table.blocks[0].filter_start):
+        said = "; ".join(attempt(trials, f"closed/read/flip:{file}:{at}:0", tmp_path)[1])
+        wanted -= {words for words in wanted if words in said}
+        if not wanted:
+            break
+    assert wanted == set()
 
 
 def test_a_report_of_repair_that_is_off_by_one_is_found_out(

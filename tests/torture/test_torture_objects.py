@@ -39,10 +39,13 @@ OPEN: Final = {
 
 
 def variants() -> Iterator[Any]:
+    """All of them; those after the first of a family are slow, for each has a process."""
     for family, names in FAMILIES.items():
-        for variant in names:
+        for at, variant in enumerate(names):
             name = f"{family}/{variant}"
-            marks = [pytest.mark.xfail(reason=OPEN[name], run=False)] if name in OPEN else []
+            marks = [pytest.mark.slow] if at else []
+            if name in OPEN:
+                marks.append(pytest.mark.xfail(reason=OPEN[name], run=False))
             yield pytest.param(name, marks=marks)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -156,18 +157,22 @@ def room_of(name: str) -> str:
     return name.split(".")[1] if "." in name else name
 
 
-def imports(path: Path) -> Iterator[str]:
+@functools.cache
+def imports(path: Path) -> tuple[str, ...]:
     """The modules that a file imports, also in functions; no relative imports."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0 and node.module, f"{path}: relative import"
             for alias in node.names:
                 within = f"{node.module}.{alias.name}"
-                yield within if is_module(within) else node.module
+                found.append(within if is_module(within) else node.module)
+    return tuple(found)
 
 
+@functools.cache
 def is_module(name: str) -> bool:
     path = ROOT.joinpath(*name.split("."))
     return path.is_dir() or path.with_suffix(".py").exists()

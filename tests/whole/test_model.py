@@ -400,12 +400,16 @@ def run(max_examples: int, step_count: int, machine: type[StoreMachine] = StoreM
     )
 
 
-def test_the_store_does_what_a_sorted_dict_does() -> None:
-    run(max_examples=100, step_count=60)
+@pytest.mark.parametrize("examples", [50, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_store_does_what_a_sorted_dict_does(examples: int) -> None:
+    run(max_examples=examples, step_count=60)
 
 
-def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes() -> None:
-    run(max_examples=15, step_count=60, machine=HelpedStoreMachine)
+@pytest.mark.parametrize("examples", [6, pytest.param(15, marks=pytest.mark.slow)])
+def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes(
+    examples: int,
+) -> None:
+    run(max_examples=examples, step_count=60, machine=HelpedStoreMachine)
 
 
 @pytest.mark.longest
