@@ -51,6 +51,13 @@ def test_incr_takes_no_other_values(cache: Cache) -> None:
         assert cache["key"] == value
 
 
+def test_incr_names_a_sum_that_is_too_large(cache: Cache) -> None:
+    cache["key"] = 10**400
+    with pytest.raises(ValueError, match="keep the value and delta both int"):
+        cache.incr("key", 0.5)
+    assert cache.incr("key", 1) == 10**400 + 1
+
+
 def test_incr_keeps_expiry_and_tag(cache: Cache, clock: Clock) -> None:
     cache.set("key", 1, expire=10, tag="t")
     assert cache.incr("key", 2) == 3

@@ -85,6 +85,36 @@ def test_an_expiry_is_a_number(cache: Cache, expire: Any) -> None:
         cache.set("key", 1, expire=math.nan)
 
 
+@pytest.mark.parametrize(("sign", "digits"), [(1, 400), (-1, 400), (1, 5000)])
+def test_an_expiry_that_no_float_can_hold_is_named(cache: Cache, sign: int, digits: int) -> None:
+    expire = sign * 10**digits
+    uses = [
+        lambda: cache.set("key", 1, expire=expire),
+        lambda: cache.add("key", 1, expire=expire),
+        lambda: cache.touch("key", expire),
+        lambda: cache.memoize(expire=expire)(abs)(-1),
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match=r"expire is an int of \d+ bits, more than a float"):
+            use()
+    with pytest.raises(ValueError, match=r"now is an int of \d+ bits, more than a float"):
+        cache.expire(expire)
+    assert list(cache) == []
+
+
+def test_the_moment_of_expire_is_a_number(cache: Cache) -> None:
+    with pytest.raises(ValueError, match="now=nan: give seconds since the epoch"):
+        cache.expire(math.nan)
+    with pytest.raises(TypeError, match="now='5': give seconds since the epoch"):
+        cache.expire("5")  # type: ignore[arg-type]
+
+
+def test_an_infinite_expiry_is_never(cache: Cache) -> None:
+    cache.set("key", 1, expire=math.inf)
+    assert cache.get("key", expire_time=True) == (1, None)
+    assert cache.expire(1e300) == 0
+
+
 # Size
 
 
