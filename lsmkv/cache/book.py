@@ -35,6 +35,13 @@ _BATCH: Final = 1000
 _SHOWN: Final = 80
 
 
+class _Unwritten:
+    """Marks a place that the outer transaction had not written."""
+
+
+_UNWRITTEN: Final = _Unwritten()
+
+
 class Book:
     """Reads and writes the entries.  Writers hold ``lock``; readers need not.
 
@@ -57,6 +64,8 @@ class Book:
         # What the transaction of the thread that holds the lock has written so far.
         self._written: dict[bytes, bytes | None] | None = None
         self._owner = 0  # the thread whose transaction that is
+        # What inner transactions wrote over: their places, and what the outer one had there.
+        self._overwritten: list[tuple[bytes, bytes | _Unwritten | None]] | None = None
         self._open()
 
     def _open(self) -> None:
@@ -174,8 +183,13 @@ class Book:
             return
         self._check_counts(self.count + added, self.size_bytes + added_bytes)
         known, self._counts_are_known = self._counts_are_known, False  # an interrupt may come
-        if self._written is not None:
-            self._written.update(operations)
+        written = self._written
+        if written is not None:
+            if self._overwritten is not None:
+                self._overwritten += [
+                    (place, written.get(place, _UNWRITTEN)) for place, _ in operations
+                ]
+            written.update(operations)
         else:
             self._commit(operations)
         self.count += added
@@ -205,8 +219,9 @@ class Book:
     def transaction(self) -> Iterator[None]:
         """Apply all writes in the block together, or none of them."""
         with self.lock:
-            if self._written is not None:  # inside another, which ends later
-                yield
+            if self._written is not None:
+                with self._inner_transaction(self._written):
+                    yield
                 return
             before = self.count, self.size_bytes
             self._owner, self._written = threading.get_ident(), {}
@@ -224,6 +239,29 @@ class Book:
                 raise
             finally:
                 self._written = None
+
+    @contextmanager
+    def _inner_transaction(self, written: dict[bytes, bytes | None]) -> Iterator[None]:
+        """If the block raises, take back what it wrote; otherwise the outer one commits it."""
+        before = self.count, self.size_bytes
+        known = self._counts_are_known
+        outer = self._overwritten
+        overwritten = self._overwritten = [] if outer is None else outer
+        start = len(overwritten)
+        try:
+            yield
+        except BaseException:
+            for place, data in reversed(overwritten[start:]):
+                if isinstance(data, _Unwritten):
+                    written.pop(place, None)
+                else:
+                    written[place] = data
+            del overwritten[start:]
+            self.count, self.size_bytes = before
+            self._counts_are_known = known
+            raise
+        finally:
+            self._overwritten = outer
 
     @property
     def is_in_transaction(self) -> bool:

@@ -299,9 +299,10 @@ class Cache:
     def transact(self) -> AbstractContextManager[None]:
         """Apply all writes of the ``with`` block, or none.
 
-        If the block raises, nothing changes.  Other threads wait with their writes, and see those of
-        the block at its end.  Removing many entries and iterating are for before and after
-        (RuntimeError).
+        If the block raises, nothing changes.  One inside another is part of it: if the inner block raises
+        and the outer goes on, only the writes of the inner are gone.  Other threads wait with their
+        writes, and see those of the block at its end.  Removing many entries and iterating are for before
+        and after (RuntimeError).
         """
         return self._book.transaction()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -257,6 +258,18 @@ def test_an_ended_transaction_and_a_closed_store_are_refused(path: str, call: st
             use()
     left.close()
     assert (t.closed, left.closed) == (True, True)
+
+
+def test_a_transaction_inside_another_is_one_of_its_own(db: DB) -> None:
+    with suppress(ZeroDivisionError), db.transaction() as outer:
+        outer[b"outer"] = b"1"
+        db.transact(lambda t: t.put(b"committed", b"1"))
+        with suppress(ZeroDivisionError), db.transaction() as inner:
+            inner[b"discarded"] = b"1"
+            1 / 0  # noqa: B018
+        assert outer.multi_get([b"outer", b"committed", b"discarded"]) == [b"1", None, None]
+        1 / 0  # noqa: B018
+    assert db.multi_get([b"outer", b"committed", b"discarded"]) == [None, b"1", None]
 
 
 def test_a_synced_transaction_is_a_synced_batch(db: DB) -> None:
