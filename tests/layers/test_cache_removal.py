@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_an_expiry_is_a_number(cache: Cache, expire: Any) -> None:
 @pytest.mark.parametrize(("sign", "digits"), [(1, 400), (-1, 400), (1, 5000)])
 def test_an_expiry_that_no_float_can_hold_is_named(cache: Cache, sign: int, digits: int) -> None:
     expire = sign * 10**digits
-    uses = [
+    uses: list[Callable[[], object]] = [
         lambda: cache.set("key", 1, expire=expire),
         lambda: cache.add("key", 1, expire=expire),
         lambda: cache.touch("key", expire),
