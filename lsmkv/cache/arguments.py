@@ -32,7 +32,7 @@ def decoded_key(packed: bytes) -> Any:
 
 
 def packed_tag(tag: Any, key_bytes: int = 0) -> bytes:
-    """The bytes of a tag, for a key of ``key_bytes``; those of None are empty."""
+    """The bytes of a tag, empty for None.  ValueError: too many beside the key."""
     if tag is None:
         return b""
     packed = pack((tag,))
@@ -55,7 +55,7 @@ def expiry_time(expire: float | None, now: float) -> float:
 
 
 def checked_number(name: str, number: float, what: str) -> float:
-    """``number`` if it is one that a float can hold, and not NaN."""
+    """``number``, if a float can hold it and it is not NaN."""
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise TypeError(f"{name}={number!r}: give {what}")
     try:

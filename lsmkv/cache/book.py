@@ -167,11 +167,11 @@ class Book:
         if old is not None:
             kept = {place for place, _ in operations}
             operations += [(place, None) for place in old.places(key) if place not in kept]
-        added = 0 if old is not None else 1
-        self._apply(operations, added, about.size_bytes - (old.size_bytes if old else 0))
-        if expires < self.next_expiry:
+        if expires < self.next_expiry:  # before it is there, because an interrupt may come
             self.next_expiry = expires
         self._expiry_floor = min(self._expiry_floor, expiry_key(expires))
+        added = 0 if old is not None else 1
+        self._apply(operations, added, about.size_bytes - (old.size_bytes if old else 0))
 
     def delete(self, found: list[tuple[bytes, About]]) -> None:
         """Remove entries, all or none."""
@@ -181,9 +181,13 @@ class Book:
     def _apply(self, operations: list[Operation], added: int, added_bytes: int) -> None:
         if not operations:
             return
-        self._check_counts(self.count + added, self.size_bytes + added_bytes)
-        known, self._counts_are_known = self._counts_are_known, False  # an interrupt may come
         written = self._written
+        if written is None:
+            self._settle_counts()
+        known = self._counts_are_known
+        if known:
+            self._check_counts(self.count + added, self.size_bytes + added_bytes)
+        self._counts_are_known = False  # an interrupt may come
         if written is not None:
             if self._overwritten is not None:
                 self._overwritten += [
@@ -195,6 +199,12 @@ class Book:
         self.count += added
         self.size_bytes += added_bytes
         self._counts_are_known = known
+
+    def _settle_counts(self) -> None:
+        """Count all again after a write that was interrupted."""
+        if not self._counts_are_known and not self._db.read_only:
+            self._count_all()
+            self._counts_are_known = True
 
     def _check_counts(self, count: int, size_bytes: int) -> None:
         """Entries and indexes that do not fit add up to such counts."""
@@ -223,6 +233,7 @@ class Book:
                 with self._inner_transaction(self._written):
                     yield
                 return
+            self._settle_counts()
             before = self.count, self.size_bytes
             self._owner, self._written = threading.get_ident(), {}
             try:
@@ -232,8 +243,7 @@ class Book:
             except BaseException:
                 if self._written is None:  # an interrupt in the commit: it may have taken place
                     self._counts_are_known = False
-                    self._count_all()
-                    self._counts_are_known = True
+                    self._settle_counts()
                 else:
                     self.count, self.size_bytes = before
                 raise
@@ -242,7 +252,7 @@ class Book:
 
     @contextmanager
     def _inner_transaction(self, written: dict[bytes, bytes | None]) -> Iterator[None]:
-        """If the block raises, take back what it wrote; otherwise the outer one commits it."""
+        """Take back what the block wrote, if it raises."""
         before = self.count, self.size_bytes
         known = self._counts_are_known
         outer = self._overwritten
@@ -324,7 +334,7 @@ class Book:
         return len(found)
 
     def delete_rest(self) -> int:
-        """Remove what indexes did not lead to, of a damaged cache; returns how many entries."""
+        """Remove what indexes did not lead to; returns how many entries."""
         self._counts_are_known = False
         count = 0
         is_damaged = False

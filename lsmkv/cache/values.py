@@ -69,7 +69,7 @@ class PlainValue(Codec[Any]):
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Whether all is of the types that come back; ``_check`` tells what is not."""
+    """Whether all is of types that come back."""
     kind = type(value)
     if kind is list:
         parts: Any = value
@@ -106,7 +106,7 @@ def _check(value: object, name: str, depth: int) -> None:
 
 
 def _check_key(part: object, key: object, name: str) -> None:
-    """Refuse a dict's key for one of its parts, which is all of it at first."""
+    """Refuse a dict's key for this part of it."""
     if type(part) is tuple:
         for inner in part:
             _check_key(inner, key, name)

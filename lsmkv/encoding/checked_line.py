@@ -1,6 +1,7 @@
-"""A line of JSON with its checksum, as BACKUP and the generations of a published store are.
+"""A line of JSON with its checksum.
 
-It is the line, a newline, the XXH3-128 of the line in hexadecimal, and a newline.
+BACKUP and the generations of a published store are such lines.
+Its bytes are the line, a newline, the XXH3-128 of the line in hexadecimal, and a newline.
 """
 
 from __future__ import annotations

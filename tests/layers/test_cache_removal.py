@@ -228,3 +228,25 @@ def test_counts_are_right_after_an_interrupt_that_came_once_the_commit_was_done(
     monkeypatch.undo()
     assert (len(cache), cache.check()) == (2, [])
     assert (cache.clear(), len(cache)) == (2, 0)
+
+
+def test_counts_are_right_at_the_write_after_an_interrupted_one(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = cache._book._commit
+
+    def interrupted(operations: Any) -> None:
+        commit(operations)
+        raise KeyboardInterrupt
+
+    cache.set("old", 1)
+    assert cache.expire() == 0
+    monkeypatch.setattr(cache._book, "_commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cache.set("key", 1, expire=10)
+    with pytest.raises(KeyboardInterrupt):
+        cache.delete("old")
+    monkeypatch.undo()
+    cache.set("other", 1)
+    assert (len(cache), cache.check()) == (2, [])
+    assert cache.expire(1e13) == 1
