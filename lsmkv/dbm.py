@@ -28,6 +28,7 @@ __all__ = ["Database", "error", "open"]
 
 _Text = str | bytes
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+_SHOWN: Final = 80
 _FLAGS: Final = ("r", "w", "c", "n")
 
 
@@ -51,7 +52,14 @@ def _translated(path: str | None = None) -> Iterator[None]:
 
 def _encoded(text: object, what: str) -> bytes:
     if isinstance(text, str):
-        return text.encode()
+        try:
+            return text.encode()
+        except UnicodeEncodeError as cause:
+            shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+            raise ValueError(
+                f"the {what} {shown} has a lone surrogate at {cause.start}, which has no UTF-8: use "
+                "bytes, text.encode(errors='surrogatepass')"
+            ) from None
     if isinstance(text, (bytes, bytearray)):
         return bytes(text)
     raise TypeError(
@@ -130,9 +138,9 @@ class Database(MutableMapping[bytes, bytes]):
 
         ``key`` need not be there.
         """
-        after = _encoded(key, "key") + b"\0"
+        data = _encoded(key, "key")
         with _translated():
-            return next(iter(self._db.keys(start=after)), None)
+            return next((found for found in self._db.keys(start=data) if found != data), None)
 
     # Writing
 

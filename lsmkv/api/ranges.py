@@ -116,6 +116,19 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bo
     return Bounds(head if low is None else max(low, head), high, head, reverse)
 
 
+def key_within(wanted: Bounds, key: object) -> bytes | None:
+    """``key`` as bytes; None if it is no key, or outside these bounds."""
+    try:
+        data = key_bytes(key)
+    except (TypeError, ValueError):
+        return None
+    if wanted.start is not None and data < wanted.start:
+        return None
+    if wanted.stop is not None and data >= wanted.stop:
+        return None
+    return data
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RangeView:
     """A range of keys; ``owner`` keeps the store open."""
@@ -144,14 +157,8 @@ class RangeView:
 
     def value(self, key: object) -> bytes | None:
         """The value of ``key``; None if the range does not have it."""
-        try:
-            data = key_bytes(key)
-        except (TypeError, ValueError):
-            return None
-        bounds = self._wanted
-        if bounds.start is not None and data < bounds.start:
-            return None
-        if bounds.stop is not None and data >= bounds.stop:
+        data = key_within(self._wanted, key)
+        if data is None:
             return None
         self.engine.require_open()
         return self._read_view.get(data, self.engine.stats)

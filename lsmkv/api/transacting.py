@@ -32,8 +32,9 @@ class Transacting:
         """Reads and writes that the ``with`` block commits together, or not.
 
         It sees the store as it is now, and its own writes.  Committed transactions are serialisable: they
-        have the effect of running one after the other, each at its commit.  On a handle that is open for
-        reading it can only read.
+        have the effect of running one after the other, each at its commit.  One that is begun inside
+        another is one of its own: what it commits stays, whatever becomes of the other.  On a handle that
+        is open for reading it can only read.
 
         Args:
             sync: as for :meth:`put`.

@@ -7,10 +7,10 @@ from threading import Lock
 from typing import Any, Final, Self, SupportsIndex, TypeVar
 
 from lsmkv.api.own_writes import OwnWrites
-from lsmkv.api.ranges import EntryIterator, scan_range
+from lsmkv.api.ranges import EntryIterator, key_within, scan_range
 from lsmkv.api.reads import Reads
 from lsmkv.api.snapshot import Snapshot
-from lsmkv.encoding.entries import Absent, Value, key_bytes
+from lsmkv.encoding.entries import Absent, Value
 from lsmkv.engine.recent_writes import Place
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.read.scan import Bounds
@@ -180,16 +180,8 @@ class _RangeView:
 
     def value(self, key: object) -> bytes | None:
         """The value of ``key``; None if the range does not have it."""
-        try:
-            data = key_bytes(key)
-        except (TypeError, ValueError):
-            return None
-        bounds = self._wanted
-        if bounds.start is not None and data < bounds.start:
-            return None
-        if bounds.stop is not None and data >= bounds.stop:
-            return None
-        return self._state.get_at(data, self._moment)
+        data = key_within(self._wanted, key)
+        return None if data is None else self._state.get_at(data, self._moment)
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""

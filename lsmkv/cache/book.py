@@ -9,13 +9,14 @@ from itertools import islice
 from typing import Final
 
 import lsmkv
+from lsmkv.cache.arguments import decoded_key
 from lsmkv.cache.entries import (
-    COUNTS,
     COUNTS_KEY,
     ENTRY,
     EXPIRY,
     FORMAT,
     FORMAT_KEY,
+    MOST,
     NEVER,
     STORED,
     TAGGED,
@@ -24,11 +25,21 @@ from lsmkv.cache.entries import (
     delete_operations,
     expiry_key,
     key_of_place,
+    pack_counts,
     put_operations,
     read_about,
+    read_counts,
 )
 
 _BATCH: Final = 1000
+_SHOWN: Final = 80
+
+
+class _Unwritten:
+    """Marks a place that the outer transaction had not written."""
+
+
+_UNWRITTEN: Final = _Unwritten()
 
 
 class Book:
@@ -53,6 +64,8 @@ class Book:
         # What the transaction of the thread that holds the lock has written so far.
         self._written: dict[bytes, bytes | None] | None = None
         self._owner = 0  # the thread whose transaction that is
+        # What inner transactions wrote over: their places, and what the outer one had there.
+        self._overwritten: list[tuple[bytes, bytes | _Unwritten | None]] | None = None
         self._open()
 
     def _open(self) -> None:
@@ -66,7 +79,10 @@ class Book:
                 db.put(FORMAT_KEY, FORMAT)
         counts = db.get(COUNTS_KEY)
         if counts is not None:
-            self.count, self.size_bytes, self._last_number = COUNTS.unpack(counts)
+            try:
+                self.count, self.size_bytes, self._last_number = read_counts(counts)
+            except ValueError as error:
+                raise self._damage(COUNTS_KEY, f"is no note of its counts: {error}") from error
         else:  # the process that wrote last did not close it
             self._count_all()
         if counts is not None and not db.read_only:
@@ -78,6 +94,7 @@ class Book:
             count += 1
             size_bytes += about.size_bytes
             self._last_number = max(self._last_number, about.number)
+        self._check_counts(count, size_bytes)
         self.count, self.size_bytes = count, size_bytes
 
     def close(self) -> None:
@@ -86,9 +103,8 @@ class Book:
         with self.lock:
             try:
                 if not self._db.closed and not self._db.read_only and self._counts_are_known:
-                    self._db.put(
-                        COUNTS_KEY, COUNTS.pack(self.count, self.size_bytes, self._last_number)
-                    )
+                    counts = pack_counts(self.count, self.size_bytes, self._last_number)
+                    self._db.put(COUNTS_KEY, counts)
             finally:
                 self._db.close()
 
@@ -100,7 +116,12 @@ class Book:
         written = self._own_writes()
         is_written = written is not None and place in written
         data = written[place] if written is not None and is_written else self._db.get(place)
-        return None if data is None else read_about(data)
+        if data is None:
+            return None
+        try:
+            return read_about(data)
+        except ValueError as error:
+            raise self._undescribed(place, error) from error
 
     def keys(self, *, reverse: bool = False) -> Iterator[bytes]:
         self.forbid_in_transaction("iterate over the cache")
@@ -111,6 +132,18 @@ class Book:
         """The writes of the present thread's transaction."""
         written = self._written  # before the owner: whose it is
         return written if self._owner == threading.get_ident() else None
+
+    def _undescribed(self, place: bytes, error: ValueError) -> lsmkv.CorruptionError:
+        return self._damage(place, f"describes no entry: {error}")
+
+    def _damage(self, place: bytes, what: str) -> lsmkv.CorruptionError:
+        shown = repr(place) if len(place) <= _SHOWN else f"{place[:_SHOWN]!r}..."
+        return lsmkv.CorruptionError(
+            self._db.path,
+            None,
+            f"what the cache has at {shown} {what}; "
+            "clear() removes all entries, lsmkv.destroy the whole cache",
+        )
 
     # Writing
 
@@ -125,18 +158,20 @@ class Book:
     ) -> None:
         """Write an entry in place of the old one.  ``number`` 0 makes it the youngest."""
         if number == 0:
-            self._last_number += 1
-            number = self._last_number
+            number = self._last_number + 1
+            if number > MOST:
+                raise self._damage(STORED, "has the highest number that there is")
+            self._last_number = number
         about = About(number, expires, len(key) + len(value), tag)
         operations = put_operations(key, about, value)
         if old is not None:
             kept = {place for place, _ in operations}
             operations += [(place, None) for place in old.places(key) if place not in kept]
-        added = 0 if old is not None else 1
-        self._apply(operations, added, about.size_bytes - (old.size_bytes if old else 0))
-        if expires < self.next_expiry:
+        if expires < self.next_expiry:  # before it is there, because an interrupt may come
             self.next_expiry = expires
         self._expiry_floor = min(self._expiry_floor, expiry_key(expires))
+        added = 0 if old is not None else 1
+        self._apply(operations, added, about.size_bytes - (old.size_bytes if old else 0))
 
     def delete(self, found: list[tuple[bytes, About]]) -> None:
         """Remove entries, all or none."""
@@ -146,14 +181,41 @@ class Book:
     def _apply(self, operations: list[Operation], added: int, added_bytes: int) -> None:
         if not operations:
             return
-        known, self._counts_are_known = self._counts_are_known, False  # an interrupt may come
-        if self._written is not None:
-            self._written.update(operations)
+        written = self._written
+        if written is None:
+            self._settle_counts()
+        known = self._counts_are_known
+        if known:
+            self._check_counts(self.count + added, self.size_bytes + added_bytes)
+        self._counts_are_known = False  # an interrupt may come
+        if written is not None:
+            if self._overwritten is not None:
+                self._overwritten += [
+                    (place, written.get(place, _UNWRITTEN)) for place, _ in operations
+                ]
+            written.update(operations)
         else:
             self._commit(operations)
         self.count += added
         self.size_bytes += added_bytes
         self._counts_are_known = known
+
+    def _settle_counts(self) -> None:
+        """Count all again after a write that was interrupted."""
+        if not self._counts_are_known and not self._db.read_only:
+            self._count_all()
+            self._counts_are_known = True
+
+    def _check_counts(self, count: int, size_bytes: int) -> None:
+        """Entries and indexes that do not fit add up to such counts."""
+        if not (0 <= count <= MOST and 0 <= size_bytes <= MOST):
+            raise lsmkv.CorruptionError(
+                self._db.path,
+                None,
+                f"the cache would have {count} entries of {size_bytes} bytes together, because its "
+                "entries, indexes and counts disagree: check() lists where; clear() removes all "
+                "entries, lsmkv.destroy the whole cache",
+            )
 
     def _commit(self, operations: list[Operation]) -> None:
         with self._db.write_batch() as batch:
@@ -167,9 +229,11 @@ class Book:
     def transaction(self) -> Iterator[None]:
         """Apply all writes in the block together, or none of them."""
         with self.lock:
-            if self._written is not None:  # inside another, which ends later
-                yield
+            if self._written is not None:
+                with self._inner_transaction(self._written):
+                    yield
                 return
+            self._settle_counts()
             before = self.count, self.size_bytes
             self._owner, self._written = threading.get_ident(), {}
             try:
@@ -179,13 +243,35 @@ class Book:
             except BaseException:
                 if self._written is None:  # an interrupt in the commit: it may have taken place
                     self._counts_are_known = False
-                    self._count_all()
-                    self._counts_are_known = True
+                    self._settle_counts()
                 else:
                     self.count, self.size_bytes = before
                 raise
             finally:
                 self._written = None
+
+    @contextmanager
+    def _inner_transaction(self, written: dict[bytes, bytes | None]) -> Iterator[None]:
+        """Take back what the block wrote, if it raises."""
+        before = self.count, self.size_bytes
+        known = self._counts_are_known
+        outer = self._overwritten
+        overwritten = self._overwritten = [] if outer is None else outer
+        start = len(overwritten)
+        try:
+            yield
+        except BaseException:
+            for place, data in reversed(overwritten[start:]):
+                if isinstance(data, _Unwritten):
+                    written.pop(place, None)
+                else:
+                    written[place] = data
+            del overwritten[start:]
+            self.count, self.size_bytes = before
+            self._counts_are_known = known
+            raise
+        finally:
+            self._overwritten = outer
 
     @property
     def is_in_transaction(self) -> bool:
@@ -202,8 +288,14 @@ class Book:
         self, prefix: bytes, start: bytes, stop: bytes | None = None
     ) -> Iterator[tuple[bytes, About]]:
         for place, data in self._db.items(start=start, stop=stop, prefix=prefix):
-            about, _ = read_about(data)
-            yield key_of_place(place, about), about
+            try:
+                about, rest = read_about(data)
+            except ValueError as error:
+                raise self._undescribed(place, error) from error
+            key = key_of_place(place, about)
+            if rest or place not in about.places(key):  # removing the entry would leave it there
+                raise self._damage(place, "describes an entry of another place")
+            yield key, about
 
     def delete_expired(self, now: float, most: int = _BATCH) -> int:
         """Remove up to ``most`` entries that are expired; returns how many."""
@@ -241,21 +333,61 @@ class Book:
         self.delete(found)
         return len(found)
 
+    def delete_rest(self) -> int:
+        """Remove what indexes did not lead to; returns how many entries."""
+        self._counts_are_known = False
+        count = 0
+        is_damaged = False
+        for prefix in (STORED, EXPIRY, TAGGED, ENTRY):
+            places = iter(self._db.keys(prefix=prefix))
+            while found := list(islice(places, _BATCH)):
+                is_damaged = True
+                self._commit([(place, None) for place in found])
+                count += len(found) if prefix == ENTRY else 0
+        self.count = self.size_bytes = 0
+        if is_damaged or self._last_number == MOST:  # numbers and expiries may come from damage
+            self._last_number, self.next_expiry = 0, 0.0
+            self._stored_floor, self._expiry_floor = STORED, EXPIRY
+        self._counts_are_known = True
+        return count
+
     # Checking
 
     def problems(self) -> list[str]:
         """Where indexes, counts and entries disagree."""
         found = []
-        entries = {place[1:]: read_about(data)[0] for place, data in self._db.items(prefix=ENTRY)}
-        expected = {place for key, about in entries.items() for place in about.places(key)}
+        count = size_bytes = 0
+        expected: dict[bytes, bytes] = {}
+        for place, data in self._db.items(prefix=ENTRY):
+            key = place[len(ENTRY) :]
+            try:
+                about, value = read_about(data)
+                decoded_key(key)
+            except ValueError as error:
+                found.append(f"the entry at {place!r} is damaged: {error}")
+                continue
+            count += 1
+            size_bytes += about.size_bytes
+            if about.size_bytes != len(key) + len(value):
+                found.append(f"the entry at {place!r} has not the size {about.size_bytes}")
+            expected.update((place, about.pack()) for place in about.places(key))
         listed = {
-            place for index in (STORED, EXPIRY, TAGGED) for place in self._db.keys(prefix=index)
+            place: data
+            for index in (STORED, EXPIRY, TAGGED)
+            for place, data in self._db.items(prefix=index)
         }
-        found += [f"an index lacks {place!r}" for place in sorted(expected - listed)]
+        found += [f"an index lacks {place!r}" for place in sorted(expected.keys() - listed.keys())]
         found += [
-            f"an index has {place!r}, which is no entry" for place in sorted(listed - expected)
+            f"an index has {place!r}, which is no entry"
+            for place in sorted(listed.keys() - expected.keys())
         ]
-        sizes = len(entries), sum(about.size_bytes for about in entries.values())
-        if sizes != (self.count, self.size_bytes):
-            found.append(f"count and size are {(self.count, self.size_bytes)}, not {sizes}")
+        found += [
+            f"an index has {place!r} with other details than its entry"
+            for place in sorted(expected.keys() & listed.keys())
+            if expected[place] != listed[place]
+        ]
+        if (count, size_bytes) != (self.count, self.size_bytes):
+            found.append(
+                f"count and size are {(self.count, self.size_bytes)}, not {(count, size_bytes)}"
+            )
         return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -11,12 +10,20 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Literal, Self, SupportsIndex, TypeVar
 
 import lsmkv
+from lsmkv.cache.arguments import (
+    added,
+    checked_number,
+    decoded_key,
+    expiry_time,
+    packed_key,
+    packed_tag,
+)
 from lsmkv.cache.book import Book
 from lsmkv.cache.entries import NEVER, About
 from lsmkv.cache.memoize import memoized
 from lsmkv.cache.values import PlainValue
-from lsmkv.errors import uncopyable
-from lsmkv.typed import Codec, DecodeError, pack, unpack
+from lsmkv.errors import CorruptionError, uncopyable
+from lsmkv.typed import Codec, DecodeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 EvictionPolicy = Literal["least-recently-stored", "none"]
@@ -48,11 +55,15 @@ class Cache:
     keys by themselves, too.  1, 1.0 and True are three keys.
 
     Raises:
+        CorruptionError: it is damaged; ``lsmkv.destroy`` removes it.
         LockedError: another process has the cache open for writing.
         ValueError: ``path`` holds a store that is no cache.
         TypeError, ValueError: an argument is wrong; nothing was changed.
 
-    Methods raise TypeError for what is no key or value, and ClosedError once the cache is closed.
+    Methods raise TypeError or ValueError for what is no key or value, ClosedError once the cache is
+    closed, DecodeError for a stored key or value that does not decode, and CorruptionError for damage of
+    files, entries or indexes: :meth:`check` lists it, :meth:`clear` removes all entries.  A write that
+    raises it may have taken place: it removes others that expired or are over the limit afterwards.
     """
 
     def __init__(
@@ -116,7 +127,7 @@ class Cache:
             expire_time, tag: return a tuple of the value and what is asked for: seconds since the epoch
                 (None for never), and the tag.
         """
-        found = self._find(pack((key,)))
+        found = self._find(packed_key(key))
         if self._counts_hits:
             if found is None:
                 self._misses += 1
@@ -146,7 +157,7 @@ class Cache:
         return found
 
     def __contains__(self, key: object) -> bool:
-        return self._find(pack((key,))) is not None
+        return self._find(packed_key(key)) is not None
 
     def __len__(self) -> int:
         """The number of entries, with expired ones that are not removed yet.  O(1)."""
@@ -166,7 +177,7 @@ class Cache:
     def iterkeys(self, reverse: bool = False) -> Iterator[Any]:
         """The keys in order, as they are when the iteration starts."""
         for packed in self._book.keys(reverse=reverse):
-            yield unpack(packed)[0]
+            yield decoded_key(packed)
 
     # Writing
 
@@ -185,8 +196,8 @@ class Cache:
             read: ``value`` is an open binary file; store what ``value.read()`` returns.
             tag: what :meth:`evict` removes it by; any key may be a tag.
         """
-        packed, data = pack((key,)), self._codec.encode(value.read() if read else value)
-        expires, tagged = _expiry(expire), _packed_tag(tag)
+        packed, data = packed_key(key), self._codec.encode(value.read() if read else value)
+        expires, tagged = expiry_time(expire, time.time()), packed_tag(tag, len(packed))
         with self._book.lock:
             self._put(packed, self._about(packed), data, expires, tagged)
         return True
@@ -206,8 +217,8 @@ class Cache:
 
         Of several threads, one does.
         """
-        packed, data = pack((key,)), self._codec.encode(value.read() if read else value)
-        expires, tagged = _expiry(expire), _packed_tag(tag)
+        packed, data = packed_key(key), self._codec.encode(value.read() if read else value)
+        expires, tagged = expiry_time(expire, time.time()), packed_tag(tag, len(packed))
         with self._book.lock:
             old = self._about(packed)
             if old is not None and not old.is_expired(time.time()):
@@ -219,22 +230,22 @@ class Cache:
         """Add ``delta`` to the number at ``key``, and return the sum.
 
         No other write comes in between.  A missing key counts as ``default``; KeyError if that is
-        None.  TypeError: the value is no number.  The expiry stays.
+        None.  TypeError: the value is no number.  ValueError: the sum is too large.  The expiry stays.
         """
-        packed = pack((key,))
+        packed = packed_key(key)
         with self._book.lock:
             found = self._book.find(packed)
             old = None if found is None else found[0]
             if found is None or found[0].is_expired(time.time()):
                 if default is None:
                     raise KeyError(key)
-                total = default + delta
+                total = added(default, delta)
                 self._put(packed, old, self._codec.encode(total), NEVER, b"")
                 return total
             number = self._decoded(key, found[1])
             if not isinstance(number, (int, float)) or isinstance(number, bool):
                 raise TypeError(f"the value of {key!r} is {type(number).__name__}, not a number")
-            total, about = number + delta, found[0]
+            total, about = added(number, delta), found[0]
             self._put(
                 packed, about, self._codec.encode(total), about.expires, about.tag, about.number
             )
@@ -249,7 +260,7 @@ class Cache:
 
         Returns whether it is there.
         """
-        packed, expires = pack((key,)), _expiry(expire)
+        packed, expires = packed_key(key), expiry_time(expire, time.time())
         with self._book.lock:
             found = self._find(packed)
             if found is None:
@@ -262,7 +273,7 @@ class Cache:
         self, key: Any, default: Any = None, expire_time: bool = False, tag: bool = False
     ) -> Any:
         """Remove ``key`` and return its value, in one step.  Arguments as :meth:`get`."""
-        packed = pack((key,))
+        packed = packed_key(key)
         with self._book.lock:
             found = self._find(packed)
             if found is None:
@@ -273,7 +284,7 @@ class Cache:
 
     def delete(self, key: Any) -> bool:
         """Remove ``key``; tell whether it was there."""
-        packed = pack((key,))
+        packed = packed_key(key)
         with self._book.lock:
             found = self._find(packed)
             if found is None:
@@ -288,9 +299,10 @@ class Cache:
     def transact(self) -> AbstractContextManager[None]:
         """Apply all writes of the ``with`` block, or none.
 
-        If the block raises, nothing changes.  Other threads wait with their writes, and see those of
-        the block at its end.  Removing many entries and iterating are for before and after
-        (RuntimeError).
+        If the block raises, nothing changes.  One inside another is part of it: if the inner block raises
+        and the outer goes on, only the writes of the inner are gone.  Other threads wait with their
+        writes, and see those of the block at its end.  Removing many entries and iterating are for before
+        and after (RuntimeError).
         """
         return self._book.transaction()
 
@@ -325,7 +337,9 @@ class Cache:
         ``now``: those that are expired then, in seconds since the epoch.  Writes remove some of them
         each (see ``cull_limit``).
         """
-        moment = time.time() if now is None else now
+        moment = (
+            time.time() if now is None else checked_number("now", now, "seconds since the epoch")
+        )
         return self._repeat("expire", lambda: self._book.delete_expired(moment))
 
     def cull(self) -> int:
@@ -342,14 +356,21 @@ class Cache:
 
     def evict(self, tag: Any) -> int:
         """Remove all entries with ``tag``; returns how many.  O(their number)."""
-        tagged = _packed_tag(tag)
+        tagged = packed_tag(tag)
         if not tagged:
             raise ValueError("tag=None: entries without a tag are removed by their keys")
         return self._repeat("evict", lambda: self._book.delete_tagged(tagged))
 
     def clear(self) -> int:
-        """Remove all entries; returns how many."""
-        return self._repeat("clear", self._book.delete_oldest)
+        """Remove all entries, damaged ones, too; returns how many."""
+        return self._repeat("clear", self._delete_any)
+
+    def _delete_any(self) -> int:
+        book = self._book
+        try:
+            return book.delete_oldest() or book.delete_rest()
+        except CorruptionError:
+            return book.delete_rest()
 
     def _repeat(self, what: str, remove: Callable[[], int]) -> int:
         """Remove batches of entries until there are no more."""
@@ -455,26 +476,6 @@ class Cache:
 _NOTHING: Final = object()
 
 
-def _expiry(expire: float | None) -> float:
-    """``expire`` seconds from now, since the epoch."""
-    if expire is None:
-        return NEVER
-    if not isinstance(expire, (int, float)) or isinstance(expire, bool):
-        raise TypeError(f"expire={expire!r}: give seconds from now, or None for never")
-    if math.isnan(expire):
-        raise ValueError("expire=nan: give seconds from now, or None for never")
-    return max(0.0, time.time() + expire)
-
-
-def _packed_tag(tag: Any) -> bytes:
-    if tag is None:
-        return b""
-    packed = pack((tag,))
-    if len(packed) > 0xFFFF:
-        raise ValueError(f"a tag of {len(packed)} bytes is over the limit of 65535 bytes")
-    return packed
-
-
 def _with_details(value: Any, about: About | None, expire_time: bool, tag: bool) -> Any:
     if not expire_time and not tag:
         return value
@@ -482,5 +483,5 @@ def _with_details(value: Any, about: About | None, expire_time: bool, tag: bool)
     if expire_time:
         details.append(None if about is None or about.expires == NEVER else about.expires)
     if tag:
-        details.append(unpack(about.tag)[0] if about is not None and about.tag else None)
+        details.append(decoded_key(about.tag) if about is not None and about.tag else None)
     return tuple(details)

@@ -37,11 +37,17 @@ FORMAT: Final = b"lsmkv.cache 1"
 NEVER: Final = math.inf
 
 _HEAD: Final = struct.Struct(">QdQH")
+_HEAD_BYTES: Final = _HEAD.size
 _NUMBER: Final = struct.Struct(">Q")
 _TIME: Final = struct.Struct(
     ">d"
 )  # the order of its bytes is that of times, which are never negative
-COUNTS: Final = struct.Struct(">QQQ")
+_NEVER_BYTES: Final = _TIME.pack(NEVER)
+_COUNTS: Final = struct.Struct(">QQQ")
+MOST: Final = (1 << 63) - 1
+"""The largest number, size and count: what ``len`` can return."""
+LONGEST_KEY_BYTES: Final = 0xFFFF - 9
+"""Of a packed key, or of it and a tag: keys of the store have room for no more."""
 
 
 class About(NamedTuple):
@@ -76,10 +82,18 @@ def expiry_key(expires: float) -> bytes:
 
 
 def read_about(data: bytes) -> tuple[About, bytes]:
-    """An entry's :class:`About`, and what follows it."""
-    number, expires, size_bytes, tag_bytes = _HEAD.unpack_from(data)
-    end = _HEAD.size + tag_bytes
-    return About(number, expires, size_bytes, data[_HEAD.size : end]), data[end:]
+    """An entry's :class:`About`, and what follows it.  ValueError: it is none."""
+    try:
+        number, expires, size_bytes, tag_bytes = _HEAD.unpack_from(data)
+    except struct.error:
+        raise ValueError(f"{len(data)} bytes are too few") from None
+    end = _HEAD_BYTES + tag_bytes
+    if len(data) < end or number > MOST or size_bytes > MOST or data[8:16] > _NEVER_BYTES:
+        raise ValueError(
+            f"number {number}, expiry {expires}, {size_bytes} bytes and a tag of {tag_bytes} "
+            f"cannot be, in {len(data)} bytes"
+        )
+    return About(number, expires, size_bytes, data[_HEAD_BYTES:end]), data[end:]
 
 
 def put_operations(key: bytes, about: About, value: bytes) -> list[Operation]:
@@ -97,3 +111,18 @@ def key_of_place(place: bytes, about: About) -> bytes:
     """The packed key of the entry to which a place leads."""
     start = 1 + (len(about.tag) if place.startswith(TAGGED) else 8)
     return place[start:]
+
+
+def pack_counts(count: int, size_bytes: int, last_number: int) -> bytes:
+    return _COUNTS.pack(count, size_bytes, last_number)
+
+
+def read_counts(data: bytes) -> tuple[int, int, int]:
+    """Count, size in bytes and last number.  ValueError: it is none of these."""
+    if len(data) != _COUNTS.size:
+        raise ValueError(f"{len(data)} bytes are not {_COUNTS.size}")
+    counts: tuple[int, int, int] = _COUNTS.unpack(data)
+    count, size_bytes, last_number = counts
+    if max(counts) > MOST or count > min(size_bytes, last_number):  # each has bytes and a number
+        raise ValueError(f"count, size and last number cannot be {counts}")
+    return counts

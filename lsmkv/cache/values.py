@@ -12,15 +12,17 @@ _INTEGER: Final = b"i"  # that MessagePack has no room for
 _STRUCTURE: Final = b"m"
 
 _MESSAGE_PACK: Final = MsgPack()
-_ATOMS: Final = (str, bytes, int, float, bool, type(None))
+_ATOMS: Final = frozenset((str, bytes, int, float, bool, type(None)))
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+_SHOWN: Final = 80
+_DEEPEST: Final = 200  # well within the recursion limit, also where it is decoded
 
 
 class PlainValue(Codec[Any]):
     """Bytes, str, numbers, bool, None, and lists and dicts of them.
 
-    Structures are stored as MessagePack.  It refuses what would come back as something else: a tuple, a
-    set, a date, a dataclass.
+    Structures are stored as MessagePack.  It refuses what would come back as something else, also deep
+    inside: a tuple, a set, a date, a dataclass, a bytearray, an enum or another subclass.
 
     >>> codec = PlainValue()
     >>> codec.decode(codec.encode({"sizes": [1, 2.5], "body": b"..."}))
@@ -34,27 +36,23 @@ class PlainValue(Codec[Any]):
     def encode(self, value: Any, /) -> bytes:
         """The bytes of ``value``.
 
-        TypeError: it is of another type.  ValueError: a structure has an integer of over 64 bits, or
-        nests too deep.
+        TypeError: it, or a part of it, is of another type.  ValueError: a structure has an integer of
+        over 64 bits or nests deeper than 200 levels, or a text has a lone surrogate.
         """
         kind = type(value)
         if kind is bytes:
             return _BYTES + bytes(value)
         if kind is str:
-            return _TEXT + str(value).encode()
+            return _TEXT + _utf8(value, "value")
         if kind is int and not _LEAST <= value <= _MOST:
             return _INTEGER + int(value).to_bytes(value.bit_length() // 8 + 1, signed=True)
-        if kind not in (int, float, bool, type(None), list, dict):
-            raise _refusal(value, "value")
+        if not _is_plain(value, _DEEPEST):
+            _check(value, "value", _DEEPEST)
         try:
-            data = _MESSAGE_PACK.encode(value)
-            is_same = kind not in (list, dict) or _MESSAGE_PACK.decode(data) == value
+            return _STRUCTURE + _MESSAGE_PACK.encode(value)
         except (TypeError, ValueError):
-            _check(value, "value")  # says where and why, mostly
+            _check(value, "value", _DEEPEST)  # says where and why, mostly
             raise
-        if not is_same:
-            _check(value, "value")
-        return _STRUCTURE + data
 
     def decode(self, data: bytes, /) -> Any:
         """The value whose bytes these are."""
@@ -70,21 +68,66 @@ class PlainValue(Codec[Any]):
         raise ValueError(f"a value has no kind {kind!r}")
 
 
-def _check(value: object, name: str) -> None:
-    """Raise TypeError for a part that would come back as something else."""
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether all is of types that come back."""
+    kind = type(value)
+    if kind is list:
+        parts: Any = value
+    elif kind is dict:
+        fields: Any = value
+        if not _ATOMS.issuperset(map(type, fields)):
+            return False
+        parts = fields.values()
+    else:
+        return kind in _ATOMS
+    if _ATOMS.issuperset(map(type, parts)):
+        return depth > 0
+    return depth > 0 and all(_is_plain(part, depth - 1) for part in parts)
+
+
+def _check(value: object, name: str, depth: int) -> None:
+    """Raise TypeError or ValueError for a part that is refused."""
+    kind = type(value)
+    if kind in (list, dict) and depth <= 0:
+        raise ValueError(
+            f"{name[:_SHOWN]}... is nested deeper than {_DEEPEST} levels, or in itself: flatten it"
+        )
     if type(value) is list:
         for number, part in enumerate(value):
-            _check(part, f"{name}[{number}]")
+            _check(part, f"{name}[{number}]", depth - 1)
     elif type(value) is dict:
         for key, part in value.items():
-            if type(key) not in (*_ATOMS, tuple):
-                raise TypeError(
-                    f"{name} has the key {key!r}, a {type(key).__name__}: "
-                    "keys of a dict are str, bytes, numbers, bool, None or tuples of them"
-                )
-            _check(part, f"{name}[{key!r}]")
-    elif type(value) not in _ATOMS:
+            _check_key(key, key, name)
+            _check(part, f"{name}[{key!r}]", depth - 1)
+    elif type(value) is str:
+        _utf8(value, name)
+    elif kind not in _ATOMS:
         raise _refusal(value, name)
+
+
+def _check_key(part: object, key: object, name: str) -> None:
+    """Refuse a dict's key for this part of it."""
+    if type(part) is tuple:
+        for inner in part:
+            _check_key(inner, key, name)
+    elif type(part) is str:
+        _utf8(part, f"{name} has a key with a text that")
+    elif type(part) not in _ATOMS:
+        raise TypeError(
+            f"{name} has the key {key!r}, with a {type(part).__name__}: "
+            "keys of a dict are str, bytes, numbers, bool, None or tuples of them"
+        )
+
+
+def _utf8(text: str, name: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+        raise ValueError(
+            f"{name} is {shown}, with a lone surrogate at {error.start}, which has no UTF-8: "
+            "store bytes, text.encode(errors='surrogatepass')"
+        ) from None
 
 
 def _refusal(value: object, name: str) -> TypeError:

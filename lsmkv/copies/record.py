@@ -14,15 +14,13 @@ from typing import Final
 
 import msgspec
 
-from lsmkv.encoding.checksums import content_checksum
-from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.encoding.checked_line import decode_line, encode_line
 from lsmkv.storage.file_names import BACKUP
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.capture import Capture
 from lsmkv.tree.manifest import State
 
 FORMAT: Final = 1
-_CHECKSUM_BYTES: Final = 32
 _MAX_BYTES: Final = 1 << 30
 
 Fingerprint = tuple[int, int, int]
@@ -82,10 +80,6 @@ class Records(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     records: list[Record]
 
 
-class _Version(msgspec.Struct):
-    format: int
-
-
 def new_record(capture: Capture, tables: list[TableRecord]) -> Record:
     return Record(
         source=capture.directory or "",
@@ -97,8 +91,7 @@ def new_record(capture: Capture, tables: list[TableRecord]) -> Record:
 
 
 def encode_records(records: list[Record]) -> bytes:
-    line = msgspec.json.encode(Records(FORMAT, records))
-    return b"%b\n%b\n" % (line, content_checksum(line).encode())
+    return encode_line(Records(FORMAT, records))
 
 
 def decode_records(data: bytes, path: str) -> list[Record]:
@@ -106,19 +99,7 @@ def decode_records(data: bytes, path: str) -> list[Record]:
 
     Raises CorruptionError if they are damaged, UnsupportedFormatError for a newer format.
     """
-    line, stored = data[: -_CHECKSUM_BYTES - 2], data[-_CHECKSUM_BYTES - 2 :]
-    expected = b"\n%b\n" % content_checksum(line).encode()
-    if stored != expected:
-        reason = "checksum of a backup's record fails"
-        raise CorruptionError(path, len(line), reason, expected=expected, got=stored)
-    try:
-        version = msgspec.json.decode(line, type=_Version).format
-        if version != FORMAT:
-            reason = f"backup format {version}; this release reads format {FORMAT}"
-            raise UnsupportedFormatError(path, reason)
-        return msgspec.json.decode(line, type=Records).records
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CorruptionError(path, 0, f"bad record of a backup: {error}") from error
+    return decode_line(data, path, Records, FORMAT, "backup record").records
 
 
 def write_records(storage: Storage, directory: str, records: list[Record]) -> None:

@@ -20,9 +20,9 @@ from typing import Final
 
 import msgspec
 
-from lsmkv.encoding.checksums import content_checksum
+from lsmkv.encoding.checked_line import decode_line, encode_line
 from lsmkv.encoding.entries import MAX_SEQUENCE
-from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.errors import CorruptionError
 from lsmkv.remote.bucket import Bucket
 from lsmkv.sstable.format import (
     FOOTER_BYTES,
@@ -40,7 +40,7 @@ _MOST: Final = 10**10 - 1
 LAST_GENERATION: Final = _MOST - 1
 _GENERATION_NAME: Final = re.compile(r"([0-9]{10})-([0-9]{10})\.json")
 _TABLE_NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{10})\.sst")
-_CHECKSUM_BYTES: Final = 32
+_HASH_DIGITS: Final = 32
 MAX_GENERATION_BYTES: Final = 256 << 20  # some hundred bytes for a table, and its two keys
 _MAX_TABLE_BYTES: Final = 1 << 46  # no object store takes more
 _MAX_END_BYTES: Final = MAX_SECTION_BYTES + MAX_PROPERTIES_BYTES + FOOTER_BYTES
@@ -73,7 +73,7 @@ class PublishedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     @property
     def content(self) -> str:
         """The XXH3-128 of the whole file, in hexadecimal."""
-        return self.name[:_CHECKSUM_BYTES]
+        return self.name[:_HASH_DIGITS]
 
     @property
     def index_offset(self) -> int:
@@ -125,10 +125,6 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return Levels().changed((table.placed for table in self.tables), ())
 
 
-class _Version(msgspec.Struct):
-    format: int
-
-
 def generation_name(number: int) -> str:
     """Name of the object of generation ``number``.
 
@@ -160,8 +156,7 @@ def table_generation(name: str) -> int | None:
 
 def encode_generation(generation: Generation) -> bytes:
     """The object's bytes; ValueError if they are more than a reader takes."""
-    line = msgspec.json.encode(generation)
-    data = b"%b\n%b\n" % (line, content_checksum(line).encode())
+    data = encode_line(generation)
     if len(data) > MAX_GENERATION_BYTES:
         raise ValueError(
             f"a generation of {len(generation.tables)} tables takes {len(data)} bytes, and "
@@ -175,21 +170,12 @@ def decode_generation(data: bytes, path: str, number: int) -> Generation:
 
     Raises CorruptionError if they are damaged or another's, UnsupportedFormatError for a newer format.
     """
-    line, stored = data[: -_CHECKSUM_BYTES - 2], data[-_CHECKSUM_BYTES - 2 :]
-    expected = b"\n%b\n" % content_checksum(line).encode()
-    if stored != expected:
-        reason = "checksum of a generation fails"
-        raise CorruptionError(path, len(line), reason, expected=expected, got=stored)
+    generation = decode_line(data, path, Generation, FORMAT, "generation")
     try:
-        version = msgspec.json.decode(line, type=_Version).format
-        if version != FORMAT:
-            reason = f"generation format {version}; this release reads format {FORMAT}"
-            raise UnsupportedFormatError(path, reason)
-        generation = msgspec.json.decode(line, type=Generation)
         if not 0 <= generation.last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {generation.last_seq} is out of range")
         generation.levels()
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except ValueError as error:
         raise CorruptionError(path, 0, f"bad generation: {error}") from error
     if generation.number != number:
         reason = "the object is of another generation"

@@ -179,7 +179,7 @@ def text_bytes(text: str) -> bytes:
         code = ord(text[error.start])
         raise ValueError(
             f"character {error.start} of {_shown(text)} is a lone surrogate (U+{code:04X}), "
-            "which has no UTF-8"
+            "which has no UTF-8: bytes can hold it, text.encode(errors='surrogatepass')"
         ) from None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -259,6 +259,18 @@ def test_an_ended_transaction_and_a_closed_store_are_refused(path: str, call: st
     assert (t.closed, left.closed) == (True, True)
 
 
+def test_a_transaction_inside_another_is_one_of_its_own(db: DB) -> None:
+    with suppress(ZeroDivisionError), db.transaction() as outer:
+        outer[b"outer"] = b"1"
+        db.transact(lambda t: t.put(b"committed", b"1"))
+        with suppress(ZeroDivisionError), db.transaction() as inner:
+            inner[b"discarded"] = b"1"
+            1 / 0  # noqa: B018
+        assert outer.multi_get([b"outer", b"committed", b"discarded"]) == [b"1", None, None]
+        1 / 0  # noqa: B018
+    assert db.multi_get([b"outer", b"committed", b"discarded"]) == [None, b"1", None]
+
+
 def test_a_synced_transaction_is_a_synced_batch(db: DB) -> None:
     before = db.stats()
     with db.transaction(sync=True) as t:
@@ -371,98 +383,6 @@ def test_the_text_of_a_transaction_tells_its_state(db: DB) -> None:
     assert "at no key" in repr(t.cursor())
     t.close()
     assert "committed or discarded" in repr(t)
-
-
-# --- transact, compare_and_set ---
-
-
-def test_transact_returns_what_the_function_returned_and_tries_again(db: DB) -> None:
-    tries = []
-
-    def work(t: Transaction) -> bytes:
-        tries.append(t)
-        value = t[b"a"]
-        if len(tries) < 3:
-            db[b"a"] = b"%d" % len(tries)
-        t[b"b"] = value
-        return value
-
-    assert db.transact(work) == b"2" == db[b"b"]
-    assert len(tries) == 3
-
-
-def test_transact_gives_up_with_the_conflict_as_cause(db: DB) -> None:
-    def work(t: Transaction) -> None:
-        t[b"b"] = t[b"a"]
-        db[b"a"] = b""
-
-    with pytest.raises(lsmkv.ConflictError, match="in 3 attempts") as caught:
-        db.transact(work, 3)
-    assert (caught.value.key, caught.value.attempts) == (b"a", 3)
-    assert isinstance(caught.value.__cause__, lsmkv.ConflictError)
-    assert b"b" not in db
-
-
-def test_transact_passes_other_exceptions_on_at_once(db: DB) -> None:
-    def work(t: Transaction) -> None:
-        t.clear()
-        raise LookupError
-
-    with pytest.raises(LookupError):
-        db.transact(work)
-    assert len(db) == 3
-
-
-@pytest.mark.parametrize("attempts", [0, -1, 1.5, None])
-def test_transact_needs_an_attempt(db: DB, attempts: Any) -> None:
-    with pytest.raises(ValueError, match="attempts="):
-        db.transact(len, attempts)
-
-
-def test_compare_and_set_sets_only_what_was_expected(db: DB) -> None:
-    assert not db.compare_and_set(b"a", None, b"2")
-    assert not db.compare_and_set(b"b", b"1", b"2")
-    assert db.compare_and_set(b"b", None, b"")
-    assert not db.compare_and_set(b"b", None, b"again")
-    assert db.compare_and_set(b"b", b"", b"2")
-    assert db.compare_and_set(b"a", b"1", None)
-    assert db.compare_and_set(b"a", None, None)
-    assert dict(db) == {b"b": b"2", b"c": b"3", b"e": b"5"}
-    with pytest.raises(TypeError):
-        db.compare_and_set(b"a", 1, b"")  # type: ignore[arg-type]
-
-
-def test_counters_in_threads_lose_nothing(db: DB) -> None:
-    each = 60
-
-    def compared() -> None:
-        for _ in range(each):
-            while True:
-                before = db.get(b"n")
-                if db.compare_and_set(b"n", before, b"%d" % (int(before or 0) + 1)):
-                    break
-
-    def transacted() -> None:
-        def add(t: Transaction) -> None:
-            t[b"n"] = b"%d" % (int(t.get(b"n", b"0")) + 1)
-
-        for _ in range(each):
-            db.transact(add, 1000)
-
-    run_all(*[compared, transacted] * 4)
-    assert db[b"n"] == b"%d" % (8 * each)
-
-
-def test_a_lock_is_taken_by_one_thread(db: DB) -> None:
-    taken = []
-
-    def take() -> None:
-        if db.compare_and_set(b"lock", None, b"%d" % threading.get_ident()):
-            taken.append(threading.get_ident())
-
-    run_all(*[take] * 8)
-    assert db[b"lock"] == b"%d" % taken[0]
-    assert len(taken) == 1
 
 
 # --- layers ---

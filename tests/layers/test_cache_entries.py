@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
@@ -49,6 +50,13 @@ def test_incr_takes_no_other_values(cache: Cache) -> None:
         with pytest.raises(TypeError, match="not a number"):
             cache.incr("key")
         assert cache["key"] == value
+
+
+def test_incr_names_a_sum_that_is_too_large(cache: Cache) -> None:
+    cache["key"] = 10**400
+    with pytest.raises(ValueError, match="keep the value and delta both int"):
+        cache.incr("key", 0.5)
+    assert cache.incr("key", 1) == 10**400 + 1
 
 
 def test_incr_keeps_expiry_and_tag(cache: Cache, clock: Clock) -> None:
@@ -121,6 +129,33 @@ def test_a_transaction_that_raises_changes_nothing(cache: Cache) -> None:
         assert (cache.get("a"), len(cache)) == (None, 1)
         1 / 0  # noqa: B018
     assert (cache["a"], cache.get("b"), (len(cache), cache.volume())) == (1, None, before)
+
+
+def test_an_inner_transaction_that_raises_changes_nothing_and_the_outer_goes_on(
+    cache: Cache,
+) -> None:
+    cache["kept"] = 1
+    with cache.transact():
+        cache["outer"] = 1
+        with suppress(ZeroDivisionError), cache.transact():
+            cache["outer"] = 2
+            del cache["kept"]
+            with cache.transact():
+                cache["innermost"] = 1
+            1 / 0  # noqa: B018
+        assert [cache.get(key) for key in ("outer", "kept", "innermost")] == [1, 1, None]
+        assert len(cache) == 2
+        with cache.transact():
+            cache["inner"] = 1
+    assert {key: cache[key] for key in cache} == {"inner": 1, "kept": 1, "outer": 1}
+
+
+def test_an_inner_transaction_ends_with_the_outer(cache: Cache) -> None:
+    with suppress(ZeroDivisionError), cache.transact():
+        with cache.transact():
+            cache["inner"] = 1
+        1 / 0  # noqa: B018
+    assert (list(cache), len(cache)) == ([], 0)
 
 
 @pytest.mark.parametrize(

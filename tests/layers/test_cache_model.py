@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import pytest
@@ -96,3 +97,37 @@ def test_it_is_a_dict_whose_entries_expire(
             assert {key: cache[key] for key in cache if key in cache} == live
         assert cache.check() == []
         cache.close()
+
+
+class UndoError(Exception):
+    """What a transaction ends with that is to change nothing."""
+
+
+def play(rng: random.Random, cache: Cache, model: dict[int, int], depth: int = 3) -> None:
+    for _ in range(rng.randrange(8)):
+        key, value = rng.randrange(5), rng.randrange(100)
+        kind = rng.randrange(4 if depth else 3)
+        if kind == 0:
+            cache[key] = model[key] = value
+        elif kind == 1:
+            assert cache.delete(key) == (model.pop(key, None) is not None)
+        elif kind == 2:
+            model[key] = model.get(key, 0) + 1
+            assert cache.incr(key) == model[key]
+        else:
+            before = dict(model)
+            try:
+                with cache.transact():
+                    play(rng, cache, model, depth - 1)
+                    if rng.random() < 0.5:
+                        raise UndoError
+            except UndoError:
+                model.clear()
+                model.update(before)
+        assert [cache.get(key) for key in range(5)] == [model.get(key) for key in range(5)]
+        assert len(cache) == len(model)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_transactions_inside_others_change_all_or_nothing(cache: Cache, seed: int) -> None:
+    play(random.Random(seed), cache, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,36 @@ def test_an_expiry_is_a_number(cache: Cache, expire: Any) -> None:
         cache.set("key", 1, expire=expire)
     with pytest.raises(ValueError, match="expire=nan"):
         cache.set("key", 1, expire=math.nan)
+
+
+@pytest.mark.parametrize(("sign", "digits"), [(1, 400), (-1, 400), (1, 5000)])
+def test_an_expiry_that_no_float_can_hold_is_named(cache: Cache, sign: int, digits: int) -> None:
+    expire = sign * 10**digits
+    uses: list[Callable[[], object]] = [
+        lambda: cache.set("key", 1, expire=expire),
+        lambda: cache.add("key", 1, expire=expire),
+        lambda: cache.touch("key", expire),
+        lambda: cache.memoize(expire=expire)(abs)(-1),
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match=r"expire is an int of \d+ bits, more than a float"):
+            use()
+    with pytest.raises(ValueError, match=r"now is an int of \d+ bits, more than a float"):
+        cache.expire(expire)
+    assert list(cache) == []
+
+
+def test_the_moment_of_expire_is_a_number(cache: Cache) -> None:
+    with pytest.raises(ValueError, match="now=nan: give seconds since the epoch"):
+        cache.expire(math.nan)
+    with pytest.raises(TypeError, match="now='5': give seconds since the epoch"):
+        cache.expire("5")  # type: ignore[arg-type]
+
+
+def test_an_infinite_expiry_is_never(cache: Cache) -> None:
+    cache.set("key", 1, expire=math.inf)
+    assert cache.get("key", expire_time=True) == (1, None)
+    assert cache.expire(1e300) == 0
 
 
 # Size
@@ -197,3 +228,25 @@ def test_counts_are_right_after_an_interrupt_that_came_once_the_commit_was_done(
     monkeypatch.undo()
     assert (len(cache), cache.check()) == (2, [])
     assert (cache.clear(), len(cache)) == (2, 0)
+
+
+def test_counts_are_right_at_the_write_after_an_interrupted_one(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = cache._book._commit
+
+    def interrupted(operations: Any) -> None:
+        commit(operations)
+        raise KeyboardInterrupt
+
+    cache.set("old", 1)
+    assert cache.expire() == 0
+    monkeypatch.setattr(cache._book, "_commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cache.set("key", 1, expire=10)
+    with pytest.raises(KeyboardInterrupt):
+        cache.delete("old")
+    monkeypatch.undo()
+    cache.set("other", 1)
+    assert (len(cache), cache.check()) == (2, [])
+    assert cache.expire(1e13) == 1

@@ -54,6 +54,25 @@ def test_it_is_a_dict_of_bytes_in_order(
         assert seen == sorted(model)
 
 
+def test_the_longest_key_has_a_next_one(path: str) -> None:
+    with lsmkv.dbm.open(path, "c") as db:
+        longest = b"x" * 65535
+        db[longest], db["y"] = "1", "2"
+        assert db.firstkey() == longest
+        assert (db.nextkey(longest), db.nextkey("y")) == (b"y", None)
+        with pytest.raises(ValueError, match="65536"):
+            db.nextkey(b"x" * 65536)
+
+
+def test_a_text_that_is_no_utf8_is_named(path: str) -> None:
+    with lsmkv.dbm.open(path, "c") as db:
+        with pytest.raises(ValueError, match=r"key 'a\\ud800' has a lone surrogate .*: use bytes"):
+            db["a\ud800"] = "1"
+        with pytest.raises(ValueError, match=r"value '\\ud800' has a lone surrogate .*: use bytes"):
+            db["a"] = "\ud800"
+        assert db.keys() == []
+
+
 def test_r_needs_a_store(path: str) -> None:
     with pytest.raises(lsmkv.dbm.error, match="holds no lsmkv store") as caught:
         lsmkv.dbm.open(path)

@@ -88,6 +88,7 @@ HOMES = {
         "lsmkv.cluster.targets",
         "lsmkv.background.process.parent",
         "lsmkv.background.process.runner",
+        "lsmkv.encoding.checked_line",
         "lsmkv.sstable.format",
         "lsmkv.sstable.table_end",
         "lsmkv.sstable.writer",
