@@ -42,7 +42,8 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "The pairs are made while they are loaded, because 20 million of them would fill the memory. "
         "Making them alone is timed in the same process, and subtracted.",
         "Each way runs in a process of its own; a repetition runs all ways one after the other, and "
-        "the next one begins with another. Ratios are taken within repetitions.",
+        "the next one begins with another. What is left to be written to the disk is written in between. "
+        "Ratios are taken within repetitions.",
         "Written bytes are those that the process hands to the operating system (wchar in "
         "/proc/self/io), and, for lsmkv, those that its counters tell: logs, flushes, compactions, "
         "loaded tables and the runs of sorting.",

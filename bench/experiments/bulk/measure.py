@@ -33,6 +33,7 @@ def measure(task: Task, directory: str) -> list[Row]:
     for way in (*task.ways[turn:], *task.ways[:turn]):
         path = os.path.join(directory, "load")
         os.mkdir(path)
+        os.sync()  # what the ways before have left to be written is not this one's
         rows[way] = alone(load, task, way, path)
         shutil.rmtree(path)
     return [rows[way] for way in task.ways]
