@@ -45,8 +45,6 @@ COMPILED = (
     "sstable/block/builder",
     "sstable/block/transposed",
     "sstable/block/codec",
-    "sstable/block/finished_block",
-    "sstable/block/compression_ahead",
     "sstable/index",
     "sstable/index_codec",
     "sstable/table_filters",

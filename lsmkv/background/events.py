@@ -275,11 +275,12 @@ class EventLog:
     def close(self) -> None:
         """Wait until everything is logged, but not for ever: a handler may close the store."""
         worker, until_s = self._worker, time.monotonic() + _PATIENCE_S
-        while worker.busy and not worker.is_this_thread and time.monotonic() < until_s:
-            time.sleep(_LOOK_S)
-        if worker.busy:
-            worker.dismiss()
-        else:
+        try:
+            while worker.busy and not worker.is_this_thread and time.monotonic() < until_s:
+                time.sleep(_LOOK_S)
+        finally:
+            worker.dismiss()  # also after an interrupt
+        if not worker.busy:
             worker.stop()
 
 

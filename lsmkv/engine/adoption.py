@@ -82,6 +82,7 @@ class Staging:
         self.tables: list[StagedTable] = []
         self.paths: list[str] = []
         self._number = new_seal()
+        self._process = os.getpid()
 
     def allocate(self) -> int:
         """Another number: for a file's name, and to seal its blocks."""
@@ -98,7 +99,12 @@ class Staging:
             self.tables.append(StagedTable(path, read_end(file), in_place))
 
     def remove(self) -> None:
-        """Remove the files; what cannot be removed, the next opening removes."""
+        """Remove the files; what cannot be removed, the next opening removes.
+
+        The child of a fork leaves them to its parent.
+        """
+        if os.getpid() != self._process:
+            return
         for path in self.paths:
             with contextlib.suppress(OSError):
                 self._storage.remove(path)

@@ -19,11 +19,11 @@ from lsmkv.engine.engine import Engine
 from lsmkv.engine.pairs import PairReader
 from lsmkv.errors import caused
 from lsmkv.options import MIB
-from lsmkv.sstable.block.compression_ahead import CompressionThread
 from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
 from lsmkv.tree.version_set import table_format
 
 _LEAST_MEMORY_BYTES: Final = MIB
+_MOST_MEMORY_BYTES: Final = 1 << 62
 _REPORT_EVERY: Final = 1 << 14  # entries
 
 Pairs = Iterable[tuple[Any, Any]]
@@ -41,18 +41,17 @@ def bulk_load(
     engine.check_for_adopting()
     if not isinstance(memory_bytes, int) or memory_bytes < _LEAST_MEMORY_BYTES:
         raise ValueError(f"memory_bytes={memory_bytes!r}: give at least {_LEAST_MEMORY_BYTES}")
+    memory_bytes = min(memory_bytes, _MOST_MEMORY_BYTES)
     if isinstance(pairs, Mapping):
         pairs = pairs.items()
     staging = Staging(engine.storage, engine.directory)
     reader = PairReader(pairs)
-    expected = operator.length_hint(pairs, 0)
+    load = _Load(engine, staging, reader, operator.length_hint(pairs, 0), progress)
     try:
-        with CompressionThread() as thread:
-            load = _Load(engine, staging, reader, expected, progress, thread)
-            if is_sorted:
-                load.write_tables(reader.ascending())
-            else:
-                load.sort(memory_bytes)
+        if is_sorted:
+            load.write_tables(reader.ascending())
+        else:
+            load.sort(memory_bytes)
     except CancelledError:
         staging.remove()
         raise caused(engine.unusable(), None)
@@ -72,7 +71,6 @@ class _Load:
         reader: PairReader,
         expected_count: int,
         progress: Progress | None,
-        thread: CompressionThread,
     ) -> None:
         options = engine.options
         levels = engine.require_open().version.levels
@@ -87,9 +85,8 @@ class _Load:
             table_format(options, rate),
             options.table_size_bytes,
             staging.allocate,
-            lambda: engine.is_closing,
+            lambda: engine.is_closing or engine.forked,
             path_of=staging.path,
-            thread=thread,
         )
 
     def write_tables(self, batches: Iterator[EntryBatch]) -> None:

@@ -119,6 +119,7 @@ class Engine(Upkeep):
         self._background.stop()
         self.super_version = None
         self._release()
+        self._events.close()
 
     def open_read_only(self) -> None:
         """Recover for reading, beside a writer or without one; later, take in what is new."""
@@ -272,8 +273,11 @@ class Engine(Upkeep):
         if self._is_closed or self._ending.locked():
             return
         with self._ending:
-            if not self._is_closed:
-                self._close()
+            try:
+                if not self._is_closed:
+                    self._close()
+            finally:
+                self._events.close()
 
     def _close(self) -> None:
         if self._refresher is not None:
@@ -309,7 +313,6 @@ class Engine(Upkeep):
             self._lock.release()
         handles.unwatch(self)
         self._is_closed = True
-        self._events.close()
 
     def mark_forked(self) -> None:
         """In the child of a fork: become unusable, and drop the file lock.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
-from lsmkv.sstable.block.compression_ahead import CompressionThread
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
@@ -32,7 +32,7 @@ class TableJob:
     ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
     replace those of the numbers ``replaces``.  With ``for_adoption`` they can be adopted in place.
     ``path_of`` a number is the path of the table; None: the one that it has in a store.  Without
-    ``sync`` nothing is made durable.  With ``thread`` blocks are compressed there.
+    ``sync`` nothing is made durable.
     """
 
     storage: Storage
@@ -46,7 +46,6 @@ class TableJob:
     for_adoption: bool = False
     path_of: Callable[[int], str] | None = None
     sync: bool = True
-    thread: CompressionThread | None = None
 
     def path(self, number: int) -> str:
         if self.path_of is not None:
@@ -65,6 +64,7 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
     def finish(writer: TableWriter, replaces: list[int] | None, beside: list[int]) -> TableMeta:
         return writer.finish(replaces, beside, for_adoption=job.for_adoption, sync=job.sync)
 
+    process = os.getpid()
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:
@@ -78,8 +78,7 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
             while at < batch.count:
                 if writer is None:
                     number = job.allocate()
-                    path = job.path(number)
-                    writer = TableWriter(job.storage, path, number, job.form, job.thread)
+                    writer = TableWriter(job.storage, job.path(number), number, job.form)
                 at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
                     done.append(finish(writer, [], []))
@@ -90,10 +89,11 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
             job.storage.sync_directory(job.directory)
     except BaseException:
         with contextlib.suppress(OSError):  # the next open removes leftovers
-            if writer is not None:
-                writer.abandon()
-            for table in done:
-                job.storage.remove(job.path(table.number))
+            if os.getpid() == process:  # the child of a fork leaves them to its parent
+                if writer is not None:
+                    writer.abandon()
+                for table in done:
+                    job.storage.remove(job.path(table.number))
         raise
     return done
 

@@ -24,8 +24,6 @@ from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, po
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
-from lsmkv.sstable.block.compression_ahead import CompressionAhead, CompressionThread
-from lsmkv.sstable.block.finished_block import FinishedBlock
 from lsmkv.sstable.block.trailer import encode_trailer
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
@@ -59,21 +57,36 @@ class TableFormat:
     error_rate: float
 
 
+class _FinishedBlock:
+    """A block without its offset; no dataclass, whose ``__init__`` is never compiled."""
+
+    def __init__(
+        self,
+        payload: bytes,
+        first: bytes,
+        last: bytes,
+        entry_count: int,
+        filter_bits: bytes,
+        filter_key_count: int,
+        probe_count: int,
+    ) -> None:
+        self.payload = payload
+        self.first = first
+        self.last = last
+        self.entry_count = entry_count
+        self.filter_bits = filter_bits
+        self.filter_key_count = filter_key_count
+        self.probe_count = probe_count
+
+
 class TableWriter:
     """Writes one table: ``add`` or ``add_from``, then ``finish`` or ``abandon``.
 
     Entries come in key order, the versions of one key newest first.  ``finish`` syncs the file; the
-    caller syncs the directory.  With ``thread`` blocks are compressed there.
+    caller syncs the directory.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        path: str,
-        number: int,
-        form: TableFormat,
-        thread: CompressionThread | None = None,
-    ) -> None:
+    def __init__(self, storage: Storage, path: str, number: int, form: TableFormat) -> None:
         self._storage = storage
         self._path = path
         self._number = number
@@ -88,10 +101,8 @@ class TableWriter:
         self._file = storage.create(path)
         self._index = IndexBuilder()
         self._compressor: Compressor | None = None
-        self._compression_thread = thread
-        self._ahead: CompressionAhead | None = None
         self._dictionary = b""
-        self._untrained: list[FinishedBlock] = []  # blocks that wait for the dictionary's training
+        self._untrained: list[_FinishedBlock] = []  # blocks that wait for the dictionary's training
         self._untrained_bytes = 0
         self._pieces: list[bytes] = []  # parts of blocks not yet appended to the file
         self._pieces_bytes = 0
@@ -125,7 +136,7 @@ class TableWriter:
     @property
     def size_bytes(self) -> int:
         """About how long the file would be if finished now."""
-        return self._data_bytes + self._waiting_bytes() + self._block_bytes + self._filters_bytes
+        return self._data_bytes + self._untrained_bytes + self._block_bytes + self._filters_bytes
 
     @property
     def is_full(self) -> bool:
@@ -194,15 +205,7 @@ class TableWriter:
         """How large the block being filled may get before the table ends."""
         if self.is_full:
             return 0
-        return limit_bytes - (self._data_bytes + self._waiting_bytes() + self._filters_bytes)
-
-    def _waiting_bytes(self) -> int:
-        """About how long the blocks will be that wait."""
-        if self._ahead is None:
-            return self._untrained_bytes
-        waiting = self._ahead.waiting_bytes
-        written = self._raw_bytes - waiting
-        return waiting * self._data_bytes // written if written else waiting
+        return limit_bytes - (self._data_bytes + self._untrained_bytes + self._filters_bytes)
 
     def _fill(self, versions: EntryBatch, start: i64, stop: i64) -> None:
         if start < stop:
@@ -226,8 +229,6 @@ class TableWriter:
             raise ValueError("a table needs at least one entry")
         self._finish_block()
         self._train()
-        if self._ahead is not None:
-            self._write_compressed(self._ahead.rest())
         self._write_pieces()
         filters = self._filters.getvalue()
         filter_key_count = probe_count = 0
@@ -310,7 +311,7 @@ class TableWriter:
         self._largest_seq = max(self._largest_seq, made.largest_seq)
         self._entry_count += made.count
         self._raw_bytes += len(payload)
-        block = FinishedBlock(
+        block = _FinishedBlock(
             payload, made.first, made.last, made.count, filter_bits, filter_key_count, probe_count
         )
         self._block = []
@@ -333,32 +334,16 @@ class TableWriter:
                 [block.payload for block in waiting], self._form.dictionary_size_bytes
             )
         if self._compressor is None:
-            self._make_compressor()
+            self._compressor = Compressor(self._form.compression_level, self._dictionary)
         for block in waiting:
             self._write_block(block)
 
-    def _make_compressor(self) -> Compressor:
-        self._compressor = made = Compressor(self._form.compression_level, self._dictionary)
-        if self._compression_thread is not None and self._is_compressed:
-            self._ahead = CompressionAhead(self._compression_thread, made)
-        return made
-
-    def _write_block(self, block: FinishedBlock) -> None:
-        """Compress and write a block, or hand it to the thread."""
-        if not self._is_compressed:
-            self._write_stored(block, CODEC_NONE, block.payload)
-            return
-        compressor = self._compressor or self._make_compressor()
-        if self._ahead is None:
-            self._write_stored(block, *compressor.compress_block(block.payload))
-        else:
-            self._write_compressed(self._ahead.add(block))
-
-    def _write_compressed(self, blocks: list[tuple[FinishedBlock, int, bytes]]) -> None:
-        for block, codec, stored in blocks:
-            self._write_stored(block, codec, stored)
-
-    def _write_stored(self, block: FinishedBlock, codec: int, stored: bytes) -> None:
+    def _write_block(self, block: _FinishedBlock) -> None:
+        codec, stored = CODEC_NONE, block.payload
+        if self._is_compressed:
+            if self._compressor is None:
+                self._compressor = Compressor(self._form.compression_level, b"")
+            codec, stored = self._compressor.compress_block(block.payload)
         bits = block.filter_bits
         tail = encode_trailer(
             stored,

@@ -13,7 +13,7 @@ from bench.experiments.bulk.experiment import EXPERIMENT
 from bench.experiments.bulk.measure import load, pairs
 from bench.experiments.bulk.rows import Row
 from bench.experiments.bulk.story import failures, story
-from bench.experiments.bulk.tables import BULK, BULK_ANY_ORDER, PUTS, medians, times
+from bench.experiments.bulk.tables import BULK, PUTS, medians, times
 from bench.experiments.bulk.tasks import WAYS, Task
 from bench.harness.experiment import Results, run
 from bench.harness.records import repeatable
@@ -74,9 +74,5 @@ def test_a_load_that_is_too_slow_or_writes_too_much_fails() -> None:
     assert failures([ROW, slower(7.0)]) == []
     assert "2.50 times as long" in failures([ROW, slower(5.0)])[0]
     assert "1.200 bytes" in failures([dataclasses.replace(ROW, written_bytes=1200)])[0]
-    any_order = dataclasses.replace(ROW, way=BULK_ANY_ORDER, seconds=3.0)
-    assert (
-        "2.33 times as long as bulk_load, any order" in failures([ROW, slower(7.0), any_order])[0]
-    )
     few = [dataclasses.replace(row, entries=1000) for row in (ROW, slower(5.0))]
     assert failures(few) == []

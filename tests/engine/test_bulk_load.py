@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -245,6 +246,39 @@ def test_an_interrupt_undoes_all(db: lsmkv.DB, unchanged: None, is_sorted: bool)
 
     with pytest.raises(KeyboardInterrupt):
         db.bulk_load(entries(5000), sorted=is_sorted, progress=progress)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_a_fork_inside_the_pairs_leaves_the_load_to_the_parent(
+    db: lsmkv.DB, is_sorted: bool, goes_on: bool
+) -> None:
+    parent = os.getpid()
+    statuses = []
+
+    def forking() -> Iterator[tuple[bytes, bytes]]:
+        for number, entry in enumerate(entries(5000)):
+            if number == 3000 and os.fork():
+                statuses.append(os.waitstatus_to_exitcode(os.wait()[1]))
+            if os.getpid() != parent and not goes_on:
+                raise ZeroDivisionError
+            yield entry
+
+    try:
+        db.bulk_load(forking(), sorted=is_sorted)
+    except BaseException as error:
+        if os.getpid() != parent:
+            os._exit(7 if isinstance(error, lsmkv.ForkedError | ZeroDivisionError) else 1)
+        raise
+    if os.getpid() != parent:
+        os._exit(2)
+    assert statuses == [7]
+    assert dict(db.items()) == dict(entries(5000))
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 63, 1 << 70])
+def test_a_budget_may_exceed_every_memory(db: lsmkv.DB, memory_bytes: int) -> None:
+    assert db.bulk_load(entries(10), memory_bytes=memory_bytes).entries == 10
 
 
 @pytest.mark.parametrize("memory_bytes", [0, -1, 1 << 19, 2.0**30])

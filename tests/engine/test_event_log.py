@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import lsmkv
 from event_stores import SMALL, fill, within_a_minute
+from gates import WAIT_S
 from lsmkv import BackgroundFailed, Event, FlushEnded, Ingested, Refreshed, Resumed, WriteStalled
 from lsmkv.background.events import EventTeller
 
@@ -98,6 +102,38 @@ def test_a_handler_that_holds_its_lock_and_writes_does_not_hold_up_the_store(pat
         finally:
             logger.removeHandler(handler)
             logger.setLevel(logging.NOTSET)
+
+
+def test_an_interrupt_of_close_ends_the_thread_of_the_log(path: str) -> None:
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            begun.set()
+            while not db.closed:
+                time.sleep(0.001)
+            time.sleep(0.05)  # the last steps of close(), before it waits for this
+            os.kill(os.getpid(), signal.SIGINT)
+            may_end.wait(WAIT_S)
+
+    begun, may_end = threading.Event(), threading.Event()
+    handler, logger = Slow(), logging.getLogger("lsmkv")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    db = lsmkv.open(path)
+    try:
+        db.put(b"a", b"1")
+        db.flush()
+        assert begun.wait(WAIT_S)
+        (thread,) = (each for each in threading.enumerate() if each.name == "lsmkv-log")
+        with pytest.raises(KeyboardInterrupt):
+            db.close()
+        db.close()
+        may_end.set()
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+    finally:
+        may_end.set()
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
 
 
 def test_a_store_that_works_well_does_not_import_logging(path: str) -> None:

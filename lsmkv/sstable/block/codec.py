@@ -17,7 +17,6 @@ _MIN_SAMPLES: Final = 8  # fewer train nothing useful
 # A zstd block is at least 4 bytes, header included, and at most 128 KiB uncompressed (RFC 8878).
 _MAX_PER_4_BYTES: Final = 128 * 1024
 _NO_MEMORY: Final = "not enough memory"  # in zstd's message for a failed allocation
-_HAS_GROUPS: Final = "multi_compress_to_buffer" in zstandard.backend_features  # cffi has not
 _WORKING_BYTES: Final = 256 * 1024  # enough to load most dictionaries
 
 
@@ -57,29 +56,14 @@ class Compressor:
 
     def compress_block(self, payload: bytes) -> tuple[int, bytes]:
         """As :meth:`compress`, for the payload of a block."""
-        return transposed_frame(self._frame(transpose(payload)), payload)
-
-    def frames(self, raws: list[bytes]) -> list[bytes]:
-        """The frame of each of ``raws``; zstd makes them without the GIL."""
-        if not _HAS_GROUPS:
-            return list(map(self._frame, raws))
-        buffers: list[bytes | bytearray | memoryview[int]] = [*raws]
-        try:
-            packed = self._zstd.multi_compress_to_buffer(buffers, threads=1)
-        except zstandard.ZstdError as error:
-            raise _failure(error, Error(f"zstd cannot compress {len(raws)} blocks: {error}"))
-        return [packed[number].tobytes() for number in range(len(raws))]
+        frame = self._frame(transpose(payload))
+        return _smaller(CODEC_ZSTD_TRANSPOSED, frame[len(_MAGIC) :], payload)
 
     def _frame(self, raw: bytes) -> bytes:
         try:
             return self._zstd.compress(raw)
         except zstandard.ZstdError as error:
             raise _failure(error, Error(f"zstd cannot compress {len(raw)} bytes: {error}"))
-
-
-def transposed_frame(frame: bytes, payload: bytes) -> tuple[int, bytes]:
-    """Codec and stored bytes of a block: ``frame`` is its transposed payload's."""
-    return _smaller(CODEC_ZSTD_TRANSPOSED, frame[len(_MAGIC) :], payload)
 
 
 def _smaller(codec: int, packed: bytes, raw: bytes) -> tuple[int, bytes]:
