@@ -18,7 +18,7 @@ from weakref import ref
 
 
 class _Taken:
-    """A special method of each object, which leaves the object with whoever looks it up."""
+    """A special method of each object, which a lookup removes from it."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
