@@ -44,6 +44,7 @@ class Transaction(MutableMapping[bytes, bytes]):
         self._engine = engine
         self._sync = sync
         self._state = TransactionState(Snapshot(engine, current, pin, owner), place)
+        self._is_entered = False
 
     # Reading
 
@@ -236,7 +237,14 @@ class Transaction(MutableMapping[bytes, bytes]):
         return self._state.place is None
 
     def __enter__(self) -> Self:
+        """ClosedError once it has ended; RuntimeError: it was entered before."""
         self._state.check_usable()
+        if self._is_entered:
+            raise RuntimeError(
+                "the transaction was entered already, and the end of that 'with' block commits it: "
+                "pass the transaction on, or begin another with DB.transaction()"
+            )
+        self._is_entered = True
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

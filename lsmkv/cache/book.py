@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Final
 
 import lsmkv
 from lsmkv.cache.arguments import decoded_key
+from lsmkv.cache.blocks import Block
 from lsmkv.cache.entries import (
     COUNTS_KEY,
     ENTRY,
@@ -225,13 +225,14 @@ class Book:
                 else:
                     batch.put(place, data)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Block:
         """Apply all writes in the block together, or none of them."""
+        return Block(self._transaction())
+
+    def _transaction(self) -> Generator[None]:
         with self.lock:
             if self._written is not None:
-                with self._inner_transaction(self._written):
-                    yield
+                yield from self._inner_transaction(self._written)
                 return
             self._settle_counts()
             before = self.count, self.size_bytes
@@ -250,14 +251,13 @@ class Book:
             finally:
                 self._written = None
 
-    @contextmanager
-    def _inner_transaction(self, written: dict[bytes, bytes | None]) -> Iterator[None]:
+    def _inner_transaction(self, written: dict[bytes, bytes | None]) -> Generator[None]:
         """Take back what the block wrote, if it raises."""
         before = self.count, self.size_bytes
         known = self._counts_are_known
         outer = self._overwritten
+        start = 0 if outer is None else len(outer)
         overwritten = self._overwritten = [] if outer is None else outer
-        start = len(overwritten)
         try:
             yield
         except BaseException:

@@ -259,6 +259,15 @@ def test_an_ended_transaction_and_a_closed_store_are_refused(path: str, call: st
     assert (t.closed, left.closed) == (True, True)
 
 
+def test_a_transaction_is_entered_once_and_a_second_time_changes_nothing(db: DB) -> None:
+    with db.transaction() as t:
+        t[b"a"] = b"2"
+        with pytest.raises(RuntimeError, match=r"entered already.*begin another"), t:
+            t[b"a"] = b"3"
+        t[b"b"] = b"4"  # it is still open
+    assert db.multi_get([b"a", b"b"]) == [b"2", b"4"]
+
+
 def test_a_transaction_inside_another_is_one_of_its_own(db: DB) -> None:
     with suppress(ZeroDivisionError), db.transaction() as outer:
         outer[b"outer"] = b"1"

@@ -7,7 +7,6 @@ propagate as an interrupt does.  Compiled modules have no such places, but funct
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import sys
 import threading
@@ -50,18 +49,32 @@ _EXIT = Interruption.__exit__.__code__
 
 
 def at_each_place(
-    action: Callable[[], object], afterwards: Callable[[], object], *, stride: int = 1
+    action: Callable[[], object],
+    afterwards: Callable[[], object],
+    *,
+    stride: int = 1,
+    keep_traceback: bool = False,
 ) -> int:
     """Call ``action`` with an interrupt at each place in turn.
 
     After each call ``afterwards`` runs in another thread, and must not hang.  Returns the number of
-    places tried; with ``stride`` only every so many are tried.
+    places tried; with ``stride`` only every so many are tried.  It never ends if the action has more
+    and more places, as a scan has that passes what earlier calls deleted: let ``afterwards`` compact.
+
+    Args:
+        keep_traceback: until ``afterwards`` has run, as an interactive session does; it keeps the
+            objects alive that interrupted functions used.
     """
     for count, at in enumerate(itertools.count(0, stride)):
         interruption = Interruption(at)
-        with contextlib.suppress(KeyboardInterrupt), interruption:
-            action()
+        kept = None
+        try:
+            with interruption:
+                action()
+        except KeyboardInterrupt as error:
+            kept = error if keep_traceback else None
         in_time(afterwards)
+        del kept
         if not interruption.came:
             return count
     raise AssertionError  # there is no end of numbers

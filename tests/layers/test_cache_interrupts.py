@@ -1,0 +1,187 @@
+"""An interrupt (Ctrl-C) at any place in the cache: nothing hangs, and nothing is half done or lost."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from caches import cache
+from interruptions import at_each_place
+from lsmkv.cache import Cache
+
+__all__ = ["cache"]  # a fixture
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.skipif(
+        sys.version_info >= (3, 14),
+        reason="there Python may be interrupted between a lock and the block that it is taken for",
+    ),
+]
+
+TAGGED = ("a", "b", "c")
+
+
+@pytest.fixture(params=[31, pytest.param(5, marks=pytest.mark.slow)])
+def stride(request: pytest.FixtureRequest) -> int:
+    """The step between tried places; small in a slow test."""
+    return int(request.param)
+
+
+def fill(cache: Cache) -> None:
+    """Make the cache as it was before the action."""
+    for key in TAGGED:
+        cache.set(key, "old", tag="tag", expire=100)
+    cache.set("other", "old")
+    cache.delete("new")
+
+
+# Transactions
+
+
+def write_two(cache: Cache) -> None:
+    with cache.transact():
+        cache.set("a", "new")
+        cache.set("b", "new")
+
+
+def write_two_in_blocks(cache: Cache) -> None:
+    with cache.transact():
+        cache.set("a", "new")
+        with cache.transact():
+            cache.set("b", "new")
+
+
+def write_two_in_a_named_block(cache: Cache) -> None:
+    block = cache.transact()
+    with block:
+        cache.set("a", "new")
+        cache.set("b", "new")
+
+
+@pytest.mark.parametrize("write", [write_two, write_two_in_blocks, write_two_in_a_named_block])
+def test_an_interrupted_transaction_takes_place_or_not_and_leaves_the_lock(
+    cache: Cache, write: Callable[[Cache], None]
+) -> None:
+    fill(cache)
+
+    def check() -> None:
+        assert (cache["a"], cache["b"]) in (("old", "old"), ("new", "new"))
+        fill(cache)  # hangs if the other thread still has the lock
+        assert cache._book.problems() == []
+
+    assert at_each_place(lambda: write(cache), check, keep_traceback=True)
+
+
+def test_writes_after_an_interrupted_transaction_are_no_part_of_it(cache: Cache) -> None:
+    """Also while something keeps the traceback."""
+    acknowledged = 0
+
+    def write() -> None:
+        nonlocal acknowledged
+        try:
+            write_two(cache)
+        finally:
+            sys.setprofile(None)  # no interrupt from here on
+            cache.set("after", acknowledged + 1)
+            acknowledged += 1
+
+    def check() -> None:
+        assert cache.get("after", 0) == acknowledged
+
+    assert at_each_place(write, check, keep_traceback=True)
+
+
+def test_an_inner_transaction_that_is_interrupted_is_undone_if_the_outer_goes_on(
+    cache: Cache,
+) -> None:
+    was_interrupted = False
+
+    def write() -> None:
+        nonlocal was_interrupted
+        was_interrupted = False
+        with cache.transact():
+            cache.set("other", "new")
+            try:
+                write_two(cache)
+            except KeyboardInterrupt:
+                was_interrupted = True
+            if not was_interrupted:
+                sys.setprofile(None)  # only the inner one is interrupted
+
+    def check() -> None:
+        both = cache["a"], cache["b"]
+        if was_interrupted:
+            assert (cache["other"], both) in (("new", ("old", "old")), ("new", ("new", "new")))
+        fill(cache)
+        assert cache._book.problems() == []
+
+    fill(cache)
+    assert at_each_place(write, check, keep_traceback=True)
+
+
+# Writes and removals
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(lambda cache: cache.set("new", 1, expire=100, tag="tag"), id="set"),
+        pytest.param(lambda cache: cache.set("a", 1), id="set over another"),
+        pytest.param(lambda cache: cache.pop("a"), id="pop"),
+        pytest.param(lambda cache: cache.evict("tag"), id="evict"),
+        pytest.param(lambda cache: cache.expire(1e13), id="expire"),
+        pytest.param(lambda cache: cache.cull(), id="cull"),
+        pytest.param(lambda cache: cache.clear(), id="clear"),
+    ],
+)
+def test_an_interrupted_write_leaves_the_cache_whole_and_usable(
+    cache: Cache, act: Callable[[Cache], Any], stride: int
+) -> None:
+    def prepare() -> None:
+        cache.size_limit_bytes = 1 << 30
+        cache._db.compact_range(force=True)  # else scans pass what earlier rounds deleted
+        fill(cache)
+        assert cache._book.problems() == []
+        assert len(cache) == len(list(cache)) == len(TAGGED) + 1
+        cache.size_limit_bytes = 0
+
+    prepare()
+    assert at_each_place(lambda: act(cache), prepare, stride=stride, keep_traceback=True)
+
+
+# Blocks
+
+
+def test_a_transaction_runs_in_an_exit_stack(cache: Cache) -> None:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(cache.transact())
+        cache.set("a", 1)
+    with contextlib.suppress(ValueError), contextlib.ExitStack() as stack:
+        stack.enter_context(cache.transact())
+        cache.set("b", 1)
+        raise ValueError
+    assert list(cache) == ["a"]
+
+
+def test_a_transaction_is_entered_once(cache: Cache) -> None:
+    block = cache.transact()
+    with block:
+        cache.set("a", 1)
+    with pytest.raises(RuntimeError, match="entered already: make another"), block:
+        cache.set("b", 1)
+    assert list(cache) == ["a"]
+
+
+def test_a_transaction_that_is_never_entered_holds_no_lock(cache: Cache) -> None:
+    block = cache.transact()
+    thread = threading.Thread(target=cache.set, args=("a", 1), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert list(cache) == ["a"]
+    del block
