@@ -88,6 +88,7 @@ class Transferring:
             TypeError, ValueError: not a key or value; or a key that is not above the one before, with
                 ``sorted``.
             OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
+            RuntimeError: no thread can be started; or inside another call of this thread.
 
         After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.  An interrupt
         is different, as in :meth:`ingest`: one that comes during the commit cannot take it back.
