@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Generator, Iterator
 from itertools import islice
@@ -42,6 +43,17 @@ class _Unwritten:
 _UNWRITTEN: Final = _Unwritten()
 
 
+def _present_task() -> object:
+    """The asyncio task that runs in this thread, or None."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return None
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return None
+
+
 class Book:
     """Reads and writes the entries.  Writers hold ``lock``; readers need not.
 
@@ -64,6 +76,7 @@ class Book:
         # What the transaction of the thread that holds the lock has written so far.
         self._written: dict[bytes, bytes | None] | None = None
         self._owner = 0  # the thread whose transaction that is
+        self._task: object = None  # and its asyncio task
         # What inner transactions wrote over: their places, and what the outer one had there.
         self._overwritten: list[tuple[bytes, bytes | _Unwritten | None]] | None = None
         self._open()
@@ -131,7 +144,17 @@ class Book:
     def _own_writes(self) -> dict[bytes, bytes | None] | None:
         """The writes of the present thread's transaction."""
         written = self._written  # before the owner: whose it is
-        return written if self._owner == threading.get_ident() else None
+        if written is None or self._owner != threading.get_ident():
+            return None
+        return written if self._task is _present_task() else None
+
+    def _check_task(self) -> None:
+        """RuntimeError for a write of another task of this thread."""
+        if self._task is not _present_task():
+            raise RuntimeError(
+                "another asyncio task of this thread is inside transact(): await nothing in its block, "
+                "or leave the whole block to asyncio.to_thread"
+            )
 
     def _undescribed(self, place: bytes, error: ValueError) -> lsmkv.CorruptionError:
         return self._damage(place, f"describes no entry: {error}")
@@ -184,6 +207,8 @@ class Book:
         written = self._written
         if written is None:
             self._settle_counts()
+        else:
+            self._check_task()
         known = self._counts_are_known
         if known:
             self._check_counts(self.count + added, self.size_bytes + added_bytes)
@@ -232,11 +257,13 @@ class Book:
     def _transaction(self) -> Generator[None]:
         with self.lock:
             if self._written is not None:
+                self._check_task()
                 yield from self._inner_transaction(self._written)
                 return
             self._settle_counts()
             before = self.count, self.size_bytes
-            self._owner, self._written = threading.get_ident(), {}
+            self._owner, self._task = threading.get_ident(), _present_task()
+            self._written = {}
             try:
                 yield
                 written, self._written = self._written, None
@@ -249,7 +276,7 @@ class Book:
                     self.count, self.size_bytes = before
                 raise
             finally:
-                self._written = None
+                self._written = self._task = None
 
     def _inner_transaction(self, written: dict[bytes, bytes | None]) -> Generator[None]:
         """Take back what the block wrote, if it raises."""

@@ -302,7 +302,8 @@ class Cache:
         If the block raises, nothing changes.  One inside another is part of it: if the inner block raises
         and the outer goes on, only the writes of the inner are gone.  Other threads wait with their
         writes, and see those of the block at its end.  Removing many entries and iterating are for before
-        and after (RuntimeError).  Each call is for one ``with``.
+        and after (RuntimeError).  Each call is for one ``with``.  ``await`` nothing in the block: other
+        asyncio tasks of the thread cannot wait, and their writes raise RuntimeError.
         """
         return self._book.transaction()
 

@@ -53,7 +53,9 @@ class IngestReport(Report):
 
     def __str__(self) -> str:
         where = ", ".join(f"{count} on level {level}" for level, count in self.levels.items())
-        return f"{self.entries} entries in {self.tables} tables of {self.size_bytes} bytes: {where}"
+        tables = "1 table" if self.tables == 1 else f"{self.tables:,} tables"
+        found = f"{self.entries:,} entries in {tables} of {self.size_bytes:,} bytes"
+        return f"{found}: {where}" if where else found
 
 
 NOTHING: Final = IngestReport(0, 0, 0, {})

@@ -40,6 +40,10 @@ _FORKED: Final = (
     "was forked: a snapshot, cursor, view or iterator from before belongs to the parent; "
     "make another in the child, where the read-only handle itself works"
 )
+_FORKED_AWAY: Final = (
+    "was opened before the process forked, and object storage cannot be used in the child: start "
+    'processes with multiprocessing\'s "spawn" or "forkserver", and open it there'
+)
 
 
 def _nobody() -> None:
@@ -333,6 +337,8 @@ class Engine(Upkeep):
                 self.fork_advice = _FORKED
                 handles.unwatch(self)
                 follow_fork(self._for_child())
+            elif self.published is not None:
+                self.fork_advice = _FORKED_AWAY
         self._is_closed = True
         if self._lock is not None:
             self._lock.release()

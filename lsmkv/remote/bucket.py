@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from lsmkv.errors import ClosedError, CorruptionError, ForkedError, MissingExtraError
 from lsmkv.options import MIB, Options
 from lsmkv.stats import Stats
+from lsmkv.storage.storage import is_url
 
 try:
     import obstore
@@ -325,7 +326,7 @@ def checked_url(url: str) -> str:
     if not isinstance(url, str):
         raise TypeError(f"url is str, not {type(url).__name__}")
     parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
+    if parts.scheme not in SCHEMES or not is_url(url):
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise ValueError(f"url={url!r}: object storage begins with one of {known}")
     if parts.query or parts.fragment:
@@ -335,13 +336,21 @@ def checked_url(url: str) -> str:
             "the url holds a user name or password; leave credentials to the environment"
         )
     if not (parts.netloc or parts.scheme == "file") or (parts.scheme == "file" and parts.netloc):
-        raise ValueError(f"url={url!r}: it names no bucket, as s3://bucket/prefix does")
+        pattern = (
+            "file:///absolute/path" if parts.scheme == "file" else f"{parts.scheme}://bucket/prefix"
+        )
+        raise ValueError(f"url={url!r}: it names no bucket or folder; write {pattern}")
     url = url.rstrip("/")
     if parts.scheme == "file" and local_folder(url).strip("/") == "":
         raise ValueError(
             f"url={parts.geturl()!r}: it is the root of the file system; name a folder"
         )
     return url
+
+
+def missing_folder(url: str) -> bool:
+    """Whether ``url`` names a local folder that is not there."""
+    return urlsplit(url).scheme == "file" and not os.path.lexists(local_folder(url))
 
 
 def local_folder(url: str) -> str:

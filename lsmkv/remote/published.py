@@ -10,7 +10,7 @@ from lsmkv.errors import BackgroundError, CorruptionError, NotAStoreError
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
-from lsmkv.remote.bucket import PART_BYTES, Bucket
+from lsmkv.remote.bucket import PART_BYTES, Bucket, checked_url, missing_folder
 from lsmkv.remote.disk_cache import DiskCache
 from lsmkv.remote.generation import (
     GENERATIONS,
@@ -40,6 +40,8 @@ class PublishedStore:
 
     def __init__(self, url: str, options: Options, stats: Stats) -> None:
         self._cache: RangeCache | None = None
+        if missing_folder(checked_url(url)):  # a bucket would make it
+            raise NotAStoreError(f"{url} holds no published store (there is no such folder)")
         self.bucket = Bucket(url, options, stats)
         if options.disk_cache_path is not None:
             self._cache = DiskCache(options.disk_cache_path, options.disk_cache_size_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import threading
@@ -185,3 +186,28 @@ def test_a_transaction_that_is_never_entered_holds_no_lock(cache: Cache) -> None
     thread.join(60)
     assert list(cache) == ["a"]
     del block
+
+
+def test_a_task_cannot_write_into_the_transaction_of_another(cache: Cache) -> None:
+    async def first() -> None:
+        with cache.transact():
+            cache["a"] = 1
+            await asyncio.sleep(0)
+            assert cache["a"] == 1
+            await asyncio.sleep(0)
+            raise ZeroDivisionError
+
+    async def second() -> None:
+        assert "a" not in cache
+        with pytest.raises(RuntimeError, match="await nothing in its block"):
+            cache["b"] = 2
+        with pytest.raises(RuntimeError, match="await nothing in its block"), cache.transact():
+            pass
+
+    async def both() -> list[BaseException | None]:
+        return await asyncio.gather(first(), second(), return_exceptions=True)
+
+    outcomes = asyncio.run(both())
+    assert [type(outcome) for outcome in outcomes] == [ZeroDivisionError, type(None)]
+    assert list(cache) == []
+    cache["b"] = 3

@@ -315,7 +315,10 @@ def test_a_read_only_store_is_not_published(tmp_path: Path, server: ObjectServer
     [
         ("bucket/prefix", "begins with one of s3://"),
         ("http://host/x", "begins with one of s3://"),
-        ("s3://", "names no bucket"),
+        ("file:folder", "begins with one of"),
+        ("file:/folder", "begins with one of"),
+        ("file://folder", "write file:///absolute/path"),
+        ("s3://", "names no bucket or folder; write s3://bucket/prefix"),
         ("s3://bucket/x?versionId=1", "has a query"),
         ("s3://user:secret@bucket/x", "user name or password"),
         ("file://", "root of the file system"),
@@ -392,3 +395,9 @@ def test_the_first_generation_is_made_anew_below_each_prefix(
     with reader(url) as first:
         assert dict(first.items()) == contents()
     assert value(0) == contents()[key(0)]
+
+
+def test_opening_a_folder_that_is_missing_does_not_make_it(tmp_path: Path) -> None:
+    with pytest.raises(lsmkv.NotAStoreError, match="no such folder"):
+        lsmkv.open(f"file://{tmp_path}/typo/deep", read_only=True)
+    assert os.listdir(tmp_path) == []
