@@ -65,7 +65,7 @@ def _sizes(db: DB) -> Iterable[Row]:
 
 
 def of_mapped(name: str, below: object, *rows: Row) -> str:
-    """Something that a layer makes of ``below``, and what more there is to say of it."""
+    """What a layer makes of ``below``."""
     return table(name, [*rows, ("of", repr(below))])
 
 
