@@ -75,7 +75,7 @@ def openmetrics(stores: DB | Mapping[str, DB] | Iterable[DB]) -> str:
 
     Args:
         stores: open stores by the name that their label tells; or one or more stores, which their paths
-            name.
+            name.  What is not UTF-8 in a name is escaped.
 
     Raises:
         TypeError: a store is no DB.
@@ -102,7 +102,7 @@ class StoreCollector:
         for name, db in named:
             if not isinstance(db, DB):
                 raise TypeError(f"a store is a DB that lsmkv.open returned, not {db!r}")
-            self._stores[db.path if name is None else str(name)] = weakref.ref(db)
+            self._stores[_label(db.path if name is None else str(name))] = weakref.ref(db)
 
     def describe(self) -> Iterator[Metric]:
         """The names of all metrics, which a registry checks for clashes."""
@@ -161,6 +161,11 @@ def _families(found: list[_Found]) -> Iterator[Metric]:
         for store in found:
             gauge.add_metric([store.name], value_of(store))
         yield gauge
+
+
+def _label(name: str) -> str:
+    """A name without surrogates, which no text in UTF-8 can hold; a path may have some."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _unit_of(field: str) -> _Unit:

@@ -59,8 +59,11 @@ def open(  # more than 60 lines: its parameters and its docstring
             failure, ingest and refresh, in the thread where that happened, without any lock.  It must
             be thread-safe and quick: the thread waits for it.  It may read and write the store, but
             ``flush``, ``compact_range``, ``ingest``, ``bulk_load``, ``wait_until_settled`` and
-            ``resume`` raise RuntimeError in it.  Its exceptions are logged and dropped.
-            A pickled handle has none.  None: the logger ``lsmkv`` alone is told.
+            ``resume`` raise RuntimeError in it.  Exceptions of type Exception are logged and dropped.
+            Others (KeyboardInterrupt, SystemExit, ...) are raised in threads of the program, whose
+            write, if it was waiting for room, is then not done; in the store's own threads they are
+            logged and dropped, too.  A pickled handle has none.  None: the logger ``lsmkv`` alone is
+            told.
         storage: reads and writes the files; for tests.
         **overrides: single options that replace those in ``options``.
 

@@ -258,8 +258,18 @@ class Transaction(MutableMapping[bytes, bytes]):
         raise uncopyable("a Transaction", "begin another with DB.transaction()")
 
     def __repr__(self) -> str:
-        count = len(self._state.own)
-        state = f"{count} write{'' if count == 1 else 's'}"
+        return f"<lsmkv.Transaction of {self._engine.directory!r}, {self._shown_state()}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import table
+
+        return table(
+            "lsmkv.Transaction",
+            [("store", repr(self._engine.directory)), ("state", self._shown_state())],
+        )
+
+    def _shown_state(self) -> str:
         if self.closed:
-            state = "committed or discarded"
-        return f"<lsmkv.Transaction of {self._engine.directory!r}, {state}>"
+            return "committed or discarded"
+        count = len(self._state.own)
+        return f"{count} write{'' if count == 1 else 's'}"

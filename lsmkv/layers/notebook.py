@@ -1,4 +1,4 @@
-"""Stores, cursors, views and statistics as HTML, for notebooks.
+"""Stores, transactions, cursors, views and statistics as HTML, for notebooks.
 
 ``_repr_html_`` of each class calls this.  Nothing here scans, or reads a block; all text is escaped and
 cut, and closed objects are shown, too.
@@ -62,6 +62,11 @@ def _sizes(db: DB) -> Iterable[Row]:
         yield f"… {name.replace('_', ' ')}", getattr(usage, name)
     if usage.budget:
         yield "memory budget, bytes", usage.budget
+
+
+def of_mapped(name: str, below: object, *rows: Row) -> str:
+    """What a layer makes of ``below``."""
+    return table(name, [*rows, ("of", repr(below))])
 
 
 def of_stats(stats: Stats) -> str:

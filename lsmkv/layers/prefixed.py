@@ -27,6 +27,7 @@ from lsmkv.layers.mapped import MappedReader, MappedSnapshot, MappedStore
 from lsmkv.layers.mapped_db import MappedBatch, MappedDB
 
 _CLEAR_BATCH: Final = 1000
+_SHOWN_BYTES: Final = 40
 
 
 class _PrefixCoding(Coding[bytes, bytes, Buffer, Buffer]):
@@ -133,7 +134,17 @@ class _Prefixed:
         return PrefixedMapping(other, self.prefix)
 
     def __repr__(self) -> str:
-        return f"<lsmkv.{type(self).__name__} {self.prefix!r} of {self._below!r}>"
+        return f"<lsmkv.{type(self).__name__} {self._shown_prefix()} of {self._below!r}>"
+
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import of_mapped
+
+        name = f"lsmkv.{type(self).__name__}"
+        return of_mapped(name, self._below, ("prefix", self._shown_prefix()))
+
+    def _shown_prefix(self) -> str:
+        prefix = self.prefix
+        return repr(prefix) if len(prefix) <= _SHOWN_BYTES else f"{prefix[:_SHOWN_BYTES]!r}..."
 
 
 class PrefixedSnapshot(_Prefixed, MappedSnapshot[bytes, bytes, Buffer, Buffer]):

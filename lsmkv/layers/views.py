@@ -56,6 +56,11 @@ class MappedView(Generic[K, V]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._below!r}>"
 
+    def _repr_html_(self) -> str:
+        from lsmkv.layers.notebook import of_mapped
+
+        return of_mapped(f"lsmkv {type(self).__name__}", self._below)
+
 
 class MappedKeys(MappedView[K, Any], KeysView[K]):
     """The keys of a range, in order.  ``len`` scans."""

@@ -358,15 +358,33 @@ def test_events_that_a_callback_causes_come_after_it_has_returned() -> None:
     assert order == [Resumed("1"), "returned", WriteStalled("0", "flush", 0.1), Resumed("2")]
 
 
-def test_an_interrupt_during_a_callback_in_the_programs_thread_is_raised() -> None:
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_is_no_exception_is_raised_from_a_callback_in_the_programs_thread(
+    kind: type[BaseException],
+) -> None:
     def on_event(event: Event) -> None:
-        raise KeyboardInterrupt
+        raise kind
 
     teller = EventTeller(on_event)
     teller.note(Resumed("store"))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(kind):
         teller.tell()
     assert not teller.is_telling
+
+
+def test_a_write_that_waited_is_not_done_when_the_callback_ends_the_program(path: str) -> None:
+    def on_event(event: Event) -> None:
+        if isinstance(event, WriteStalled) and event.reason != "slowdown":
+            raise SystemExit
+
+    key = b""
+    with lsmkv.open(path, on_event=on_event, **SMALL) as db:
+        with pytest.raises(SystemExit):
+            for number in range(100_000):
+                key = b"%06d" % number
+                db.put(key, os.urandom(250))
+        assert key not in db
+        assert b"%06d" % (int(key) - 1) in db
 
 
 @pytest.mark.parametrize("wrong", [1, "print"])

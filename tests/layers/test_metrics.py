@@ -107,6 +107,17 @@ def test_stores_are_told_apart_by_name_or_path(db: lsmkv.DB, tmp_path: Path) -> 
         assert value(found, "lsmkv_writes", "lsmkv_writes_total", store=other.path) == 0
 
 
+@pytest.mark.parametrize("by_name", [True, False], ids=["name", "path"])
+def test_a_name_that_is_not_utf_8_is_escaped(db: lsmkv.DB, tmp_path: Path, by_name: bool) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    with lsmkv.open(tmp_path / name) as cafe:
+        stores = {name: cafe, db.path: db} if by_name else [cafe, db]
+        found = families(stores)
+    label = r"caf\udce9" if by_name else rf"{tmp_path}{os.sep}caf\udce9"
+    assert value(found, "lsmkv_writes", "lsmkv_writes_total", store=label) == 0
+    assert value(found, "lsmkv_writes", "lsmkv_writes_total", store=db.path) == 2
+
+
 def test_a_registry_collects_until_a_store_is_closed_or_dropped(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     db = lsmkv.open(tmp_path / "store")

@@ -54,7 +54,19 @@ def all_of(db: lsmkv.DB) -> list[Any]:
     batch = db.write_batch()
     batch.put(HOSTILE, HOSTILE)
     views = [db.keys(prefix=HOSTILE), db.values(start=HOSTILE, reverse=True), db.items()]
-    return [db, db.snapshot(), cursor, batch, db.stats(), *views]
+    return [db, db.snapshot(), cursor, batch, db.stats(), *views, *prefixed_of(db)]
+
+
+def prefixed_of(db: lsmkv.DB) -> list[Any]:
+    """Mappings with a hostile prefix, of the store, a snapshot and a transaction, and their views."""
+    transaction = db.transaction()
+    transaction.put(HOSTILE, HOSTILE)
+    readers = (db, db.snapshot(), transaction)
+    mappings = [reader.prefixed(HOSTILE) for reader in readers]
+    views = [
+        view for each in mappings for view in (each.keys(), each.values(), each.items(reverse=True))
+    ]
+    return [transaction, *mappings, *views]
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
@@ -102,6 +114,23 @@ def test_a_view_shows_its_bounds(db: lsmkv.DB) -> None:
         f"<RangeValues of {path}, prefix b'user/', order descending>"
     )
     assert "b'user/'" in Shown(db.values(prefix=b"user/")).text
+
+
+def test_a_mapping_with_a_prefix_shows_it(db: lsmkv.DB) -> None:
+    users = db.prefixed(b"<user>/")
+    for each in (users, users.snapshot(), db.transaction().prefixed(b"<user>/"), users.keys()):
+        shown = Shown(each)
+        assert type(each).__name__ in shown.text
+        assert "b'<user>/'" in shown.text and repr(db.path) in shown.text
+    assert "prefix b'<user>/' of <lsmkv.DB at" in Shown(users).text
+
+
+def test_a_transaction_shows_its_writes(db: lsmkv.DB) -> None:
+    transaction = db.transaction()
+    transaction.put(b"key", b"2")
+    assert "1 write" in Shown(transaction).text and repr(db.path) in Shown(transaction).text
+    transaction.close()
+    assert "committed or discarded" in Shown(transaction).text
 
 
 def test_a_cursor_shows_its_key(db: lsmkv.DB) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import lsmkv
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPENING_A_STORE = ("frontier", "event_log", "feature_store", "job_queue", "http_cache")
@@ -22,6 +28,28 @@ def output_of(name: str) -> str:
     )
     assert run.returncode == 0, run.stderr
     return run.stdout
+
+
+def module_of(name: str) -> Any:
+    """An example as a module, new each time."""
+    found = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def run_with_examples(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program that may import examples, until all processes that have its output have ended."""
+    script = folder / "program.py"
+    script.write_text(f"import sys\nsys.path.insert(0, {str(EXAMPLES)!r})\n{program}")
+    return subprocess.run(
+        [sys.executable, str(script), str(folder / "store")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def numbers(pattern: str, output: str) -> list[float]:
@@ -142,6 +170,41 @@ def test_frontier_fetches_no_page_twice_and_goes_on_after_a_restart() -> None:
     assert wasted < 0.03 * spared
 
 
+def test_frontier_fetches_the_page_again_whose_fetch_was_cut_short(tmp_path: Path) -> None:
+    frontier = module_of("frontier")
+    links_of, fetched = frontier.links_of, list[bytes]()
+
+    def cut_short(url: bytes) -> list[bytes]:
+        fetched.append(url)
+        if len(fetched) == 10:
+            raise RuntimeError("between the fetch and the batch")
+        return list(links_of(url))
+
+    frontier.links_of = cut_short
+    with lsmkv.open(tmp_path) as db, pytest.raises(RuntimeError, match="between"):
+        frontier.crawl(db, 50)
+    with lsmkv.open(tmp_path) as db:
+        frontier.crawl(db, 50)
+    assert fetched[9] == fetched[10]
+    assert len({*fetched}) == len(fetched) - 1 == 59
+
+
+def test_frontier_is_given_the_seed_once(tmp_path: Path) -> None:
+    frontier = module_of("frontier")
+    with lsmkv.open(tmp_path) as db:
+        assert frontier.crawl(db, 3)[0] == frontier.SEED
+    with lsmkv.open(tmp_path) as db:
+        assert frontier.SEED not in frontier.crawl(db, 100)
+
+
+def test_frontier_ends_when_it_is_empty(tmp_path: Path) -> None:
+    frontier = module_of("frontier")
+    frontier.links_of = lambda url: [b"a", b"b"]
+    with lsmkv.open(tmp_path) as db:
+        assert frontier.crawl(db, 10) == [frontier.SEED, b"a", b"b"]
+        assert frontier.crawl(db, 10) == []
+
+
 def test_event_log_is_read_whole_by_both_readers() -> None:
     output = output_of("event_log")
     assert sorted(output.splitlines()) == [
@@ -149,16 +212,119 @@ def test_event_log_is_read_whole_by_both_readers() -> None:
     ]
 
 
+def test_event_log_says_which_reader_failed_and_does_not_wait_for_it(tmp_path: Path) -> None:
+    run = run_with_examples(
+        """
+import os, event_log
+
+read_whole = event_log.follow
+
+def follow(log, name, *more):
+    if name == "mail":
+        os._exit(3)
+    read_whole(log, name, *more)
+
+event_log.follow = follow
+if __name__ == "__main__":
+    event_log.main()
+""",
+        tmp_path,
+    )
+    assert run.stdout == "audit read 3,000 of 3,000 events\n"
+    assert "readers that failed: mail (3)" in run.stderr
+    assert run.returncode == 1
+
+
+def test_event_log_readers_end_when_the_writer_is_gone(tmp_path: Path) -> None:
+    run = run_with_examples(
+        """
+import multiprocessing, os
+import event_log, lsmkv
+
+if __name__ == "__main__":
+    log = lsmkv.open(sys.argv[1])
+    log[bytes(8)] = b"one event, and no end"
+    processes = multiprocessing.get_context("spawn")
+    reader = lsmkv.open(sys.argv[1], read_only=True)
+    processes.Process(target=event_log.follow, args=(reader, "audit")).start()
+    os._exit(9)  # as kill -9 does
+""",
+        tmp_path,
+    )
+    assert run.returncode == 9
+    assert "audit: the writer is gone" in run.stderr
+
+
 def test_feature_store_gives_the_workers_every_row() -> None:
     output = output_of("feature_store")
     assert numbers(r"([\d,]+) of ([\d,]+) rows right", output) == [10_000, 10_000]
 
 
-def test_job_queue_takes_the_last_job_as_fast_as_the_first() -> None:
-    output = output_of("job_queue")
-    assert "4,000 jobs taken, in order: True\n" in output
-    third, last = numbers(r"third quarter: ([\d,]+), for the last: ([\d,]+)", output)
-    assert last <= third < 5 * 1000
+def test_job_queue_does_every_job_in_order() -> None:
+    assert output_of("job_queue") == "4,000 jobs done, in order: True\n"
+
+
+def test_job_queue_takes_the_last_job_as_fast_as_the_first(tmp_path: Path) -> None:
+    blocks = list[int]()
+    with lsmkv.open(tmp_path, write_buffer_size_bytes=64 * 1024) as db:
+        queue = module_of("job_queue").JobQueue(db)
+        for number in range(4_000):
+            queue.put(b"job %d" % number)
+        for _ in range(4):
+            before = db.stats()
+            for _ in range(1_000):
+                queue.done(queue.take()[0])
+            counted = db.stats() - before
+            blocks.append(counted.block_reads + counted.block_cache_hits)
+    assert blocks[3] <= blocks[2] < 5 * 1000
+
+
+def test_job_queue_loses_no_job_of_a_process_that_is_killed(tmp_path: Path) -> None:
+    run = run_with_examples(
+        """
+import os, lsmkv, job_queue
+
+queue = job_queue.JobQueue(lsmkv.open(sys.argv[1]))
+for number in range(3):
+    queue.put(b"job %d" % number)
+queue.take()
+os._exit(9)  # as kill -9 does
+""",
+        tmp_path,
+    )
+    assert run.returncode == 9
+    with lsmkv.open(tmp_path / "store") as db:
+        queue = module_of("job_queue").JobQueue(db)
+        queue.put(b"job 3")
+        assert [queue.take()[1] for _ in range(4)] == [b"job %d" % number for number in range(4)]
+        with pytest.raises(KeyError, match="no job is left"):
+            queue.take()
+
+
+def test_job_queue_that_threads_use_loses_no_job(tmp_path: Path) -> None:
+    taken, interval_s = list[bytes](), sys.getswitchinterval()
+    with lsmkv.open(tmp_path) as db:
+        queue = module_of("job_queue").JobQueue(db)
+
+        def put_and_take(name: int) -> None:
+            for number in range(2_000):
+                queue.put(b"%d-%d" % (name, number))
+                if number % 2:
+                    taken.append(queue.take()[1])
+
+        threads = [threading.Thread(target=put_and_take, args=(name,)) for name in range(4)]
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            sys.setswitchinterval(interval_s)
+        with contextlib.suppress(KeyError):
+            while True:
+                taken.append(queue.take()[1])
+    assert len(taken) == 8_000 == len({*taken})
 
 
 def test_http_cache_asks_once_for_what_may_be_kept() -> None:

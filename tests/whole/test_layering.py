@@ -60,7 +60,7 @@ DOORS = {
     "lsmkv.api.ranges": {"lsmkv.layers.notebook"},
     "lsmkv.api.write_batch": {"lsmkv.layers.notebook"},
     "lsmkv.stats": {"lsmkv.layers.notebook"},
-    "lsmkv.api.transaction": {"lsmkv.layers.prefixed"},
+    "lsmkv.api.transaction": {"lsmkv.layers.prefixed", "lsmkv.layers.notebook"},
 }
 
 # Folders beside the package -> the folders beside it that each may import.
