@@ -276,7 +276,7 @@ def test_job_queue_takes_the_last_job_as_fast_as_the_first(tmp_path: Path) -> No
                 queue.done(queue.take()[0])
             counted = db.stats() - before
             blocks.append(counted.block_reads + counted.block_cache_hits)
-    assert blocks[3] <= blocks[2] < 5 * 1000
+    assert blocks[3] < 1.1 * blocks[2] < 5 * 1000
 
 
 def test_job_queue_loses_no_job_of_a_process_that_is_killed(tmp_path: Path) -> None:
