@@ -16,7 +16,7 @@ def test_the_expected_bytes_are_the_mean_of_what_the_policy_builds(
     key_count: int, error_rate: float
 ) -> None:
     draw = random.Random(7)
-    filters = 200
+    filters = 100
     written = sum(
         len(RIBBON.build([draw.getrandbits(63) for _ in range(key_count)], error_rate)[0])
         for _ in range(filters)
@@ -32,7 +32,9 @@ def test_the_bytes_of_a_filter_that_is_not_mixed_are_the_policys() -> None:
     assert len(bits) == pytest.approx(expected_bytes(key_count, 0.01), rel=0.03)
 
 
-@pytest.mark.parametrize("bits_per_key", [3, 6.5, 9.6, 20])
+@pytest.mark.parametrize(
+    "bits_per_key", [3, 9.6, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (6.5, 20))]
+)
 def test_the_rate_within_a_budget_uses_all_of_it(bits_per_key: float) -> None:
     filters = {30: 50, 31: 400}
     budget = bits_per_key * sum(keys * count for keys, count in filters.items()) / 8

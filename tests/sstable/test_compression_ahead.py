@@ -51,8 +51,8 @@ def written(
         {},
         {"compression": "none"},
         {"block_size_bytes": 512, "compression_dictionary_size_bytes": 4096},
-        {"block_size_bytes": 1 << 16, "compression_level": 1},
-        {"filter_granularity": "table"},
+        pytest.param({"block_size_bytes": 1 << 16, "compression_level": 1}, marks=pytest.mark.slow),
+        pytest.param({"filter_granularity": "table"}, marks=pytest.mark.slow),
     ],
     ids=["default", "uncompressed", "dictionary", "large-blocks", "table-filter"],
 )
