@@ -16,7 +16,7 @@ def test_the_expected_bytes_are_the_mean_of_what_the_policy_builds(
     key_count: int, error_rate: float
 ) -> None:
     draw = random.Random(7)
-    filters = 100
+    filters = 200
     written = sum(
         len(RIBBON.build([draw.getrandbits(63) for _ in range(key_count)], error_rate)[0])
         for _ in range(filters)

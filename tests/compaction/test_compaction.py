@@ -127,7 +127,7 @@ def test_write_amplification_falls_and_runs_rise_from_leveled_to_lazy_to_tiered(
     for style in STYLES:
         with open_store(tmp_path / style, style) as db:
             seen = []
-            for seed in range(8):
+            for seed in range(12):
                 load(db, seed, 500, 20_000)
                 seen.append(sum(run_counts(db)))
             stats = db.stats()
