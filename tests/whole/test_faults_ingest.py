@@ -226,7 +226,14 @@ FEW: Final = 3
 
 @EACH_JOB
 @pytest.mark.parametrize("remedy", ["resume", "reopen"])
-@pytest.mark.parametrize("rest", [80, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        80,
+        pytest.param(8, marks=pytest.mark.slow),
+        pytest.param(1, marks=[pytest.mark.slow, pytest.mark.longest]),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:the tables were ingested, but could not be removed")
 def test_a_failure_anywhere_undoes_all(job: Job, remedy: str, rest: int) -> None:
     tried = Counter[str]()
