@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -114,25 +112,12 @@ def legend_below(figure: Figure, axes: Any, columns: int) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
 
 
-@contextmanager
-def _figure(chart: Chart) -> Iterator[Figure]:
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(chart.width, chart.height), layout="constrained")
-        chart.draw(figure)
-        yield figure
-
-
 def save(chart: Chart, directory: str) -> list[str]:
     """Write ``NAME.png`` and ``NAME.svg``, and return their paths."""
     paths = [os.path.join(directory, f"{chart.name}.{kind}") for kind in ("png", "svg")]
-    with _figure(chart) as figure:
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(chart.width, chart.height), layout="constrained")
+        chart.draw(figure)
         figure.savefig(paths[0])
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
-
-
-def svg(chart: Chart) -> bytes:
-    buffer = io.BytesIO()
-    with _figure(chart) as figure:
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from bench.harness import charts, records
+from bench.harness import records
 from bench.harness.story import Story
 
 _HERE: Final = os.path.dirname(os.path.abspath(__file__))
@@ -26,7 +26,10 @@ def style() -> str:
 
 
 def write(path: str, experiment: Any, results: Any, story: Story) -> None:
-    """Write the page; ``experiment`` and ``results`` are those of :mod:`bench.harness.experiment`."""
+    """Write the page; ``experiment`` and ``results`` are those of :mod:`bench.harness.experiment`.
+
+    The charts are shown as :func:`bench.harness.charts.save` drew them in the same folder.
+    """
     templates = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -40,7 +43,7 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
             "title": chart.title,
             "caption": chart.caption,
             # An image, because inline SVGs would share their identifiers.
-            "source": "data:image/svg+xml;base64," + base64.b64encode(charts.svg(chart)).decode(),
+            "source": "data:image/svg+xml;base64," + _svg(path, chart.name),
         }
         for chart in story.charts
     ]
@@ -55,3 +58,9 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
     )
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)
+
+
+def _svg(page: str, name: str) -> str:
+    """The chart's file beside the page, in base 64."""
+    with open(os.path.join(os.path.dirname(page), f"{name}.svg"), "rb") as file:
+        return base64.b64encode(file.read()).decode()

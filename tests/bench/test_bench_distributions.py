@@ -109,7 +109,9 @@ def test_the_first_two_ranks_follow_the_law() -> None:
         assert abs((ranks == rank).sum() - DRAWS * chance) < 4 * deviation
 
 
-@pytest.mark.parametrize("items", [1000, 1_000_000, 10_000_000])
+@pytest.mark.parametrize(
+    "items", [1000, 1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)]
+)
 def test_the_method_has_the_stated_error(items: int) -> None:
     distribution = Zipfian.over(items)
     given_to = gray_probabilities(distribution)

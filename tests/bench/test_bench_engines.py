@@ -112,9 +112,9 @@ def test_multi_get_answers_in_the_order_asked_with_repetitions(store: Store) -> 
 
 
 def test_multi_get_of_many_keys(store: Store) -> None:
-    fill(store, 2500)
-    found = store.multi_get([present_key(number) for number in reversed(range(2500))])
-    assert list(found) == [Values(100, seed=1).of(number) for number in reversed(range(2500))]
+    fill(store, 1200)
+    found = store.multi_get([present_key(number) for number in reversed(range(1200))])
+    assert list(found) == [Values(100, seed=1).of(number) for number in reversed(range(1200))]
 
 
 @pytest.mark.parametrize(

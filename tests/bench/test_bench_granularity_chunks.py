@@ -51,7 +51,9 @@ def counted(store: ChunkedStore | lsmkv.DB, keys: list[bytes]) -> dict[str, int]
     return {name: getattr(found, name) for name in names}
 
 
-@pytest.mark.parametrize("share", [None, 0.3, 0.75, 2.0])
+@pytest.mark.parametrize(
+    "share", [None, 0.3, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.75, 2.0))]
+)
 def test_a_chunk_of_a_whole_table_counts_as_the_filters_per_table_of_the_store(
     bare: tuple[str, StoreInfo], tmp_path: Path, share: float | None
 ) -> None:

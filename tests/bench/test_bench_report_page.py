@@ -162,8 +162,15 @@ def test_an_engine_looks_the_same_whichever_others_are_shown() -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", NARROW),
+        ("dark", WIDE),
+        pytest.param("light", WIDE, marks=pytest.mark.slow),
+        pytest.param("dark", NARROW, marks=pytest.mark.slow),
+    ],
+)
 def test_axe_finds_no_serious_fault_in_a_report(
     chromium: Browser, report: Path, scheme: str, width: int
 ) -> None:

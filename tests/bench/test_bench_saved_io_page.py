@@ -85,7 +85,9 @@ def some_keys(task: StoreTask, hit_ratio: float) -> list[bytes]:
 # Two counts of the same lookups
 
 
-@pytest.mark.parametrize("policy", ["bloom", "ribbon", "none"])
+@pytest.mark.parametrize(
+    "policy", ["bloom", "none", pytest.param("ribbon", marks=pytest.mark.slow)]
+)
 def test_both_counts_of_a_store_agree(policy: str, tmp_path: Path) -> None:
     task, path = tiny(tmp_path, policy=policy, error_rate=None if policy == "none" else 0.1)
     for hit_ratio in (0.0, 0.5, 1.0):

@@ -438,7 +438,7 @@ def test_wrong_numbers_are_refused_by_name(
     assert f"argument {option}: {said}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("quick", [[], ["--quick"]])
+@pytest.mark.parametrize("quick", [[], pytest.param(["--quick"], marks=pytest.mark.slow)])
 def test_every_option_reaches_the_measurement(tmp_path: Path, quick: list[str]) -> None:
     arguments = ["--records", "50", "--operations", "20", "--repetitions", "1", *quick]
     arguments += ["--cache-size-mib", "3", "--write-buffer-size-mib", "5", "--workloads", "C"]
@@ -476,6 +476,7 @@ register(Renamed())
 """
 
 
+@pytest.mark.slow
 def test_an_engine_of_a_plugin_is_measured_in_its_own_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

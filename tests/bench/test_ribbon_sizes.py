@@ -32,7 +32,9 @@ def test_the_bytes_of_a_filter_that_is_not_mixed_are_the_policys() -> None:
     assert len(bits) == pytest.approx(expected_bytes(key_count, 0.01), rel=0.03)
 
 
-@pytest.mark.parametrize("bits_per_key", [3, 6.5, 9.6, 20])
+@pytest.mark.parametrize(
+    "bits_per_key", [3, 9.6, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (6.5, 20))]
+)
 def test_the_rate_within_a_budget_uses_all_of_it(bits_per_key: float) -> None:
     filters = {30: 50, 31: 400}
     budget = bits_per_key * sum(keys * count for keys, count in filters.items()) / 8

@@ -37,8 +37,8 @@ def store(tmp_path: Path) -> str:
         ["--format", "jsonl"],
         ["--format", "tsv"],
         ["--format", "csv"],
-        ["--format", "tsv", "--hex"],
-        ["--format", "csv", "--hex"],
+        pytest.param(["--format", "tsv", "--hex"], marks=pytest.mark.slow),
+        pytest.param(["--format", "csv", "--hex"], marks=pytest.mark.slow),
     ],
 )
 @settings(max_examples=25)

@@ -70,7 +70,7 @@ WRITES: dict[str, Callable[[lsmkv.DB], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", some_slow(WRITES, "full"))
+@pytest.mark.parametrize("kind", some_slow(WRITES, "full", "delete"))
 def test_an_interrupted_write_is_done_or_not_and_the_store_works(path: str, kind: str) -> None:
     with open_small(path) as db:
         write = WRITES[kind]

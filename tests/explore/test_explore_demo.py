@@ -29,7 +29,7 @@ def page_in(text: str) -> contract.Page:
 
 
 def test_the_command_writes_a_page(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 300)
+    make_store(tmp_path / "db", 60)
     out = tmp_path / "page.html"
     done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", str(out)])
     assert done.exit_code == 0, done.output
@@ -38,14 +38,14 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_to_standard_output(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 300)
+    make_store(tmp_path / "db", 60)
     done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", "-"])
     assert done.exit_code == 0
     assert done.output.startswith("<!doctype html>") and done.output.endswith("</html>\n")
 
 
 def test_a_reader_that_leaves_early_ends_the_command_also_without_buffers(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 300)
+    make_store(tmp_path / "db", 60)
     line = [sys.executable, "-u", "-m", "lsmkv", "explore", str(tmp_path / "db"), "--out", "-"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None and running.stderr is not None
@@ -55,7 +55,7 @@ def test_a_reader_that_leaves_early_ends_the_command_also_without_buffers(tmp_pa
 
 
 def test_the_command_sets_options_of_its_lookups(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 300)
+    make_store(tmp_path / "db", 60)
     command = ["explore", str(tmp_path / "db"), "--out", "-", "--set", "block_cache_size_bytes=0"]
     done = CliRunner().invoke(cli, command)
     assert page_in(done.output).source.options["block_cache_size_bytes"] == 0
@@ -68,7 +68,7 @@ def test_a_directory_without_a_store_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 300)
+    make_store(tmp_path / "db", 60)
     for table in (tmp_path / "db").glob("*.sst"):
         table.write_bytes(table.read_bytes()[:-10])
     (tmp_path / "x.html").write_text("old")
@@ -80,7 +80,7 @@ def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> 
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 300)
+    make_store(tmp_path / "db", 60)
     command = [sys.executable, "-m", "lsmkv", "explore", str(tmp_path / "db"), "--serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -142,7 +142,7 @@ def test_the_speed_of_a_page_is_measured() -> None:
 def test_the_pictures_are_taken(tmp_path: Path) -> None:
     from tools.screenshots import PICTURES, take
 
-    make_store(tmp_path / "db", 300)
+    make_store(tmp_path / "db", 60)
     out = tmp_path / "page.html"
     CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", str(out)])
     take(out.as_uri(), tmp_path)

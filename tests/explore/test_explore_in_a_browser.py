@@ -148,7 +148,9 @@ def test_zooming_shows_a_part_and_all_again(shown: Tab) -> None:
 # Lookups
 
 
-@pytest.mark.parametrize("pick", ["present", "absent", "false positive"])
+@pytest.mark.parametrize(
+    "pick", ["present", "false positive", pytest.param("absent", marks=pytest.mark.slow)]
+)
 def test_a_picked_lookup_shows_the_totals_of_explain(
     shown: Tab, data: contract.Page, pick: str
 ) -> None:

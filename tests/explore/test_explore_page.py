@@ -25,7 +25,7 @@ from lsmkv.explore.survey import Extent, blocks_per_cell
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("explored") / "db<&>"
-    make_store(path)
+    make_store(path, 1500)
     return path
 
 
@@ -323,7 +323,9 @@ def test_filters_without_learning_err_again(erring: str) -> None:
     assert again.false_positives == first.false_positives
 
 
-@pytest.mark.parametrize("most", [1, 3, 10, 1000])
+@pytest.mark.parametrize(
+    "most", [1, 10, *(pytest.param(most, marks=pytest.mark.slow) for most in (3, 1000))]
+)
 def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) -> None:
     detail = Detail(present=0, absent=0, false_positives=0, filters=most)
     with Exploration(str(store)) as exploration:
@@ -338,7 +340,7 @@ def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) 
 @pytest.mark.parametrize(
     "options",
     [
-        {"filter_policy": "ribbon"},
+        pytest.param({"filter_policy": "ribbon"}, marks=pytest.mark.slow),
         {"filter_policy": "none"},
         pytest.param({"filter_granularity": "table"}, marks=pytest.mark.slow),
         {"filter_policy": "binary-fuse", "filter_granularity": "table"},
@@ -348,7 +350,7 @@ def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) 
     ids=str,
 )
 def test_stores_of_every_kind_have_a_page(tmp_path: Path, options: dict[str, object]) -> None:
-    make_store(tmp_path / "db", 800, **options)
+    make_store(tmp_path / "db", 400, **options)
     with Exploration(str(tmp_path / "db")) as exploration:
         made = exploration.page(Detail())
     assert msgspec.json.decode(msgspec.json.encode(made), type=contract.Page) == made

@@ -241,8 +241,10 @@ def test_a_deleted_key_whose_deletion_is_there_counts_as_present(path: str) -> N
     [
         {"filter_policy": "bloom"},
         {"filter_policy": "ribbon", "filter_granularity": "table"},
-        {"filter_policy": "none"},
-        {"filter_policy": "ribbon", "filter_key": FixedPrefix(8)},
+        pytest.param({"filter_policy": "none"}, marks=pytest.mark.slow),
+        pytest.param(
+            {"filter_policy": "ribbon", "filter_key": FixedPrefix(8)}, marks=pytest.mark.slow
+        ),
     ],
     ids=str,
 )

@@ -76,7 +76,7 @@ KINDS = {
 @pytest.mark.parametrize(
     "error_rate", [0.1, 0.01, 0.001, pytest.param(0.0001, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("key_count", [4, 30, 600])
+@pytest.mark.parametrize("key_count", [4, 30, pytest.param(600, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_measured_rate_is_the_exact_rate(kind: str, key_count: int, error_rate: float) -> None:
     build = KINDS[kind]
@@ -94,8 +94,10 @@ def test_measured_rate_is_the_exact_rate(kind: str, key_count: int, error_rate: 
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@pytest.mark.parametrize("error_rate", [0.1, 0.01, 0.001])
-@pytest.mark.parametrize("key_count", [4, 30, 300])
+@pytest.mark.parametrize("error_rate", [0.1, 0.01, pytest.param(0.001, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "key_count", [30, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 300))]
+)
 def test_the_rate_of_a_policy_is_the_exact_rate(
     policy: filters.FilterPolicy, key_count: int, error_rate: float
 ) -> None:

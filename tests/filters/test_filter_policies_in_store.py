@@ -15,6 +15,7 @@ from lsmkv.filters.policy import POLICIES
 from lsmkv.inspection.store_info import expected_error_rate
 
 NAMES = [policy.name for policy in POLICIES]
+CIRCLE = [*NAMES, NAMES[0]]
 GRANULARITIES = ["block", "table"]
 
 
@@ -34,7 +35,7 @@ def test_every_key_is_found(tmp_path: Path, name: str, granularity: str) -> None
         assert all(db[key] == value for key, value in contents.items())
 
 
-@pytest.mark.parametrize("residency", ["resident", "cached"])
+@pytest.mark.parametrize("residency", ["resident", pytest.param("cached", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("name", NAMES)
 def test_absent_look_ups_read_no_more_blocks_than_the_rate_allows(
@@ -58,7 +59,14 @@ def tables(db: lsmkv.DB) -> list[Any]:
     return list(db._engine.require_open().version.tables())
 
 
-@pytest.mark.parametrize(("name", "other"), list(itertools.permutations(NAMES, 2)))
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        # Each kind before one other and after one other; the rest are slow.
+        pytest.param(*pair, marks=() if pair in itertools.pairwise(CIRCLE) else pytest.mark.slow)
+        for pair in itertools.permutations(NAMES, 2)
+    ],
+)
 def test_a_store_written_with_one_kind_continues_with_another(
     tmp_path: Path, name: str, other: str
 ) -> None:

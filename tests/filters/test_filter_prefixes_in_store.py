@@ -83,8 +83,22 @@ def test_a_prefix_filter_answers_look_ups_of_absent_rows(
 
 
 @PREFIX_FILTERS
-@pytest.mark.parametrize("granularity", ["block", "table"])
-@pytest.mark.parametrize("residency", ["resident", "cached", "off"])
+@pytest.mark.parametrize(
+    ("granularity", "residency"),
+    [
+        ("block", "resident"),
+        ("table", "cached"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("block", "cached"),
+                ("block", "off"),
+                ("table", "resident"),
+                ("table", "off"),
+            )
+        ),
+    ],
+)
 def test_prefix_filters_change_no_answer(
     path: str, filter_key: lsmkv.FilterKey, granularity: str, residency: str
 ) -> None:

@@ -72,7 +72,7 @@ def chunk_middle(table: Path, chunk: int) -> int:
 
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
-@pytest.mark.parametrize("where", ["first", "middle", "last"])
+@pytest.mark.parametrize("where", ["first", "last", pytest.param("middle", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mask", [0x01, pytest.param(0x80, marks=pytest.mark.slow)])
 def test_a_flipped_bit_changes_no_answer_and_is_counted_once(
     table: Path, residency: str, where: str, mask: int
@@ -184,8 +184,24 @@ def test_damage_to_both_copies_costs_the_answers_of_that_block_alone(
     assert "no whole copy" in record.getMessage()
 
 
-@pytest.mark.parametrize("residency", ["resident", "cached"])
-@pytest.mark.parametrize("policy", ["bloom", "blocked-bloom", "binary-fuse", "ribbon"])
+@pytest.mark.parametrize(
+    ("policy", "residency"),
+    [
+        ("bloom", "resident"),
+        ("ribbon", "cached"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("bloom", "cached"),
+                ("blocked-bloom", "resident"),
+                ("blocked-bloom", "cached"),
+                ("binary-fuse", "resident"),
+                ("binary-fuse", "cached"),
+                ("ribbon", "resident"),
+            )
+        ),
+    ],
+)
 def test_a_table_whose_only_filter_is_damaged_is_searched_without(
     tmp_path: Path, residency: str, policy: str
 ) -> None:

@@ -137,7 +137,7 @@ def test_a5_independent_probes_have_the_exact_rate(
     [
         ("double-hashing", (1.3, 1.8), (4.0, 6.0)),
         pytest.param("hbase", (1.1, 1.5), (1.8, 3.0), marks=pytest.mark.slow),
-        ("leveldb", (1.1, 1.5), (1.8, 3.0)),
+        pytest.param("leveldb", (1.1, 1.5), (1.8, 3.0), marks=pytest.mark.slow),
         ("enhanced-double-hashing", (0.9, 1.2), (1.0, 1.5)),
         ("product", (0.9, 1.1), (0.75, 1.25)),
     ],

@@ -43,7 +43,7 @@ LOOK_UP_COUNTERS: Final = (
 # A filter is asked before the disk
 
 
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("rate", [*RATES[:-1], pytest.param(RATES[-1], marks=pytest.mark.slow)])
 def test_an_absent_key_costs_as_many_reads_as_the_filter_errs(path: str, rate: float) -> None:
     """Absent keys inside a block cost a read if its filter errs.
 
@@ -80,7 +80,7 @@ def test_a_present_key_costs_one_read(path: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize("residency", ["resident", "cached", "off"])
-@pytest.mark.parametrize("granularity", ["block", "table"])
+@pytest.mark.parametrize("granularity", ["block", pytest.param("table", marks=pytest.mark.slow)])
 def test_many_keys_looked_up_together_are_counted_as_one_by_one(
     path: str, granularity: str, residency: str
 ) -> None:

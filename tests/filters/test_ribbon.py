@@ -58,7 +58,10 @@ def test_what_is_beside_a_filter_changes_no_answer(
         assert ribbon.may_contain(around, len(beside), len(bits), columns, h) == alone
 
 
-@pytest.mark.parametrize("count", [10, 30, 100, 300, 100_000])
+@pytest.mark.parametrize(
+    "count",
+    [30, 100_000, *(pytest.param(count, marks=pytest.mark.slow) for count in (10, 100, 300))],
+)
 def test_the_rate_is_two_to_the_minus_columns(count: int) -> None:
     dice = random.Random(count)
     asked, per_filter = (60_000, max(30, count)) if count < 1000 else (60_000, 60_000)
@@ -136,7 +139,10 @@ def test_no_hashes_have_no_filter() -> None:
     assert ribbon.may_contain(b"", 0, 0, 0, 5)
 
 
-@pytest.mark.parametrize("rate", [0.7, 0.1, 0.01, 0.001, 2.0**-7])
+@pytest.mark.parametrize(
+    "rate",
+    [0.7, 0.01, *(pytest.param(rate, marks=pytest.mark.slow) for rate in (0.1, 0.001, 2.0**-7))],
+)
 def test_the_mean_rate_of_many_small_filters_is_what_was_asked_for(rate: float) -> None:
     dice = random.Random(f"{rate}")
     built = [RIBBON.build(drawn(dice, 20), rate) for _ in range(3000)]

@@ -114,7 +114,10 @@ def test_exact_rate_with_more_probes_than_bits() -> None:
     assert_right_to_the_last_place(3, 2, 12)
 
 
-@pytest.mark.parametrize(("bits", "keys", "probes"), [(100, 10, 7), (288, 30, 7), (431, 30, 10)])
+@pytest.mark.parametrize(
+    ("bits", "keys", "probes"),
+    [(100, 10, 7), (288, 30, 7), pytest.param(431, 30, 10, marks=pytest.mark.slow)],
+)
 def test_exact_rate_agrees_with_simulated_throws(bits: int, keys: int, probes: int) -> None:
     seed, trials = 20_250_101, 20_000
     throw = random.Random(seed)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import fill, number_key, open_small
+from conftest import BACKGROUNDS, fill, number_key, open_small
 
 from lsmkv import DB, ClosedError, Snapshot
 
@@ -27,6 +27,16 @@ def change_everything(db: DB) -> None:
     fill(db, range(300, 500))
     db.compact_range()
     db[number_key(1)] = b"in memory"
+
+
+@pytest.fixture(
+    params=[BACKGROUNDS[0], pytest.param(BACKGROUNDS[1], marks=pytest.mark.slow)],
+    ids=lambda options: str(options["background"]),
+)
+def background(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Threads; in slow tests also helper processes, whose tables are read in the same way."""
+    options: dict[str, Any] = request.param
+    return options
 
 
 @pytest.fixture

@@ -97,9 +97,13 @@ LASTING: Final = {
     "slow": Fault("stall", seconds=60),
     "dripping": Fault("trickle", seconds=1),
 }
+# Like the one before it, but for what the server does.
+LASTING_SLOW: Final = dict.fromkeys(("503", "truncated", "slow"), pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", LASTING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LASTING_SLOW.get(name, ())) for name in LASTING]
+)
 def test_a_lasting_fault_of_a_lookup_names_object_and_offset(
     db: lsmkv.DB, server: ObjectServer, name: str
 ) -> None:

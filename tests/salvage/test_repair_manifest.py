@@ -99,7 +99,9 @@ def test_deleted_keys_stay_deleted_while_the_manifest_is_whole(store: Path, outp
 
 
 @pytest.mark.parametrize("style", ["leveled", "tiered", "lazy-leveled"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 def test_without_a_manifest_a_compacted_store_keeps_its_newest_values(
     store: Path, output: Path, style: str, seed: int
 ) -> None:

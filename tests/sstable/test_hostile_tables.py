@@ -204,7 +204,9 @@ def _all_blocks(db: lsmkv.DB) -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 5, 31])
-@pytest.mark.parametrize("byte", [0, 0x5A, 0xFF])
+@pytest.mark.parametrize(
+    "byte", [0x5A, *(pytest.param(byte, marks=pytest.mark.slow) for byte in (0, 0xFF))]
+)
 def test_filters_of_garbage_learn_without_harm(tmp_path: Path, columns: int, byte: int) -> None:
     """They may deny a present key before, but an answer to one is never changed by learning."""
 

@@ -45,11 +45,11 @@ def server(moto: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Obje
     moto.calm()
 
 
-@pytest.fixture(params=["moto", "seaweedfs"])
+@pytest.fixture(params=["moto", pytest.param("seaweedfs", marks=pytest.mark.slow)])
 def each_server(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ObjectServer]:
-    """Each of the two servers in turn, as ``server``."""
+    """Each of the two servers in turn, as ``server``; the second, which starts slowly, in slow tests."""
     found: ObjectServer = request.getfixturevalue(request.param)
     yield _ready(found, monkeypatch)
     found.calm()

@@ -10,7 +10,7 @@ from torture.crash import kill_loop
 from torture.framework.part import UnsoundError
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path, rounds: int) -> None:
     totals = kill_loop.run(str(tmp_path / "store"), seed=1, rounds=rounds)
     assert totals.rounds == rounds

@@ -41,7 +41,7 @@ def replayed(directory: Path, name: str) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("every", "fewest"), [(100, 160), pytest.param(40, 400, marks=pytest.mark.slow)]
+    ("every", "fewest"), [(200, 80), pytest.param(40, 400, marks=pytest.mark.slow)]
 )
 def test_a_part_of_all_damage_does_no_harm(
     samples: dict[str, Sample], tmp_path: Path, every: int, fewest: int

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from lsmkv.cli import cli
 from tools import format_doc
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +47,8 @@ def test_first_code_of_the_readme_shows_a_look_up_that_reads_nothing(tmp_path: P
     assert "read: 0 " in run.stdout
 
 
-def test_shell_commands_of_the_readme_run(tmp_path: Path) -> None:
+def test_shell_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "goods.csv").write_text("key,value\nnut,brown\n")
     blocks = re.findall(r"^```sh\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
     commands = [
@@ -56,14 +59,8 @@ def test_shell_commands_of_the_readme_run(tmp_path: Path) -> None:
     ]
     assert len(commands) > 5
     for command in commands:
-        run = subprocess.run(
-            [sys.executable, "-m", "lsmkv", *command[1:]],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 0, f"{command}: {run.stderr}"
+        run = CliRunner().invoke(cli, command[1:])
+        assert run.exit_code == 0, f"{command}: {run.output}"
 
 
 def test_commands_of_the_readme_are_made_by_the_makefile() -> None:

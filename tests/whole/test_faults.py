@@ -71,7 +71,7 @@ class RealDisk:
 
 
 # After the first calls of an operation only some fail: the later calls are alike.
-_REST = 100
+_REST = 200
 HOW_MANY = pytest.mark.parametrize(
     "rest",
     [
@@ -96,7 +96,7 @@ def fail_each_in_turn(
 
     Returns the number of calls.  Past the first ones, only each ``rest``-th fails.
     """
-    each_of_first = 8 if rest == _REST else 30
+    each_of_first = 4 if rest == _REST else 30
     threads, descriptors = our_threads(), open_descriptors()
     for after in chain(range(each_of_first), range(each_of_first, 10_000, rest)):
         path = str(tmp_path / "store")

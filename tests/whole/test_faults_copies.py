@@ -323,7 +323,7 @@ OPERATIONS: Final = [
     "append", "create", "exists", "file_size", "fingerprint", "link", "list_directory", "lock",
     "make_directory", "open_random", "pread", "remove", "replace", "sync", "sync_directory",
 ]  # fmt: skip
-FEW: Final = 5
+FEW: Final = 2
 JOBS: Final[dict[str, list[Job]]] = {
     "checkpoint": [checkpoint],
     "copied checkpoint": [copied_checkpoint],
@@ -334,7 +334,14 @@ EACH_JOB = pytest.mark.parametrize("jobs", JOBS.values(), ids=JOBS)
 
 
 @EACH_JOB
-@pytest.mark.parametrize("rest", [40, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        80,
+        pytest.param(8, marks=pytest.mark.slow),
+        pytest.param(1, marks=[pytest.mark.slow, pytest.mark.longest]),
+    ],
+)
 def test_a_failure_anywhere_leaves_the_source_and_the_copy_before(
     jobs: list[Job], rest: int
 ) -> None:

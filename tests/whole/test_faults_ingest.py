@@ -221,12 +221,19 @@ OPERATIONS: Final = [
     "append", "create", "identity", "link", "list_directory", "open_append", "open_random",
     "pread", "remove", "replace", "sync", "sync_directory", "truncate",
 ]  # fmt: skip
-FEW: Final = 6
+FEW: Final = 3
 
 
 @EACH_JOB
 @pytest.mark.parametrize("remedy", ["resume", "reopen"])
-@pytest.mark.parametrize("rest", [40, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        80,
+        pytest.param(8, marks=pytest.mark.slow),
+        pytest.param(1, marks=[pytest.mark.slow, pytest.mark.longest]),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:the tables were ingested, but could not be removed")
 def test_a_failure_anywhere_undoes_all(job: Job, remedy: str, rest: int) -> None:
     tried = Counter[str]()

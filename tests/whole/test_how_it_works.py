@@ -54,7 +54,7 @@ def watched() -> Iterator[list[Step]]:
 
 def fill(db: lsmkv.DB, rounds: int) -> None:
     for number in range(rounds):
-        for key in range(3000):
+        for key in range(1200):
             db.put(b"user%05d" % (key * (3 - number % 2)), b"a name and an address")
         db.flush()
 
@@ -78,13 +78,13 @@ def scan(path: Path) -> list[Step]:
     with lsmkv.open(path, SMALL) as db:
         fill(db, 2)
         with watched() as entered:
-            assert len([key for key, _ in db.items(prefix=b"user")]) == 5000
+            assert len([key for key, _ in db.items(prefix=b"user")]) == 2000
     return entered
 
 
 def flush(path: Path) -> list[Step]:
     with lsmkv.open(path, SMALL) as db:
-        for key in range(3000):
+        for key in range(1200):
             db.put(b"user%05d" % key, b"a name and an address")
         with watched() as entered:  # the flusher's thread starts here
             db.flush()

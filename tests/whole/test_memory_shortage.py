@@ -132,7 +132,7 @@ print(said)
     ("left_mib", "outcomes"),
     [
         (1, ["done", "refused"]),  # threads' heaps may still have some
-        (4, ["done", "refused"]),
+        pytest.param(4, ["done", "refused"], marks=pytest.mark.slow),
         (12, ["done", "refused"]),
         (400, ["done"]),
     ],

@@ -400,12 +400,12 @@ def run(max_examples: int, step_count: int, machine: type[StoreMachine] = StoreM
     )
 
 
-@pytest.mark.parametrize("examples", [50, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_store_does_what_a_sorted_dict_does(examples: int) -> None:
     run(max_examples=examples, step_count=60)
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [3, pytest.param(15, marks=pytest.mark.slow)])
 def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes(
     examples: int,
 ) -> None:

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from conftest import BACKGROUNDS
 
 import lsmkv
 from leaks import open_descriptors
@@ -15,6 +16,13 @@ from lsmkv.options import CompactionStyle
 from threaded_stores import Background, filled, open_store, run_all
 
 STYLES: tuple[CompactionStyle, ...] = ("leveled", "tiered", "lazy-leveled")
+
+# Of tests that differ in how tables are read, and not in who writes them.
+PROCESS_IS_SLOW = pytest.mark.parametrize(
+    "background",
+    [BACKGROUNDS[0], pytest.param(BACKGROUNDS[1], marks=pytest.mark.slow)],
+    ids=["thread", "process"],
+)
 
 
 @pytest.fixture
@@ -108,7 +116,7 @@ class Client:
 @pytest.mark.parametrize(
     ("residency", "operations"),
     [
-        ("resident", 350),
+        ("resident", 200),
         *(pytest.param(name, 1200, marks=pytest.mark.slow) for name in ("resident", "cached")),
     ],
 )
@@ -136,14 +144,15 @@ def put_together(db: lsmkv.DB, keys: list[bytes], number: int) -> None:
             batch.put(key, b"%06d" % number)
 
 
-def test_a_reader_of_one_key_of_a_batch_sees_all_of_it(path: Path) -> None:
+@pytest.mark.parametrize("batches", [60, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_reader_of_one_key_of_a_batch_sees_all_of_it(path: Path, batches: int) -> None:
     keys = [b"key%03d" % number for number in range(40)]
     done = threading.Event()
     with open_store(path) as db:
 
         def write() -> None:
             try:
-                for number in range(200):
+                for number in range(batches):
                     put_together(db, keys, number)
                     if number % 3 == 0:
                         db.put(keys[number % 40], b"%06d" % number)
@@ -161,14 +170,15 @@ def test_a_reader_of_one_key_of_a_batch_sees_all_of_it(path: Path) -> None:
         run_all(write, read, read, read)
 
 
-def test_a_batch_is_seen_whole_or_not_at_all(path: Path) -> None:
+@pytest.mark.parametrize("batches", [150, pytest.param(400, marks=pytest.mark.slow)])
+def test_a_batch_is_seen_whole_or_not_at_all(path: Path, batches: int) -> None:
     keys = [b"key%03d" % number for number in range(40)]
     done = threading.Event()
     with open_store(path) as db:
 
         def write() -> None:
             try:
-                for number in range(400):
+                for number in range(batches):
                     put_together(db, keys, number)
             finally:
                 done.set()
@@ -182,13 +192,14 @@ def test_a_batch_is_seen_whole_or_not_at_all(path: Path) -> None:
         run_all(write, read, read)
 
 
-def test_writes_are_seen_in_the_order_they_were_made(path: Path) -> None:
+@pytest.mark.parametrize("writes", [800, pytest.param(3000, marks=pytest.mark.slow)])
+def test_writes_are_seen_in_the_order_they_were_made(path: Path, writes: int) -> None:
     done = threading.Event()
     with open_store(path) as db:
 
         def write() -> None:
             try:
-                for number in range(3000):
+                for number in range(writes):
                     db.put(b"first", b"%06d" % number)
                     db.put(b"second", b"%06d" % number)
             finally:
@@ -228,6 +239,7 @@ def rewrite_everything(db: lsmkv.DB) -> None:
     db.wait_until_settled()
 
 
+@PROCESS_IS_SLOW
 def test_an_iterator_goes_on_over_flush_and_compaction(path: Path, background: Background) -> None:
     with open_store(path, **background) as db:
         model = filled(db)
@@ -251,6 +263,7 @@ def test_a_view_shows_the_same_entries_in_every_iteration(path: Path) -> None:
         assert expected[5] in view
 
 
+@PROCESS_IS_SLOW
 def test_a_cursor_goes_both_ways_over_flush_and_compaction(
     path: Path, background: Background
 ) -> None:
@@ -268,13 +281,14 @@ def test_a_cursor_goes_both_ways_over_flush_and_compaction(
             assert cursor.item == (b"key00700", b"old 700")
 
 
+@pytest.mark.parametrize("operations", [150, pytest.param(400, marks=pytest.mark.slow)])
 def test_a_snapshot_is_kept_over_compactions_while_threads_write(
-    path: Path, background: Background
+    path: Path, background: Background, operations: int
 ) -> None:
     with open_store(path, **background) as db:
         model = filled(db)
         with db.snapshot() as snapshot:
-            clients = [Client(db, number, 400) for number in range(2)]
+            clients = [Client(db, number, operations) for number in range(2)]
 
             def check() -> None:
                 for _ in range(5):
@@ -284,6 +298,7 @@ def test_a_snapshot_is_kept_over_compactions_while_threads_write(
             assert dict(snapshot) == model
 
 
+@PROCESS_IS_SLOW
 def test_tables_an_iterator_reads_have_no_names_any_more_and_are_closed_when_it_ends(
     path: Path, background: Background
 ) -> None:
@@ -305,7 +320,7 @@ def test_tables_an_iterator_reads_have_no_names_any_more_and_are_closed_when_it_
 # --- flush ---
 
 
-@pytest.mark.parametrize("flushes", [10, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flushes", [6, pytest.param(40, marks=pytest.mark.slow)])
 def test_flush_by_many_threads_at_once(path: Path, background: Background, flushes: int) -> None:
     with open_store(path, **background) as db:
 
@@ -319,6 +334,7 @@ def test_flush_by_many_threads_at_once(path: Path, background: Background, flush
         assert db.inspect().memtable_key_counts == (0,)
 
 
+@PROCESS_IS_SLOW
 def test_flush_returns_when_what_was_written_before_is_in_tables(
     path: Path, background: Background
 ) -> None:
