@@ -97,11 +97,19 @@ class StoreCollector:
         # A DB is a mapping, too, and iterating over one would give its keys.
         if isinstance(stores, DB):
             stores = [stores]
+        elif isinstance(stores, str | bytes) or not isinstance(stores, Iterable):
+            raise TypeError(f"stores are DBs that lsmkv.open returned, not {type(stores).__name__}")
+        elif hasattr(stores, "db"):  # a cache, or another layer: iterating would give its keys
+            kind = type(stores).__name__
+            raise TypeError(f"a {kind} is no DB; give openmetrics its store, {kind}.db")
         named = stores.items() if isinstance(stores, Mapping) else ((None, db) for db in stores)
         self._stores: dict[str, weakref.ref[DB]] = {}
         for name, db in named:
             if not isinstance(db, DB):
-                raise TypeError(f"a store is a DB that lsmkv.open returned, not {db!r}")
+                raise TypeError(
+                    f"a store is a DB that lsmkv.open returned, not {type(db).__name__}; "
+                    "a cache has one as cache.db"
+                )
             self._stores[_label(db.path if name is None else str(name))] = weakref.ref(db)
 
     def describe(self) -> Iterator[Metric]:

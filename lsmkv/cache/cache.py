@@ -452,6 +452,11 @@ class Cache:
         return self._db.path
 
     @property
+    def db(self) -> lsmkv.DB:
+        """The store of the cache, for statistics and metrics.  Write nothing to it."""
+        return self._db
+
+    @property
     def closed(self) -> bool:
         """Whether the cache is closed."""
         return self._db.closed

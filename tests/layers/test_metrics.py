@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import lsmkv
+from lsmkv.cache import Cache
 from lsmkv.metrics import CONTENT_TYPE, StoreCollector, openmetrics
 
 
@@ -145,6 +146,22 @@ def test_one_store_may_come_without_a_list(db: lsmkv.DB) -> None:
 @pytest.mark.parametrize("wrong", [{"s": 1}, [{}]], ids=repr)
 def test_what_is_no_store_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="a store is a DB"):
+        openmetrics(wrong)
+
+
+def test_a_cache_is_refused_and_has_a_store_that_is_not(path: str) -> None:
+    with Cache(path) as cache:
+        cache["key"] = "value"
+        with pytest.raises(
+            TypeError, match=r"a Cache is no DB; give openmetrics its store, Cache\.db"
+        ):
+            openmetrics(cache)
+        assert "lsmkv_writes_total" in openmetrics(cache.db)
+
+
+@pytest.mark.parametrize("wrong", ["store.db", b"store.db", 1], ids=repr)
+def test_what_holds_no_stores_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"not {type(wrong).__name__}"):
         openmetrics(wrong)
 
 
