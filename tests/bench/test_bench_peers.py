@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
-import io
 import json
 import random
 import re
@@ -34,14 +32,13 @@ from bench.experiments.peers.rows import Row
 from bench.experiments.peers.story import disagreements, story
 from bench.experiments.peers.tables import number
 from bench.experiments.peers.tasks import Task
-from bench.harness import experiment, records
+from bench.harness import records
 from bench.harness.experiment import DEFAULT_SEED, Plan, Results, run, write
 from bench.harness.process_meter import Meter
 from bench.harness.ratios import FEWEST, Figures, Spread, median_interval
 from lsmkv.options import MIB
 
 TINY = ("--entries", "300", "--repetitions", "2", "--passes", "2", "--engines", "lsmkv,sqlite")
-FEW_PHASES = ("--phases", "fillbatch,readrandom,readmissing_cold")
 
 PLUGIN = """
 from bench.engines.base import Engine, register
@@ -369,30 +366,6 @@ def test_tables_fit_a_terminal_of_130_columns(outcome: Results[Row]) -> None:
         for table in story(rows).tables:
             console.print(table.to_rich())
     assert "…" not in capture.get()
-
-
-@pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What the command prints for a few phases, and its folder."""
-    work, out = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("out")
-    with contextlib.redirect_stdout(io.StringIO()) as shown:
-        experiment.main(EXPERIMENT, ["--out", str(out), "--work", str(work), *TINY, *FEW_PHASES])
-    return shown.getvalue(), out
-
-
-def test_counts_repeat(command: tuple[str, Path], tmp_path: Path) -> None:
-    arguments = ["--out", "unused", "--work", str(tmp_path), *TINY, *FEW_PHASES]
-    written = json.loads((command[1] / "peers.json").read_text())["rows"]
-    once = records.repeatable([Row(**row) for row in written])
-    assert once == records.repeatable(run(EXPERIMENT, arguments).rows)
-    assert len(once) == 2 * 2 * 3
-
-
-def test_the_command_prints_its_findings(command: tuple[str, Path]) -> None:
-    shown, out = command
-    assert "repetition 2: lsmkv, sqlite" in shown
-    assert "Of 3 timed phases" in shown
-    assert (out / "report.html").exists()
 
 
 @pytest.fixture
