@@ -67,7 +67,7 @@ reproduce: build/compiled  ## Measure every published table and picture again, a
 	@cd $< && $(abspath $(RUN)) -m bench reproduce --out ../../out/reproduce $(ARGS)
 
 # A file's tests run in one process, so that what they share is made once.
-test: $(VENV)/installed-dev  ## Run the tests that find most (10 minutes on two cores, more on a busy machine)
+test: $(VENV)/installed-dev  ## Run the tests that find most (6 minutes on two cores, more on a busy machine)
 	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."
 	@$(RUN) -m pytest -n auto --dist loadfile -m "not slow"
 
