@@ -23,7 +23,7 @@ from torture.crash.workloads import VARIANTS, record
 from torture.framework import cli, parts
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
-TINY = Size(operations=10, rounds=1, samples=1, second_share=0.01)
+TINY = Size(operations=13, rounds=1, samples=1, second_share=0.01)
 
 
 def settings(directory: Path, replay: str | None = None, limit_s: float = 600.0) -> Settings:
