@@ -25,7 +25,13 @@ _FLAGS: Final = (
     "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 )
 # What tests, torture and the build import besides the package's own requirements.
-_NEEDED: Final = ("psutil", "setuptools>=77", "wheel", "mypy[mypyc]>=2.4,<2.5")
+_NEEDED: Final = (
+    "psutil",
+    "setuptools>=77",
+    "wheel",
+    "mypy[mypyc]>=2.4,<2.5",
+    "sortedcontainers-stubs>=2.4",
+)
 # Sanitizers take memory and time, so tests that limit or measure either fail; the others test no compiled
 # code, or compile it again.
 LEFT_OUT: Final = (
