@@ -82,7 +82,7 @@ def expiry_key(expires: float) -> bytes:
 
 
 def read_about(data: bytes) -> tuple[About, bytes]:
-    """An entry's :class:`About`, and what follows it.  ValueError: it is none."""
+    """An entry's description, and the bytes after it.  ValueError if it has none."""
     try:
         number, expires, size_bytes, tag_bytes = _HEAD.unpack_from(data)
     except struct.error:
