@@ -6,18 +6,18 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo explore page bench bench-full reproduce test test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint format golden crash torture clean
+.PHONY: help demo explore page bench bench-full reproduce test test-core test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint check-install format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-# The store and what it needs to run.
+# The store with its command line.
 $(VENV)/installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "lsmkv needs Python 3.11 or newer on the PATH (or make PYTHON=...)"; exit 1; }
 	@echo "First use: making $(VENV) with $$($(PYTHON) --version) and installing lsmkv into it ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[cli]'
 	@touch $@
 
 # What its developers need besides.
@@ -52,7 +52,7 @@ page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources
 	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
 	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
-EXPERIMENTS := saved-io saved-requests wasted-reads granularity compaction filters learning memory openings peers ycsb growth bulk
+EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation compaction filters learning memory openings peers ycsb growth bulk
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
@@ -66,14 +66,24 @@ bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 reproduce: build/compiled  ## Measure every published table and picture again, and tell what agrees (hours)
 	@cd $< && $(abspath $(RUN)) -m bench reproduce --out ../../out/reproduce $(ARGS)
 
-# A file's tests run in one process, so that what they share is made once.
-test: $(VENV)/installed-dev  ## Run the tests that find most (6 minutes on two cores, more on a busy machine)
+# A file's tests run in one process, so that what they share is made once.  They sync thousands of files,
+# and so have these in memory, where that has 2 GiB to spare; the long tests have theirs on a disk.
+MEMORY := /dev/shm
+IN_MEMORY = $$(test "$$(df -Pk $(MEMORY) 2>/dev/null | awk 'END { print $$4 }')" -gt 2097152 2>/dev/null && echo TMPDIR=$(MEMORY))
+FAST = env $(IN_MEMORY) $(RUN) -m pytest -n auto --dist loadfile -o faulthandler_timeout=300 -m "not slow"
+CORE := encoding storage filters memtable log sstable tree read compaction background engine api salvage inspection copies
+
+test: $(VENV)/installed-dev  ## Run the tests that find most (3 minutes on two cores, more on a busy machine)
 	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."
-	@$(RUN) -m pytest -n auto --dist loadfile -m "not slow"
+	@$(FAST)
+
+test-core: $(VENV)/installed-dev  ## Run those of the store proper (a minute)
+	@$(FAST) $(CORE:%=tests/%) --ignore=tests/filters/family
 
 LONG := slow
 test-long: $(VENV)/installed-dev  ## Run the other tests (make test-long LONG="slow and not longest": the shorter ones)
 	@$(RUN) -m pytest -n auto --dist loadfile -m "$(LONG)"
+	@$(RUN) -m pytest -n auto --dist loadfile -m "hypothesis and not slow" --hypothesis-profile=long
 
 # Wheels are built from nothing: what an earlier build left must not get in.
 wheels: $(VENV)/installed  ## Build a wheel compiled for this Python, and a pure one, in dist/
@@ -92,7 +102,7 @@ build/compiled: $(VENV)/installed-dev wheels
 .PHONY: build/compiled
 test-compiled: build/compiled  ## Run the test suite on the compiled build
 	@cd $< && $(abspath $(RUN)) -m lsmkv --version
-	@cd $< && $(abspath $(RUN)) -m pytest -n auto --dist loadfile -m "not slow" tests
+	@cd $< && env $(IN_MEMORY) $(abspath $(RUN)) -m pytest -n auto --dist loadfile -m "not slow" tests
 
 # make test-sanitized ARGS=--short for a few minutes of it, ARGS=3.13 for one version of Python.
 test-sanitized: $(VENV)/installed-dev  ## Run tests and torture with AddressSanitizer and UBSan (an hour for each Python)
@@ -114,6 +124,10 @@ lint: $(VENV)/installed-dev  ## Check style, types and what is depended on
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 	@$(RUN) -m tools.dependencies
+
+# Needs a C compiler, and a package index for what builds ask for.
+check-install: $(VENV)/installed-dev  ## Build wheels from a source distribution, install and use them (some minutes)
+	@$(RUN) -m tools.check_install
 
 format: $(VENV)/installed-dev  ## Format the code
 	@$(RUN) -m ruff check --fix-only --quiet .

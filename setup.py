@@ -2,23 +2,28 @@
 
 With ``LSMKV_PURE=1`` in the environment nothing is compiled, and the wheel is one for every platform.
 So it is, after one warning, where there is no C compiler, where compiling fails, or where mypyc writes
-C that is not known here.  ``LSMKV_PURE=0`` makes each of these an error.  Editable installs are never
-compiled: a checkout always runs the files that are being edited.  Everything else about the package
-stands in ``pyproject.toml``.
+C that is not known here.  The package then holds the reason, which ``import lsmkv`` logs.
+``LSMKV_PURE=0`` makes each of these an error.  Editable installs are never compiled: a checkout always
+runs the files that are being edited.  Everything else about the package stands in ``pyproject.toml``.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import os
 import re
+import shutil
 import sys
 import sysconfig
 import tempfile
+import textwrap
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 COMPILED = (
     "encoding/checksums",
@@ -53,6 +58,7 @@ COMPILED = (
     "sstable/table_end",
     "sstable/reader",
     "sstable/read_ahead",
+    "sstable/pages",
     "sstable/writer",
     "log/batch",
     "memtable/radix_sort",
@@ -63,12 +69,17 @@ COMPILED = (
     "log/replay",
     "compaction/merge",
     "tree/version",
+    "read/bounds",
+    "read/visible",
     "read/sources",
     "read/scan",
-    "engine/write_throttle",
     "log/log_set",
     "read/view",
-    "engine/write_path",
+    "engine/state",
+    "engine/readers",
+    "engine/watch",
+    "engine/writer",
+    "engine/first_key",
     "engine/upkeep",
     "engine/engine",
     "engine/pairs",
@@ -78,10 +89,10 @@ COMPILED = (
 """The modules that a put, a get, a scan or a merge spends its time in.
 
 Left to the interpreter on purpose: ``filters/keys`` (dataclasses with slots and a base class, which
-mypyc cannot make), ``api/db``, ``api/snapshot`` and ``api/views`` (their base classes are not
-compiled), ``runtime``, ``read/snapshots`` and ``background/worker`` (what happens when an object or a
-thread ends), ``filters/fuse`` (its integers need 64 bits without a sign, and boxed ones are slower
-than Python's), and everything that runs once for each store or file.
+mypyc cannot make), ``api/db`` and ``api/snapshot`` (their base classes are not compiled),
+``runtime``, ``read/snapshots`` and ``background/worker`` (what happens when an object or a thread
+ends), ``filters/fuse`` (its integers need 64 bits without a sign, and boxed ones are slower than
+Python's), and everything that runs once for each store or file.
 """
 
 # Sanitizers are built in, with less optimisation, by tools/sanitized.py.
@@ -206,8 +217,8 @@ def is_building() -> bool:
     return bool({"bdist_wheel", "build", "build_ext", "install"} & set(sys.argv[1:]))
 
 
-def compiler_works() -> bool:
-    """Whether a small extension module can be compiled here."""
+def try_compiler() -> None:
+    """Compile a small extension module.  RuntimeError if that fails."""
     from setuptools._distutils.ccompiler import new_compiler
     from setuptools._distutils.errors import CCompilerError, DistutilsError
     from setuptools._distutils.sysconfig import customize_compiler
@@ -223,40 +234,39 @@ def compiler_works() -> bool:
                 output_dir=directory,
                 include_dirs=[sysconfig.get_path("include"), sysconfig.get_path("platinclude")],
             )
-        except (CCompilerError, DistutilsError, OSError):
-            return False
-    return True
+        except (CCompilerError, DistutilsError, OSError) as error:
+            tried = os.environ.get("CC") or sysconfig.get_config_var("CC")
+            raise RuntimeError(f"no C compiler works here with Python.h (tried {tried})") from error
 
 
-def extensions() -> list[Extension]:
-    """What is to be compiled: nothing, or every module of :data:`COMPILED`."""
+def extensions() -> tuple[list[Extension], str]:
+    """What is to be compiled, and why that is nothing although all was to be.
+
+    That is every module of :data:`COMPILED` or none; the reason is empty if all is as it was to be.
+    """
     choice = wanted()
     if not is_building():
-        return []
+        return [], ""
     if choice == "pure":
         print("lsmkv: building as plain Python", file=sys.stderr)
-        return []
+        return [], ""
     try:
-        if not compiler_works():
-            raise UnknownCodeError("no C compiler works here with Python.h")
-        return generated()
-    except (Exception, SystemExit) as error:  # mypyc ends with SystemExit
+        try_compiler()
+        return generated(), ""
+    except Exception as error:
         if choice == "must":
             raise SystemExit(f"lsmkv: LSMKV_PURE=0, but {error}")
-        warn_of_pure_build(error)
-        return []
+        return [], warn_of_pure_build(str(error))
 
 
 def generated() -> list[Extension]:
     """The modules of :data:`COMPILED` as C, mended."""
-    from mypyc.build import mypycify
-
     print("lsmkv: building compiled by mypyc", file=sys.stderr)
     paths = [f"lsmkv/{name}.py" for name in COMPILED]
     docs: dict[str, str] = {}
     for name, path in zip(COMPILED, paths, strict=True):
         docs |= docstrings(f"lsmkv.{name}".replace("/", "."), Path(path).read_text("utf-8"))
-    found: list[Extension] = mypycify(paths, opt_level=OPTIMISATION, debug_level="0")
+    found = translated(paths)
     for extension in found:
         # A warning of a compiler that mypyc does not know yet is no reason to stop.
         flags = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
@@ -268,12 +278,62 @@ def generated() -> list[Extension]:
     return sorted(found, key=lambda extension: "__mypyc" not in extension.name)
 
 
-def warn_of_pure_build(reason: object) -> None:
-    """Tell that the build is plain Python though nobody asked for that."""
+# Types are for mypyc here; `make lint` checks them.  So neither a setting of mypy nor what is installed
+# beside, stubs say, ends a build: a library without types gives values of any type.  An error in a
+# compiled module does end it, since mypyc relies on the types there.
+_TYPES = ["--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
+
+
+def translated(paths: list[str]) -> list[Extension]:
+    """The modules as C, as mypyc writes it.  TypeError if types are wrong."""
+    from mypyc.build import mypycify
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            found: list[Extension] = mypycify(
+                [*_TYPES, *paths], opt_level=OPTIMISATION, debug_level="0"
+            )
+    except SystemExit as error:  # so it ends after errors of mypy, which it has printed
+        errors = [line for line in said.getvalue().splitlines() if ": error: " in line]
+        raise TypeError(errors[0] if errors else str(error)) from error
+    finally:
+        sys.stderr.write(said.getvalue())
+    return found
+
+
+def warn_of_pure_build(reason: str) -> str:
+    """Tell that the build is plain Python though nobody asked for that; return why, on one line."""
+    reason = textwrap.shorten(reason, 200)  # a compiler's has the whole command
     print(
         f"lsmkv: WARNING: building as plain Python, which is several times slower: {reason}",
         file=sys.stderr,
     )
+    return reason
+
+
+def keep_reason(build_lib: str, reason: str) -> None:
+    """Have the package in ``build_lib`` tell that it is plain Python; if it is not to, remove that."""
+    path = Path(build_lib, "lsmkv", "not_compiled.py")
+    if reason:
+        text = f'"""Why the build, which was to be compiled, is plain Python."""\n\nREASON = {reason!r}\n'
+        path.write_text(text, "utf-8")
+    else:
+        path.unlink(missing_ok=True)  # an earlier build may have left it
+
+
+class BuildModules(build_py):
+    """Starts from nothing, and tells in the package if it could not be compiled."""
+
+    def run(self) -> None:
+        """As the base class, without what an earlier build left; then notes the reason."""
+        if (
+            Path("build") in Path(self.build_lib).parents
+        ):  # nobody chose a folder that may hold more
+            shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+        if not self.editable_mode:
+            keep_reason(self.build_lib, NOT_COMPILED)
 
 
 class BuildExtensions(build_ext):
@@ -291,10 +351,30 @@ class BuildExtensions(build_ext):
         except Exception as error:
             if wanted() == "must":
                 raise
-            warn_of_pure_build(error)
+            reason = warn_of_pure_build(f"the C compiler fails: {error}")
+            keep_reason(self.build_lib, reason)
             for output in self.get_outputs():
                 Path(output).unlink(missing_ok=True)
             self.extensions = []
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtensions})
+def for_an_index(readme: str) -> str:
+    """``readme`` for a package index, where links to the repository's files lead nowhere.
+
+    Pictures go; of a link its text stays, and the path, which the source distribution has.
+    """
+    without_pictures = re.sub(r"!\[[^]]*\]\((?!\w+:)[^)]*\)\n*", "", readme)
+    return re.sub(
+        r"\[([^]]+)\]\((?!\w+:)([^)#]+)[^)]*\)",
+        lambda link: link[1] if link[2] in link[1] else f"{link[1]} (`{link[2]}`)",
+        without_pictures,
+    )
+
+
+EXTENSIONS, NOT_COMPILED = extensions()
+setup(
+    long_description=for_an_index(Path("README.md").read_text("utf-8")),
+    long_description_content_type="text/markdown",
+    ext_modules=EXTENSIONS,
+    cmdclass={"build_py": BuildModules, "build_ext": BuildExtensions},
+)

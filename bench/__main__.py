@@ -7,6 +7,10 @@ import sys
 from typing import Final
 
 EXPERIMENTS: Final = {
+    "allocation": (
+        "bench.experiments.allocation.experiment",
+        "filter memory shared among runs, beside Monkey's and Dostoevsky's formulas",
+    ),
     "bulk": (
         "bench.experiments.bulk.experiment",
         "loading many entries: puts, bulk_load, RocksDB's SstFileWriter",
@@ -18,6 +22,10 @@ EXPERIMENTS: Final = {
     "compaction": (
         "bench.experiments.compaction.experiment",
         "compaction styles over a sustained load: writes, space, reads",
+    ),
+    "count-reads": (
+        "bench.count_reads",
+        "read calls of any command and its children, by file, counted from outside",
     ),
     "dbm": (
         "bench.experiments.dbm_modules",

@@ -93,6 +93,7 @@ def fill(path: str, entries: Sequence[Entry], error_rate: float) -> None:
         error_rate=error_rate,
         write_buffer_size_bytes=256 * 1024,
         block_size_bytes=4 * 1024,
+        fit_pages=False,  # the same blocks with any filters
         level0_compaction_trigger=_NEVER,
         level0_slowdown_trigger=_NEVER,
         level0_stop_trigger=_NEVER,
@@ -105,7 +106,7 @@ def fill(path: str, entries: Sequence[Entry], error_rate: float) -> None:
 
 def compact(path: str, error_rate: float) -> None:
     """Merge everything in a store into one run, with filters of ``error_rate``."""
-    with lsmkv.open(path, error_rate=error_rate, block_size_bytes=4 * 1024) as db:
+    with lsmkv.open(path, error_rate=error_rate, block_size_bytes=4 * 1024, fit_pages=False) as db:
         db.compact_range()
 
 

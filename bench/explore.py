@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import lsmkv
+import lsmkv.counters
 from bench.workloads.files import FILE_LIMIT, python_roots, read_tree
 from lsmkv.explore.exploration import Exploration
 from lsmkv.explore.page import file_page
@@ -44,7 +45,7 @@ def fill(path: str, seconds: float, file_limit: int) -> None:
     entries = read_tree(python_roots(), file_limit)
     random.Random(_SEED).shuffle(entries)
     began_s = time.monotonic()
-    with lsmkv.open(path, OPTIONS) as db:
+    with lsmkv.open(path, OPTIONS) as db, lsmkv.counters.publish(db):
         for at in range(0, len(entries), _BATCH):
             with db.write_batch() as batch:
                 for key, value in entries[at : at + _BATCH]:

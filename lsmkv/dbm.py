@@ -19,7 +19,7 @@ import stat
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Self, SupportsIndex
+from typing import Any, Final, Self, SupportsIndex, Unpack
 
 import lsmkv
 from lsmkv.errors import uncopyable
@@ -30,6 +30,7 @@ _Text = str | bytes
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _SHOWN: Final = 80
 _FLAGS: Final = ("r", "w", "c", "n")
+_MISSING: Final = object()
 
 
 class error(OSError):  # noqa: N801, N818  # what every dbm module calls it
@@ -157,13 +158,31 @@ class Database(MutableMapping[bytes, bytes]):
                 raise error(f"{self._db.path} was opened with flag 'r'; use 'w' to write")
             del self._db[_encoded(key, "key")]
 
+    def pop(self, key: _Text, default: Any = _MISSING) -> Any:
+        """Remove ``key`` in one step, and return its value or ``default``.
+
+        KeyError: it is not there, and no default is given.
+        """
+        data = _encoded(key, "key")
+        with _translated():
+            return self._db.pop(data) if default is _MISSING else self._db.pop(data, default)
+
+    def popitem(self) -> tuple[bytes, bytes]:
+        """Remove the first key, and return it with its value.
+
+        In one step: two threads never pop the same entry.  KeyError: there is none.
+        """
+        with _translated():
+            return self._db.popitem()
+
     def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
-        """The value of ``key``, which is set to ``default`` if missing."""
-        value: bytes | None = self.get(key)
-        if value is None:
-            value = _encoded(default, "value")
-            self[key] = value
-        return value
+        """The value of ``key``, which is set to ``default`` if missing.
+
+        In one step: no other write comes in between.
+        """
+        data, value = _encoded(key, "key"), _encoded(default, "value")
+        with _translated():
+            return self._db.setdefault(data, value)
 
     def clear(self) -> None:
         """Remove every key."""
@@ -184,7 +203,7 @@ class Database(MutableMapping[bytes, bytes]):
             self._db.compact_range()
 
     def close(self) -> None:
-        """Sync all writes and close the store.  A second call does nothing."""
+        """Sync all writes and close the store.  A second call waits for the first."""
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -200,7 +219,14 @@ class Database(MutableMapping[bytes, bytes]):
         return f"<lsmkv.dbm.Database of {self._db!r}>"
 
 
-def open(path: _Path, flag: str = "r", mode: int = 0o666, **options: Any) -> Database:
+def open(
+    path: _Path,
+    flag: str = "r",
+    mode: int = 0o666,
+    *,
+    wait_s: float = 0.0,
+    **options: Unpack[lsmkv.OptionsDict],
+) -> Database:
     """Open the store in the directory ``path``.
 
     Args:
@@ -208,6 +234,8 @@ def open(path: _Path, flag: str = "r", mode: int = 0o666, **options: Any) -> Dat
         flag: ``"r"`` opens a store for reading, ``"w"`` for writing, too; ``"c"`` creates it if there
             is none; ``"n"`` destroys what store there is, and creates an empty one.
         mode: the permissions of new files, from which the umask is taken.
+        wait_s: how many seconds to wait while another handle has the store open for writing; flag
+            ``"n"`` waits for nobody.
         **options: options of the store (see :class:`lsmkv.Options`).
 
     Raises:
@@ -224,7 +252,13 @@ def open(path: _Path, flag: str = "r", mode: int = 0o666, **options: Any) -> Dat
         if flag == "n":
             _destroy(name)
         return Database(
-            lsmkv.open(name, create_if_missing=flag in ("c", "n"), read_only=flag == "r", **options)
+            lsmkv.open(
+                name,
+                create_if_missing=flag in ("c", "n"),
+                read_only=flag == "r",
+                wait_s=wait_s,
+                **options,
+            )
         )
 
 

@@ -30,6 +30,30 @@ def uncopyable(what: str, remedy: str) -> TypeError:
     return TypeError(f"cannot copy or pickle {what}: {remedy}")
 
 
+# What to do instead, by what was asked for and what was given.
+_REMEDIES: Final = {
+    ("key", slice): "a range is db.items(start=..., stop=...)",
+    ("key", list): "for several keys: db.multi_get(keys)",
+    ("value", type(None)): "to remove a key: delete(key)",
+}
+
+
+def not_bytes(data: object, what: str) -> TypeError:
+    """The error for a key, value or prefix that is not bytes-like."""
+    if isinstance(data, str):
+        return TypeError(
+            f"a {what} is bytes, not str: encode it, for example {data[:40]!r}.encode()"
+        )
+    if isinstance(data, int):
+        return TypeError(
+            f"a {what} is bytes, not int: encode it, for example ({data}).to_bytes(8, 'big')"
+        )
+    remedy = _REMEDIES.get((what, type(data)), "lsmkv.typed has codecs for other types")
+    return TypeError(
+        f"a {what} is bytes or another bytes-like object, not {type(data).__name__}; {remedy}"
+    )
+
+
 _LONGEST_DETAIL: Final = 300  # text from a damaged file may be long
 
 
@@ -102,6 +126,10 @@ class ClosedError(Error):
     """A closed store, snapshot, cursor, batch or iterator was used."""
 
 
+class CursorError(Error):
+    """The cursor is at no key: it was never moved, or moved past an end."""
+
+
 class LockedError(Error):
     """Another handle, in any process, has the store open for writing.
 
@@ -126,7 +154,7 @@ class LockedError(Error):
 
 
 class NotAStoreError(Error):
-    """There is no store at the path, and none may be created."""
+    """There is no store at the path, and none may be created; or it is another program's."""
 
 
 class StoreExistsError(Error):
@@ -146,7 +174,7 @@ class BackgroundError(Error):
 
 
 class ConflictError(Error):
-    """What a transaction had read was written to before it committed; it changed nothing.
+    """Another write changed what the transaction read.  Nothing was committed.
 
     Run it again, from its first read on, or leave that to ``DB.transact``.
 
@@ -175,10 +203,10 @@ class ConflictError(Error):
 
 
 class WorkerError(Error):
-    """A worker of an executor or a cluster ended without a result.
+    """A worker or a helper process ended without a result.
 
-    Or none took the job.  The store is as it was before the call, and no file is left.  ``__cause__`` is
-    what was reported.
+    Or no worker of an executor or a cluster took the job.  The store is as it was before the call, and
+    no file is left.  ``__cause__`` is what was reported, if anything was.
     """
 
 
@@ -207,18 +235,18 @@ class MissingExtraError(Error, ImportError):
 _telling = threading.local()
 
 
-def _warn(message: str, path: str, offset: int, count: int) -> None:
+def _warn(message: str, *arguments: object) -> None:
     """Log a warning; if a logging handler of this thread caused it, after that handler returns.
 
     A handler that uses the store may meet the damage of another table, and so on.
     """
-    waiting: list[tuple[str, str, int, int]] | None = getattr(_telling, "waiting", None)
+    waiting: list[tuple[Any, ...]] | None = getattr(_telling, "waiting", None)
     if waiting is not None:
-        waiting.append((message, path, offset, count))
+        waiting.append((message, *arguments))
         return
     import logging  # here, because most programs never need it
 
-    waiting = _telling.waiting = [(message, path, offset, count)]
+    waiting = _telling.waiting = [(message, *arguments)]
     try:
         while waiting:
             logging.getLogger("lsmkv").warning(*waiting.pop(0))
@@ -260,4 +288,14 @@ def note_lost_filters(path: str, offset: int, chunk_count: int) -> None:
         path,
         offset,
         chunk_count,
+    )
+
+
+def note_disk_cache_failure(path: str, reason: str) -> None:
+    """Log that a disk cache cannot use its directory or a file."""
+    _warn(
+        "%s: the disk cache of a published store keeps less, or nothing: %s. Reads are right without it. "
+        "Stats.disk_cache_failures counts such failures; this handle logs only the first.",
+        path,
+        reason,
     )

@@ -7,7 +7,7 @@ by itself.  Each metric has the label ``store``.  Counters start at zero when a 
 >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
 ...     db[b"key"] = b"value"
 ...     text = lsmkv.metrics.openmetrics({"fruit": db})
->>> [line for line in text.splitlines() if "writes" in line][-1]
+>>> [line for line in text.splitlines() if "writes_total" in line][-1]
 'lsmkv_writes_total{store="fruit"} 1.0'
 
 In a program that has a registry already::
@@ -21,6 +21,8 @@ Collecting is O(tables) for each store, and reads nothing from disk.
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -65,6 +67,14 @@ _UNITS: Final = (
     _Unit("_s", "seconds", 1.0),
 )
 _NO_UNIT: Final = _Unit("", "", 1.0)
+
+# What the docstring of Stats says of each field; nothing where Python strips docstrings (-OO).
+_HELP: Final = {
+    field: " ".join(text.replace("``", "").split())
+    for field, text in re.findall(
+        r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", inspect.getdoc(Stats) or "", re.MULTILINE
+    )
+}
 
 _DURATION_POWERS: Final = range(6, 29)  # from 64 microseconds to 268 seconds
 _COUNT_POWERS: Final = range(1, 11)
@@ -176,6 +186,10 @@ def _label(name: str) -> str:
     return name.encode(errors="backslashreplace").decode()
 
 
+def _help_of(field: str) -> str:
+    return _HELP.get(field, f"lsmkv.Stats.{field}")
+
+
 def _unit_of(field: str) -> _Unit:
     return next((unit for unit in _UNITS if field.endswith(unit.ending)), _NO_UNIT)
 
@@ -189,7 +203,7 @@ def _name_of(field: str, unit: _Unit) -> str:
 def _counter(field: str, found: list[_Found]) -> Metric:
     unit = _unit_of(field)
     metric = CounterMetricFamily(
-        _name_of(field, unit), f"lsmkv.Stats.{field}", labels=_LABELS, unit=unit.name
+        _name_of(field, unit), _help_of(field), labels=_LABELS, unit=unit.name
     )
     for name, stats, *_ in found:
         metric.add_metric([name], getattr(stats, field) * unit.factor)
@@ -199,7 +213,7 @@ def _counter(field: str, found: list[_Found]) -> Metric:
 def _histogram(field: str, found: list[_Found]) -> Metric:
     unit = _unit_of(field)
     metric = HistogramMetricFamily(
-        _name_of(field, unit), f"lsmkv.Stats.{field}", labels=_LABELS, unit=unit.name
+        _name_of(field, unit), _help_of(field), labels=_LABELS, unit=unit.name
     )
     for name, stats, *_ in found:
         values: Histogram = getattr(stats, field)

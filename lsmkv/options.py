@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, TypedDict, Unpack, get_args
 
 from lsmkv.filters.keys import FilterKey, WholeKey
 from lsmkv.filters.policy import policies
@@ -15,7 +16,7 @@ CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
 FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
-Background = Literal["thread", "process"]
+Background = Literal["auto", "thread", "process"]
 FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon"]
 """The filter policies of this package; programs may register others."""
 
@@ -41,7 +42,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "compression_level": (-50, 22),
     "compression_dictionary_size_bytes": (0, MIB),
     "size_ratio": (2, 100),
-    "level0_compaction_trigger": (1, 1000),
+    "level0_compaction_trigger": (1, 10_000),
     "level0_slowdown_trigger": (1, 10_000),
     "level0_stop_trigger": (1, 10_000),
     "level1_size_bytes": (4 * KIB, 1 << 50),
@@ -54,15 +55,46 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "file_mode": (0o400, 0o777),
 }
 
-_FLAGS: Final = ("direct_reads", "read_around", "adaptive_filters")
+_FLAGS: Final = ("fit_pages", "direct_reads", "read_around", "adaptive_filters")
 
-# What adaptive filters need.
-_ADAPTIVE: Final = {
-    "filter_policy": "ribbon",
-    "filter_residency": "resident",
-    "filter_granularity": "block",
-    "filter_key": WholeKey(),
+# The names of plyvel, RocksDB and LMDB: the option meant, or what to do instead.
+_NAMES_ELSEWHERE: Final = {
+    "bits_per_key": "10 bits a key are error_rate=0.01",
+    "bloom_filter_bits": "10 bits a key are error_rate=0.01",
+    "cache_size": "block_cache_size_bytes",
+    "comparator": "keys are in the order of their bytes",
+    "lru_cache_size": "block_cache_size_bytes",
+    "map_size": "stores grow by themselves: leave it out",
+    "max_bytes_for_level_base": "level1_size_bytes",
+    "max_bytes_for_level_multiplier": "size_ratio",
+    "max_dbs": "parts of a store are db.prefixed(prefix)",
+    "max_file_size": "table_size_bytes",
+    "max_open_files": "every table is one open file: leave it out",
+    "max_write_buffer_number": "max_immutable_memtables",
+    "paranoid_checks": "checksums are always checked: leave it out",
+    "sync": "an argument of each write: put(key, value, sync=True)",
+    "target_file_size_base": "table_size_bytes",
+    **dict.fromkeys(
+        (
+            "create_if_missing",
+            "error_if_exists",
+            "on_event",
+            "read_only",
+            "refresh_every_s",
+            "wait_s",
+        ),
+        "an argument of lsmkv.open",
+    ),
 }
+
+# What somebody means who gives something else for options, by its type.
+_NO_OPTIONS: Final[dict[type, str]] = {
+    str: "; to read alone: lsmkv.open(path, read_only=True)",
+    dict: "; a dict of options is given as **options",
+}
+
+# Choices without filters, which could learn.
+_WITHOUT_FILTERS: Final = {"filter_policy": "none", "filter_residency": "off"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +122,14 @@ class Options:
             or batch of a memtable may exceed its share until it is flushed.  0: no budget.
 
     Blocks
-        block_size_bytes: size of a data block before compression: its keys and values, and 7 bytes for
-            each entry.  Smaller blocks make lookups cheaper and indexes larger.  4 KiB.
+        block_size_bytes: size of a data block as stored, compressed and with its filter.  Before
+            compression it is at most three times that.  Smaller blocks make lookups cheaper and indexes
+            larger.  4 KiB.
+        fit_pages: end blocks where pages of 4 KiB end, so that to look a key up reads one page where
+            blocks are no larger.  Zeros fill what is left of a page, up to 384 bytes: 1 to 3 % of a
+            table, and up to 7 % if entries of 200 to 500 bytes do not compress.  False closes each block
+            once its keys and values, and 7 bytes for each entry, reach ``block_size_bytes`` before
+            compression: no filter or compression shifts the blocks' borders then.  True.
         block_cache_size_bytes: memory for uncompressed blocks (and, with
             ``filter_residency="cached"``, for filters).  64 MiB.
         compression: ``"zstd"`` or ``"none"``.  ``"zstd"``.
@@ -102,8 +140,8 @@ class Options:
             for measurements.  False.
         read_around: once many single blocks of a table were read, have the operating system prefetch
             its other blocks, one MiB at a time.  Has no effect with ``direct_reads``, or while all
-            tables take more than half of the memory of the machine, or of the limit of this process's
-            control group (a container's, for example).  True.
+            tables take more than half of the memory that other programs leave when the tree changes, or
+            of the limit of this process's control group (a container's, for example).  True.
 
     Filters
         error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs
@@ -123,10 +161,9 @@ class Options:
             (:func:`lsmkv.filters.policy.register`).  ``"bloom"``.
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
             prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.
-        adaptive_filters: filters learn to deny absent keys that they let pass, so a popular absent key
-            costs few block reads.  Only the filters in memory learn; closing forgets.  Needs
-            ``filter_policy="ribbon"``, ``filter_residency="resident"``, ``filter_granularity="block"``
-            and whole keys; has no effect on tables with other filters.  False.
+        adaptive_filters: absent keys that filters let pass are listed and denied from then on, so a
+            popular one costs one block read.  The list is in memory, a few bytes for each, at most 64
+            KiB for a table; closing forgets.  Has no effect on tables without filters.  False.
 
     Compaction
         compaction: ``"leveled"`` for reads, ``"tiered"`` for writes, ``"lazy-leveled"`` in between (Dayan
@@ -144,10 +181,13 @@ class Options:
 
     Background work
         background: run flushes and compactions in a ``"thread"``, or in a ``"process"`` for each of
-            the two.  Processes leave this interpreter to the program, and take memory of their own.
-            ``"thread"``.
-        process_job_size_bytes: with ``background="process"``, a flush or compaction that reads less
-            runs in a thread.  1 MiB.
+            the two; ``"auto"`` runs large compactions in a process, where there is a second core and a
+            process can be started, and all else in threads, unless busy threads of the program starve
+            it there.  A process leaves this interpreter to the program, takes memory of its own, which
+            no budget counts (up to some 40 MiB for compactions, a memtable's for a flush), and ends
+            after a minute without work.  ``"auto"``.
+        process_job_size_bytes: without ``background="thread"``, a flush or compaction that reads less
+            runs in a thread.  8 MiB.
 
     Object storage
         request_timeout_s: the longest wait for one request, in seconds, with all its retries; then
@@ -155,7 +195,8 @@ class Options:
             as long.  60.
         request_retries: how often a request that failed is sent again, later each time.  8.
         disk_cache_path: a directory that keeps blocks, indexes and filters which were read from object
-            storage; processes may share it.  None keeps nothing.  None.
+            storage; processes and stores may share it.  Where it cannot be used, less is kept, and
+            ``Stats.disk_cache_failures`` counts that.  None keeps nothing.  None.
         disk_cache_size_bytes: the most that all files in it take; the oldest are dropped.  1 GiB.
 
     Files
@@ -177,6 +218,7 @@ class Options:
     max_immutable_memtables: int = 2
     memory_budget_bytes: int = 0
     block_size_bytes: int = 4 * KIB
+    fit_pages: bool = True
     block_cache_size_bytes: int = 64 * MIB
     compression: Compression = "zstd"
     compression_level: int = 3
@@ -198,8 +240,8 @@ class Options:
     level1_size_bytes: int = 512 * MIB
     read_compaction_rate_bytes: int = KIB
     table_size_bytes: int = 64 * MIB
-    background: Background = "thread"
-    process_job_size_bytes: int = MIB
+    background: Background = "auto"
+    process_job_size_bytes: int = 8 * MIB
     request_timeout_s: int = 60
     request_retries: int = 8
     disk_cache_path: str | None = None
@@ -243,12 +285,11 @@ class Options:
                 f"memory_budget_bytes={self.memory_budget_bytes!r}: must be 0 or at least {least} "
                 f"with max_immutable_memtables={self.max_immutable_memtables}"
             )
-        for name, needed in _ADAPTIVE.items():
-            choice = getattr(self, name)
-            if self.adaptive_filters and choice != needed:
+        for name, choice in _WITHOUT_FILTERS.items():
+            if self.adaptive_filters and getattr(self, name) == choice:
                 raise ValueError(
-                    f"adaptive_filters=True: needs {name}={needed!r}, not {choice!r}; "
-                    f"set both, or leave adaptive_filters out"
+                    f"adaptive_filters=True: {name}={choice!r} leaves no filters to learn; "
+                    f"choose another, or leave adaptive_filters out"
                 )
         if not (
             self.level0_compaction_trigger
@@ -261,9 +302,8 @@ class Options:
                 f"level0_stop_trigger={self.level0_stop_trigger}: must not descend"
             )
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Unpack[OptionsDict]) -> Self:
         """A copy with some options changed; errors are those of the constructor."""
-        check_names(changes)
         return dataclasses.replace(self, **changes)
 
     @property
@@ -300,7 +340,7 @@ class Options:
 
     @classmethod
     def small_memory(cls) -> Self:
-        """A few MiB of memory: small buffers, tables and cache.
+        """A few MiB of memory: small buffers, tables and cache, and no helper process.
 
         Indexes and filters come on top, some 2 and 1.2 MiB for a million keys of 16 bytes and values of
         100.  Filters that share so small a cache with blocks cost more reads than they spare
@@ -312,6 +352,7 @@ class Options:
             block_cache_size_bytes=MIB,
             table_size_bytes=4 * MIB,
             level1_size_bytes=8 * MIB,
+            background="thread",
         )
 
     @classmethod
@@ -320,18 +361,92 @@ class Options:
         return cls(compaction="lazy-leveled", filter_allocation="monkey", size_ratio=6)
 
 
-def check_names(given: Iterable[str], *, besides: Sequence[str] = ()) -> None:
-    """Refuse unknown option names with a TypeError, which suggests similar ones.
+class OptionsDict(TypedDict, total=False):
+    """Some options by name: what ``**options`` is to type checkers.
 
-    ``besides`` are names that it may suggest, too.
+    The names and types of :class:`Options`; a program uses it to hand options on:
+    ``def opened(path: str, **options: Unpack[lsmkv.OptionsDict]) -> lsmkv.DB``.
     """
-    known = [field.name for field in dataclasses.fields(Options)]
-    unknown = sorted(set(given) - set(known))
-    if not unknown:
-        return
+
+    write_buffer_size_bytes: int
+    max_immutable_memtables: int
+    memory_budget_bytes: int
+    block_size_bytes: int
+    fit_pages: bool
+    block_cache_size_bytes: int
+    compression: Compression
+    compression_level: int
+    compression_dictionary_size_bytes: int
+    direct_reads: bool
+    read_around: bool
+    error_rate: float
+    filter_residency: FilterResidency
+    filter_granularity: FilterGranularity
+    filter_allocation: FilterAllocation
+    filter_policy: FilterPolicyName | str
+    filter_key: FilterKey
+    adaptive_filters: bool
+    compaction: CompactionStyle
+    size_ratio: int
+    level0_compaction_trigger: int
+    level0_slowdown_trigger: int
+    level0_stop_trigger: int
+    level1_size_bytes: int
+    read_compaction_rate_bytes: int
+    table_size_bytes: int
+    background: Background
+    process_job_size_bytes: int
+    request_timeout_s: int
+    request_retries: int
+    disk_cache_path: str | None
+    disk_cache_size_bytes: int
+    file_mode: int
+
+
+def chosen_options(
+    options: object, overrides: OptionsDict, *, besides: Iterable[str] = ()
+) -> Options:
+    """``options``, or the defaults for None, with some of them replaced.
+
+    TypeError, ValueError: something is wrong.  ``besides`` are names that the error may suggest, too.
+    """
+    if options is None:
+        options = Options()
+    if not isinstance(options, Options):
+        advice = _NO_OPTIONS.get(type(options), "")
+        raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}{advice}")
+    _check_names(overrides, besides)
+    return options.replace(**overrides)
+
+
+def _check_names(given: Iterable[str], besides: Iterable[str] = ()) -> None:
+    """Refuse unknown option names with a TypeError that says what to do."""
+    known = [*_NAMES, *besides]
+    unknown = sorted(set(given).difference(known))
+    if unknown:
+        told = [f"{name} ({_advice(name, known)})" for name in unknown]
+        raise TypeError(f"no such option: {', '.join(told)}")
+
+
+def _advice(name: str, known: list[str]) -> str:
     from difflib import get_close_matches  # here, because most programs never need it
 
-    found = [get_close_matches(name, [*known, *besides], n=1) for name in unknown]
-    meant = [repr(name) for names in found for name in names]
-    advice = f"did you mean {' and '.join(meant)}?" if meant else "see lsmkv.Options"
-    raise TypeError(f"no such option: {', '.join(unknown)} ({advice})")
+    similar = get_close_matches(name, known, n=1) or ["see lsmkv.Options"]
+    advice = _NAMES_ELSEWHERE.get(name, similar[0])
+    return f"did you mean {advice!r}?" if advice in known else advice
+
+
+_NAMES: Final = [field.name for field in dataclasses.fields(Options)]
+_make = Options.__init__
+
+
+@functools.wraps(_make)
+def _made(self: Options, *values: object, **options: Any) -> None:
+    """The constructor of the dataclass, with errors that say what to do."""
+    if values:
+        raise TypeError(f"options have names, as in error_rate=0.01: {values[0]!r} has none")
+    _check_names(options)
+    _make(self, **options)
+
+
+Options.__init__ = _made  # type: ignore[method-assign]

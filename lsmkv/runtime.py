@@ -1,4 +1,4 @@
-"""What the store needs from the Python interpreter: checks, lazy names, finalizers.
+"""What the store needs from the Python interpreter: checks, its build, lazy names, finalizers.
 
 Never compiled.  mypyc calls the ``__del__`` of compiled classes even while an exception is pending, and
 then calls inside it fail.  Python sets the exception aside first.  So compiled objects hold a
@@ -48,6 +48,33 @@ def check_interpreter() -> None:
         )
 
 
+def reason_for_plain_python() -> str:
+    """Why the build, which was to be compiled, is not; empty if it is as it was to be."""
+    try:
+        return str(importlib.import_module("lsmkv.not_compiled").REASON)  # setup.py writes it
+    except ModuleNotFoundError:
+        return ""
+
+
+def tell_of_plain_python() -> None:
+    """Log a warning if the build could not be compiled."""
+    reason = reason_for_plain_python()
+    if reason:
+        import logging  # here, because most programs never need it
+
+        logging.getLogger("lsmkv").warning(
+            "this build of lsmkv is plain Python, several times slower than a compiled one: %s. "
+            "Mend that and install it again with pip's --force-reinstall --no-cache-dir; with "
+            "LSMKV_PURE=1 in the environment plain Python is what you asked for.",
+            reason,
+        )
+
+
+def loaded(module: str, name: str) -> Any:
+    """What a module has under a name; the module is loaded if it is not yet."""
+    return getattr(importlib.import_module(module), name)
+
+
 def loaded_when_used(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -59,7 +86,7 @@ def loaded_when_used(
 
     def load(name: str) -> object:
         if name in home_of:
-            value: object = getattr(importlib.import_module(home_of[name]), name)
+            value: object = loaded(home_of[name], name)
             setattr(sys.modules[package], name, value)
             return value
         if not name.startswith("_"):

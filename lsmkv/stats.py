@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
+from lsmkv.html import table
+
 
 @dataclass(repr=False)
 class Histogram:
@@ -68,57 +70,78 @@ class Histogram:
 class Stats:
     """Counts since the store was opened.  ``later - earlier`` gives the difference.
 
+    The ending of a name is its unit: bytes, seconds (``_s``), micro- or nanoseconds (``_us``, ``_ns``).
+
     Lookups (``get``, ``in``, and each key of ``multi_get``)
-        gets, get_hits: lookups, and those that found a value.
+        gets: lookups.
+        get_hits: lookups that found a value.
         memtable_hits: lookups answered by a memtable (a value or a deletion).
-        range_negatives: runs skipped because none of their tables spans the key.
-        fence_negatives: tables skipped because their fence keys exclude the key from every block.
-        filter_negatives: blocks (or tables) skipped because their filter excludes the key.
+        range_negatives: runs that lookups skipped because none of their tables spans the key.
+        fence_negatives: tables that lookups skipped because their fence keys exclude the key from
+            every block.
+        filter_negatives: blocks (or tables) that lookups skipped because their filter excludes the key.
         filter_true_positives: searches after a filter's maybe that found the key.
-        filter_false_positives: searches after a filter's maybe that did not.
-        filter_lessons: false positives that filters learnt to deny (``Options.adaptive_filters``).
+        filter_false_positives: searches after a filter's maybe that did not find the key.
+        filter_lessons: false positives listed, to be denied next time (``Options.adaptive_filters``).
         unfiltered_probes: blocks searched without a filter (none was written, or residency is off).
         prefix_filter_skips: blocks that scans of a prefix skipped because of their filter.
 
     Disk (reads by the store; the page cache of the operating system may serve them)
-        block_reads, block_read_bytes: data blocks read by lookups and scans.
+        block_reads: data blocks read by lookups and scans.
+        block_read_bytes: size of the data blocks read by lookups and scans.
         read_around_bytes: bytes of tables to prefetch, because many of their blocks had been read
             (``Options.read_around``).
-        filter_reads, filter_read_bytes: filters.
+        filter_reads: reads of filters.
+        filter_read_bytes: size of the filters read.
         filter_rebuilds: damaged chunks of filters (mostly 4 KiB) that were read from the copies
             in the blocks.
-        filter_losses: such chunks without a whole copy.  Their filters allow every key, which counts
-            as a filter's maybe.
-        index_reads, index_read_bytes: footers, indexes and properties of tables.
-        log_reads, log_read_bytes: logs and manifests.
-        compaction_block_reads, compaction_read_bytes: data blocks read by compactions, ``verify`` and
-            ``blocks``.
-        block_cache_hits, block_cache_misses, block_cache_evictions: lookups in the block cache, and
-            blocks and filters that it dropped for others.
+        filter_losses: damaged chunks of filters without a whole copy.  Their filters allow every key,
+            which counts as a filter's maybe.
+        index_reads: reads of footers, indexes and properties of tables.
+        index_read_bytes: size of the footers, indexes and properties read.
+        log_reads: reads of logs and manifests.
+        log_read_bytes: bytes read of logs and manifests.
+        compaction_block_reads: data blocks read by compactions, ``verify`` and ``blocks``.
+        compaction_read_bytes: size of the data blocks read by compactions, ``verify`` and ``blocks``.
+        block_cache_hits: lookups in the block cache that found the block or filter.
+        block_cache_misses: lookups in the block cache that did not find it.
+        block_cache_evictions: blocks and filters that the block cache dropped for others.
 
     Object storage (requests that were sent, each counted once; retries by the client are not counted)
-        object_gets, object_get_bytes: GET requests, and the bytes that they asked for.
+        object_gets: GET requests.
+        object_get_bytes: bytes that GET requests asked for.
         object_lists: LIST requests, each for up to 1,000 names.
-        object_puts, object_put_bytes: PUT requests, of which a large object takes one for each part and
-            two more, and the bytes sent.
+        object_puts: PUT requests, of which a large object takes one for each part and two more.
+        object_put_bytes: bytes that PUT requests sent.
         object_deletes: requests to remove up to 1,000 objects each.
-        disk_cache_hits, disk_cache_misses: lookups in the cache at ``Options.disk_cache_path``.
+        disk_cache_hits: lookups in the cache at ``Options.disk_cache_path`` that found something.
+        disk_cache_misses: lookups in the cache at ``Options.disk_cache_path`` that found nothing.
+        disk_cache_failures: calls to the operating system that failed for that cache, for example on a
+            full disk; it then keeps less.
 
     Writes
-        writes, write_batches: puts and deletes, and atomic batches.
-        log_bytes, log_syncs: bytes appended to logs, and their fdatasync calls.
-        flushes, flush_bytes: memtables written to tables, and the size of these tables.
-        compactions, compaction_write_bytes: compactions that rewrote tables, and the bytes written.
-        filter_build_ns: time spent on building filters, in nanoseconds.
+        writes: puts and deletes.
+        write_batches: atomic batches.
+        log_bytes: bytes appended to logs.
+        log_syncs: fdatasync calls of logs.
+        flushes: memtables written to tables.
+        flush_bytes: size of the tables that flushes wrote.
+        compactions: compactions that rewrote tables.
+        compaction_write_bytes: bytes that compactions wrote.
+        filter_build_ns: time spent on building filters.
         tables_moved: tables that compactions moved down a level without rewriting them.
-        ingested_tables, ingested_bytes: tables that ``ingest`` and ``bulk_load`` added, and their size.
+        ingested_tables: tables that ``ingest`` and ``bulk_load`` added.
+        ingested_bytes: size of the tables that ``ingest`` and ``bulk_load`` added.
         spill_bytes: sorted runs that ``bulk_load`` wrote while it sorted its input.
-        write_slowdowns, write_slowdown_s: delayed writes, and their delays in seconds.
-        write_stops, write_stop_s: writes that waited for a flush, a compaction or the commit of an
-            ``ingest``, and their waits in seconds.
+        write_slowdowns: delayed writes.
+        write_slowdown_s: delays of writes, in all.
+        write_stops: writes that waited for a flush, a compaction or the commit of an ``ingest``.
+        write_stop_s: waits of writes for a flush, a compaction or the commit of an ``ingest``, in all.
 
     Histograms
-        sync_us, flush_us, compaction_us: durations in microseconds.
+        sync_us: how long syncs of logs took.
+        flush_us: how long flushes took.
+        compaction_us: how long compactions took.
         group_commit_size: writers that one fdatasync served.
     """
 
@@ -157,6 +180,7 @@ class Stats:
     object_deletes: int = 0
     disk_cache_hits: int = 0
     disk_cache_misses: int = 0
+    disk_cache_failures: int = 0
     writes: int = 0
     write_batches: int = 0
     log_bytes: int = 0
@@ -186,9 +210,10 @@ class Stats:
         return f"lsmkv.Stats({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
-        from lsmkv.layers.notebook import of_stats
-
-        return of_stats(self)
+        """What is not zero."""
+        found = [(item.name, getattr(self, item.name)) for item in dataclasses.fields(self)]
+        rows = [(name, _shown(value)) for name, value in found if _is_counted(value)]
+        return table("lsmkv.Stats", rows or [("counted", "nothing")])
 
     def copy(self) -> Stats:
         """An independent copy."""
@@ -238,6 +263,15 @@ class Stats:
 
 def _is_counted(value: object) -> bool:
     return value.count > 0 if isinstance(value, Histogram) else bool(value)
+
+
+def _shown(value: object) -> int | str:
+    if isinstance(value, Histogram):
+        return (
+            f"{value.count:,} values, mean {value.mean():,.0f}, 99 % below "
+            f"{value.percentile(99):,.0f}, largest {value.maximum:,.0f}"
+        )
+    return value if isinstance(value, int) else f"{value:,.3f}"
 
 
 _HISTOGRAMS = [

@@ -5,10 +5,13 @@ Slow tests run only on request, and nothing runs on compiled files older than th
 
 from __future__ import annotations
 
+import faulthandler
 import gc
+import os
 import random
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +23,10 @@ from clusters import dask_client
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
 from object_servers import each_server, filled, moto, seaweedfs, server, url
+from texts import check_text
 
 __all__ = [
+    "check_text",
     "dask_client",
     "each_server",
     "filled",
@@ -34,8 +39,10 @@ __all__ = [
 ]
 
 # No test asserts a wall-clock time, and a slow machine is no defect.
-settings.register_profile("lsmkv", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("lsmkv")
+_SLOW_MACHINE: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("short", _SLOW_MACHINE, max_examples=40)
+settings.register_profile("long", _SLOW_MACHINE, max_examples=400)  # `make test-long` chooses it
+settings.load_profile("short")
 
 SMALL: Final = lsmkv.Options(
     write_buffer_size_bytes=8192,
@@ -133,7 +140,49 @@ def outdated_sources(root: Path) -> list[Path]:
     return found
 
 
-def pytest_configure() -> None:
+_END_S: Final = 60.0
+_LIMIT = pytest.StashKey[Callable[[float], None]]()
+"""Ends this process after so many seconds, unless it is called again; 0: never."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    errors = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)  # without what tests print
+    limit_s = float(config.getini("faulthandler_timeout"))
+
+    def limit(seconds: float) -> None:
+        if seconds:
+            faulthandler.dump_traceback_later(seconds, exit=True, file=errors)
+
+    config.stash[_LIMIT] = limit
+    # A forked child would wait for ever for the thread that counts the time, when it sets a limit itself.
+    os.register_at_fork(
+        before=faulthandler.cancel_dump_traceback_later, after_in_parent=lambda: limit(limit_s)
+    )
+    heed_interrupts()
+    refuse_outdated_files()
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Limit the end of a test that failed, too: pytest has lifted its limit, for debuggers."""
+    item.config.stash[_LIMIT](float(item.config.getini("faulthandler_timeout")))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Limit the end of this process: a thread that a test left behind may never end."""
+    if not hasattr(config, "workerinput"):  # a worker's end is awaited, and limited, elsewhere
+        config.stash[_LIMIT](_END_S)
+
+
+def heed_interrupts() -> None:
+    """Let interrupts end this process and its children, also in a job that a script put aside.
+
+    A shell without job control makes the jobs that it runs in the background ignore them.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def refuse_outdated_files() -> None:
     """Refuse to test compiled files that are older than their sources."""
     root = Path(__file__).parent.parent
     outdated = outdated_sources(root)
@@ -164,11 +213,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
-
-
-@pytest.fixture
-def heeds_interrupts() -> Iterator[None]:
-    """Make this process and its children heed interrupts; a background job may ignore them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

@@ -29,10 +29,10 @@ A store is a directory of its own:
 | `MANIFEST-000002` | the log of edits that says which tables make the tree |
 | `000001.log` | write-ahead log: what the memtable with the same number holds |
 | `000003.sst` | a table (SSTable): sorted entries in blocks, never changed once written |
-| `LOCK` | locked by the process that has the store open for writing; holds its process number |
+| `LOCK` | locked by the process that has the store open for writing; one line with its process number |
 | `BACKUP` | in a backup: what it was made of |
 | `UNFINISHED` | in a checkpoint or first backup, until `CURRENT` is there: half-made, no store yet |
-| `*.tmp` | a file being written that will be renamed; removed when the store is opened |
+| `*.lsmkv-tmp` | a file being written that will be renamed; removed when the store is opened |
 
 Numbers are given out in ascending order and never used twice. Files that the manifest does not name,
 left by a crash, are removed when the store is opened for writing; other files are not touched.
@@ -40,6 +40,10 @@ left by a crash, are removed when the store is opened for writing; other files a
 Order on disk: a table is synced, and the directory after it, before the manifest's edit that names it;
 the edit is synced before the log that it makes superfluous is removed; a log's header is synced, and
 the directory after it, before its first record is written.
+
+A new store is made in this order: `LOCK`, the log `000001.log`, the manifest `MANIFEST-000002`,
+`CURRENT`. The last three are written and synced before they get these names, so whatever a crash
+leaves can be told from the files of other programs (`lsmkv/tree/ownership.py`).
 """
 
 _SECTIONS: Final = (

@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import lsmkv
+from bench.harness.colours import AVOIDED, FOUND
 from tools.builds import CHECKOUT
 
 FOLDER: Final = Path(CHECKOUT, "docs", "pictures")
@@ -30,7 +31,7 @@ _STYLE: Final[dict[Any, Any]] = {
     "font.size": 9,
 }
 _DATA, _FILTER, _INDEX, _OTHER = "#9ecae1", "#fdae6b", "#a1d99b", "#d9d9d9"
-_ENDING: Final = {"found": "#a1d99b", "deleted": "#d9d9d9", "filtered": "#fdae6b"}
+_ENDING: Final = {"found": FOUND, "deleted": FOUND, "filtered": AVOIDED}
 
 
 def _key(number: int) -> bytes:

@@ -49,7 +49,7 @@ class Settings:
     synced: bool = False
     larger_than_memory: bool = False
     count: bool = False
-    background: Literal["thread", "process"] = "thread"
+    background: Literal["auto", "thread", "process"] = "auto"
 
 
 COUNTERS: Final = (

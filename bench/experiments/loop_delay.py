@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lsmkv.aio
+from lsmkv.options import Background
 from reports.environment import build
 
 _TASKS: Final = 8
@@ -41,7 +42,7 @@ _STALLING: Final[dict[str, Any]] = {
     "level0_stop_trigger": 8,
 }
 
-HOW: Final = {
+HOW: Final[dict[str, tuple[str, Background]]] = {
     "nobody writes": ("", "thread"),
     "db.put in the loop": ("put", "thread"),
     "lsmkv.aio": ("aio", "thread"),

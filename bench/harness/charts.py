@@ -1,4 +1,8 @@
-"""Charts of one style, saved as PNG and SVG; :mod:`bench.harness.colours` has their colours."""
+"""Charts of one style, saved as PNG and SVG; :mod:`bench.harness.colours` has their colours.
+
+An SVG has both forms, light and dark, and shows the reader's.  On paper, and where a viewer knows no
+dark form, it is light.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ matplotlib.use("Agg")  # files, never windows
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from bench.harness.colours import GRID
+from bench.harness.colours import BLACK, DARK, GRID
 from bench.harness.ratios import Spread
 
 _STYLE: Final[Any] = {
@@ -120,4 +124,24 @@ def save(chart: Chart, directory: str) -> list[str]:
         chart.draw(figure)
         figure.savefig(paths[0])
         figure.savefig(paths[1], metadata={"Date": None})
+    with open(paths[1], encoding="utf-8") as file:
+        drawing = file.read()
+    with open(paths[1], "w", encoding="utf-8") as file:
+        file.write(with_dark_form(drawing))
     return paths
+
+
+def with_dark_form(drawing: str) -> str:
+    """An SVG of matplotlib's with the rules that colour it on a dark screen.
+
+    What is drawn black has no colour of its own in the file, and inherits that of the root.
+    """
+    rules = [f"svg {{ fill: {DARK[BLACK]} }}"]
+    for light, dark in DARK.items():
+        rules += [
+            f'[style*="{what}: {light}"] {{ {what}: {dark} !important }}'
+            for what in ("fill", "stroke")
+        ]
+    style = "@media screen and (prefers-color-scheme: dark) {\n" + "\n".join(rules) + "\n}"
+    place = drawing.index(">", drawing.index("<svg")) + 1
+    return f"{drawing[:place]}\n <style>\n{style}\n </style>{drawing[place:]}"

@@ -1,9 +1,9 @@
 """The colours and marks of all charts.
 
 Colours are Okabe and Ito's, which readers with any colour vision can tell apart.  Series also differ
-in mark, for black-and-white printers.  A kind of filter looks the same in every
-chart, and has the hue and the mark that it has on the page of ``lsmkv explore``, whose own list is
-``KINDS`` in ``lsmkv/explore/web/src/whatif.ts``.
+in mark, for black-and-white printers.  A kind of filter looks the same in every chart.  What becomes of
+a read has the colour that it has on the page of ``lsmkv explore`` (``--avoided`` and its neighbours in
+``lsmkv/explore/web/src/base.css``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ SKY: Final = "#56b4e9"
 BLACK: Final = "#000000"
 YELLOW: Final = "#f0e442"
 
+AVOIDED: Final = SKY
+"""A read that a filter avoided."""
+
+FOUND: Final = GREEN
+"""A read that found what it was for."""
+
 GREY: Final = "#8a949e"
 """What there is without filters."""
 
@@ -30,6 +36,26 @@ REST: Final = "#cccccc"
 ASIDE: Final = "#999999"
 COMPUTED: Final = "#555555"
 NOTE: Final = "#444444"
+
+DARK: Final = {
+    BLUE: "#56b4e9",
+    VERMILION: "#ff9350",
+    GREEN: "#2bc79a",
+    PURPLE: "#e59cc3",
+    ORANGE: "#f0b429",
+    SKY: "#c6e6ff",
+    BLACK: "#e8edf2",
+    YELLOW: "#f7ee8a",
+    GREY: "#a9b4bf",
+    WHITE: "#14181d",
+    GRID: "#2c353e",
+    BAND: "#1f262d",
+    REST: "#3a444f",
+    ASIDE: "#8b96a1",
+    COMPUTED: "#b4bdc6",
+    NOTE: "#c3ccd5",
+}
+"""Each colour's form on a dark ground."""
 
 COLOURS: Final = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -72,6 +98,17 @@ def named_series(names: Sequence[str], known: Sequence[str]) -> dict[str, dict[s
     """
     places = [*known, *(name for name in names if name not in known)]
     return {name: series(places.index(name)) for name in names}
+
+
+def looks(policies: Sequence[str]) -> list[dict[str, Any]]:
+    """Colour and mark of series by their filter policies: those of the kinds, if each has one series.
+
+    >>> looks(["bloom", "ribbon"])[1]["color"] == GREEN, looks(["ribbon", "ribbon"])[1] == series(1)
+    (True, True)
+    """
+    if len(set(policies)) == len(policies) and KINDS.keys() >= set(policies):
+        return kind_looks(policies)
+    return [series(number) for number in range(len(policies))]
 
 
 def kind_looks(kinds: Sequence[str]) -> list[dict[str, Any]]:

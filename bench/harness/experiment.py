@@ -132,7 +132,8 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
         action="append",
         default=[],
         metavar="FILE",
-        help="a Python file that adds an engine, a workload or a filter policy; may be repeated",
+        help="a Python file that adds an engine, a workload, a data set or a filter policy; may be "
+        "repeated",
     )
     if not experiment.alone:
         parser.add_argument(
@@ -243,8 +244,9 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
 
 
 def section(header: dict[str, Any], story: Story) -> str:
-    """Command, first table, findings and brief tables as a section of a Markdown document."""
-    parts = [f"Command: `{header['command']}`. {provenance(header)}"]
+    """Headline, command, first table, findings and brief tables as a section of a Markdown document."""
+    parts = [story.headline] if story.headline else []
+    parts.append(f"Command: `{header['command']}`. {provenance(header)}")
     if story.first is not None:
         parts.append(story.first.to_markdown())
     parts.append("\n".join(f"- {finding}" for finding in story.findings))
@@ -253,7 +255,12 @@ def section(header: dict[str, Any], story: Story) -> str:
 
 
 def _print(console: Console, story: Story) -> None:
-    """First table, findings and brief tables; without a first table the findings are last, in view."""
+    """Headline, first table, findings and brief tables.
+
+    Without a first table the findings are last, in view.
+    """
+    if story.headline:
+        console.print(f"{story.headline}\n", soft_wrap=True)
     brief = [table.to_rich() for table in story.tables if table.brief]
     if story.first is not None:
         console.print(story.first.to_rich())

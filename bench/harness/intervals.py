@@ -12,6 +12,9 @@ from scipy.stats import beta, t
 
 CONFIDENCE: Final = 0.95
 
+FEWEST_EVENTS: Final = 20
+"""A ratio of counts is printed if each is so many or more: fewer tell its order of magnitude at best."""
+
 
 def effective_trials(times: Iterable[int]) -> float:
     """The number of independent trials that repeated ones are worth.

@@ -13,13 +13,25 @@ import socket
 import struct
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
 from typing import Any, Final, Literal
 
 FaultKind = Literal[
-    "status", "reset", "unanswered", "truncate", "stall", "trickle", "body", "damage", "close"
+    "status",
+    "reset",
+    "unanswered",
+    "truncate",
+    "stall",
+    "trickle",
+    "body",
+    "damage",
+    "close",
+    "twice",
+    "stale",
+    "swap",
 ]
 
 _HOP: Final = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
@@ -73,6 +85,9 @@ class Fault:
     body     answers with ``body`` for the object, of which a ranged GET gets its part: an old or a
              foreign object
     damage   flips a bit in the middle of the answer's body
+    twice    passes the request on twice, and answers what came the second time
+    stale    answers a list as the same list was answered before, if it was
+    swap     answers a GET with another object that was asked for lately, if one was
     ======== =======================================================================================
 
     Attributes:
@@ -134,6 +149,10 @@ class _State:
     arrived: int = 0
     heals: int = 0
     """How often faults were replaced: stalled answers end then."""
+    lists: dict[str, _Answer] = field(default_factory=dict)
+    """The last answers to lists, by target."""
+    asked: deque[str] = field(default_factory=lambda: deque(maxlen=2))
+    """The last two different objects that were asked for."""
 
     def fault_for(self, request: Request) -> Fault | None:
         with self.lock:
@@ -219,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _object(fault.body, request.range)
         if kind in ("reset", "stall"):
             return None
-        answer = self._pass_on(body)
+        answer = self._asked(request, kind, body)
         if kind == "unanswered":
             return None
         if kind == "damage" and answer.body:
@@ -228,7 +247,26 @@ class _Handler(BaseHTTPRequestHandler):
             answer.body = answer.body[:middle] + flipped + answer.body[middle + 1 :]
         return answer
 
-    def _pass_on(self, body: bytes) -> _Answer:
+    def _asked(self, request: Request, kind: str, body: bytes) -> _Answer:
+        """An answer of the server: to this request, to another one, or to an earlier one."""
+        state, target = self.server.state, self.path
+        if request.is_list:
+            if kind == "stale" and target in state.lists:
+                return state.lists[target]
+            answer = self._pass_on(target, body)
+            state.lists[target] = replace(answer)  # a fault may change the body
+            return answer
+        if request.method == "GET":
+            others = [asked for asked in list(state.asked) if asked != target]
+            if target not in state.asked:
+                state.asked.append(target)
+            if kind == "swap" and others:
+                return self._pass_on(others[-1], body)
+        if kind == "twice":
+            self._pass_on(target, body)
+        return self._pass_on(target, body)
+
+    def _pass_on(self, target: str, body: bytes) -> _Answer:
         """The server's answer; the connection is made anew if the server has closed it."""
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         for is_last in (False, True):
@@ -240,7 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 if body or self.command in ("PUT", "POST"):
                     headers["Content-Length"] = str(len(body))
-                self.behind.request(self.command, self.path, body or None, headers)
+                self.behind.request(self.command, target, body or None, headers)
                 got = self.behind.getresponse()
                 content = got.read()
             except (OSError, http.client.HTTPException):

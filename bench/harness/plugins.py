@@ -1,4 +1,4 @@
-"""Files that add an engine, a workload or a policy."""
+"""Files that add an engine, a workload, a data set or a policy."""
 
 from __future__ import annotations
 

@@ -12,19 +12,23 @@ _NEVER: Final = 1000
 _BATCH: Final = 1000
 
 
-def write_runs(
-    path: str, key_count: int, run_count: int, seed: int, options: lsmkv.Options
-) -> None:
-    """Write a store of 16-byte keys and 100-byte values, uncompressed, in ``run_count`` flushes."""
-    settings = options.replace(
+def settings_of_runs(options: lsmkv.Options) -> lsmkv.Options:
+    """``options`` with which each flush stays a run of its own, uncompressed."""
+    return options.replace(
         compression="none",
         write_buffer_size_bytes=4096 * lsmkv.options.MIB,
         level0_compaction_trigger=_NEVER,
         level0_slowdown_trigger=_NEVER,
         level0_stop_trigger=_NEVER,
     )
+
+
+def write_runs(
+    path: str, key_count: int, run_count: int, seed: int, options: lsmkv.Options
+) -> None:
+    """Write a store of 16-byte keys and 100-byte values, uncompressed, in ``run_count`` flushes."""
     values = Values(VALUE_BYTES, seed)
-    with lsmkv.open(path, settings, error_if_exists=True) as db:
+    with lsmkv.open(path, settings_of_runs(options), error_if_exists=True) as db:
         for part in chunks(shuffled(key_count, seed), run_count):
             for at in range(0, len(part), _BATCH):
                 with db.write_batch() as batch:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from bench.harness.charts import Chart
 from bench.harness.tables import Table
+
+HEADLINE_WORDS: Final = 25
+"""The most words of a headline: with the title, the first chart stands below at most 40."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +17,11 @@ class Story:
     """The content of a report.
 
     Attributes:
+        headline: the main finding and its number, in one sentence of at most
+            :data:`HEADLINE_WORDS`; the report begins with it.
         findings: sentences computed from the rows.
-        first: the answer in a few rows.  The report shows it and the first chart before all else.
+        charts: the first one stands right below the headline.
+        first: the answer in a few rows, before the other tables.
         failures: broken promises (counts that disagree, for example): the command exits with 1.
     """
 
@@ -23,3 +30,4 @@ class Story:
     charts: list[Chart] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     first: Table | None = None
+    headline: str = ""

@@ -21,6 +21,7 @@ values 100, which do not compress; the seeds are fixed.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -64,6 +65,11 @@ def put_batches(
 def delete_all(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
     for key in keys:
         db.delete(key)
+
+
+def pop_items(db: lsmkv.DB, count: int, prefix: bytes = b"") -> None:
+    for _ in range(count):
+        db.popitem(prefix=prefix)
 
 
 def get_all(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
@@ -191,6 +197,10 @@ COUNTED: Final = {
     "put": Counted(_put_new, WRITTEN),
     "batch": Counted(_put_new_in_batches, WRITTEN),
     "delete": Counted(lambda db, keys: partial(delete_all, db, keys.hits), LOOKED_UP),
+    "popitem": Counted(lambda db, keys: partial(pop_items, db, len(keys.hits)), LOOKED_UP),
+    "popitem-prefix": Counted(
+        lambda db, keys: partial(pop_items, db, len(keys.hits), b"user"), LOOKED_UP
+    ),
     "get-memtable": Counted(_get_new, WRITTEN),
     "get-hit": Counted(lambda db, keys: warmed(get_all, db, keys.hits), LOOKED_UP),
     "get-miss": Counted(lambda db, keys: warmed(get_all, db, keys.misses), LOOKED_UP),
@@ -218,6 +228,7 @@ def do_counted(
     keys = Keys(scale)
     with lsmkv.open(directory, counted.options.replace(filter_policy=filter_policy)) as db:
         work = counted.begin(db, keys)
+        gc.disable()  # a collection comes with what was allocated before, and is no cost of these
         _count("on")
         if not prepare_only:
             work()

@@ -21,8 +21,9 @@ would wait, are larger than 256 KiB, or follow one that is in a thread.  Syncs, 
 compactions and everything else that reads files run in threads.  These are the store's own, and end when
 it is closed.  After half a millisecond of work in the event loop, the next call lets other tasks run.
 
-**Cancelling** a call ends the wait.  A write takes place all the same; other work is dropped if it has
-not begun.  Leaving the ``async with`` waits for all work, also when it is cancelled.
+**Cancelling** a call ends the wait.  A write that has its turn takes place all the same; other work is
+dropped if it has not begun.  Keys and values are those of the call, whatever becomes of their buffers.
+Closing goes on in a thread, whatever is cancelled, and whoever awaits it waits for all work.
 
 **Loops.**  A store belongs to the event loop that opened it.  For two loops, open it once with
 :func:`lsmkv.open`, and make an ``AsyncDB(db)`` in each.

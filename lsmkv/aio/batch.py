@@ -7,6 +7,7 @@ from typing import Any, Self, SupportsIndex
 
 import lsmkv
 from lsmkv import Buffer
+from lsmkv.aio.buffers import copied
 from lsmkv.errors import uncopyable
 
 
@@ -22,25 +23,32 @@ class AsyncBatch:
         batch: lsmkv.WriteBatch,
         apply: Callable[[lsmkv.WriteBatch, int, bytes | None], Awaitable[None]],
     ) -> None:
-        self._batch = batch
+        self._batch: lsmkv.WriteBatch | None = batch  # None once committed or discarded
         self._apply = apply
         self._size_bytes = 0
         self._key: bytes | None = None
 
+    def _open(self) -> lsmkv.WriteBatch:
+        if self._batch is None:
+            raise lsmkv.ClosedError("the write batch was committed or discarded already")
+        return self._batch
+
     def put(self, key: Buffer, value: Buffer) -> None:
         """Set ``key`` to ``value`` when the batch is committed.  Raises as ``WriteBatch.put``."""
-        self._batch.put(key, value)
-        self._add(key, len(value))
+        own_key, own_value = copied(key), copied(value)
+        self._open().put(own_key, own_value)
+        self._add(own_key, len(own_value))
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
-        self._batch.delete(key)
-        self._add(key, 0)
+        own_key = copied(key)
+        self._open().delete(own_key)
+        self._add(own_key, 0)
 
-    def _add(self, key: Buffer, value_bytes: int) -> None:
+    def _add(self, key: bytes, value_bytes: int) -> None:
         self._size_bytes += len(key) + value_bytes
         if self._key is None:
-            self._key = bytes(key)
+            self._key = key
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self.put(key, value)
@@ -50,34 +58,40 @@ class AsyncBatch:
 
     def __len__(self) -> int:
         """Operations collected so far."""
-        return len(self._batch)
+        return len(self._open())
 
     def clear(self) -> None:
         """Forget the operations collected so far."""
-        self._batch.clear()
+        self._open().clear()
         self._size_bytes, self._key = 0, None
 
     async def commit(self) -> None:
-        """Apply everything, in one step.  Raises as ``DB.put``."""
-        await self._apply(self._batch, self._size_bytes, self._key)
+        """Apply everything, in one step.  Raises as ``DB.put``.
+
+        The batch takes nothing more from here on, also if this is cancelled.
+        """
+        batch = self._open()
+        self._batch = None
+        await self._apply(batch, self._size_bytes, self._key)
 
     @property
     def closed(self) -> bool:
         """Whether the batch was committed or discarded."""
-        return self._batch.closed
+        return self._batch is None
 
     async def __aenter__(self) -> Self:
-        len(self._batch)  # raises if it is closed
+        len(self._open())  # raises if it is closed
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
-            self._batch.close()
-        elif not self._batch.closed:
+            self._batch = None
+        elif not self.closed:
             await self.commit()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         raise uncopyable("an AsyncBatch", "collect the operations of another in write_batch()")
 
     def __repr__(self) -> str:
-        return f"<lsmkv.aio.AsyncBatch of {self._batch!r}>"
+        of = "nothing, committed or discarded" if self._batch is None else repr(self._batch)
+        return f"<lsmkv.aio.AsyncBatch of {of}>"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import lsmkv
 from lsmkv import Buffer
 from lsmkv.aio.batch import AsyncBatch
+from lsmkv.aio.buffers import copied
 from lsmkv.aio.reading import AsyncReader, AsyncSnapshot
 from lsmkv.aio.work import Work
 
@@ -54,9 +56,10 @@ class AsyncDB(AsyncReader):
         Writes of one task take place in their order.  ``sync``: return once the write is safe from a
         power failure; one fdatasync serves all tasks that wait.
         """
-        size_bytes = len(value) if isinstance(value, (bytes, bytearray, memoryview)) else 0
+        if type(key) is not bytes or type(value) is not bytes:
+            key, value = copied(key), copied(value)
         await self._begin_write()
-        if not self._may_write_inline(size_bytes):
+        if not self._may_write_inline(len(value) if type(value) is bytes else 0):
             await self._work.write(self._reader.put, key, value, sync=sync)
             return
         self._reader.put(key, value)
@@ -65,6 +68,7 @@ class AsyncDB(AsyncReader):
 
     async def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Remove ``key`` if it is there.  Arguments as :meth:`put`."""
+        key = copied(key)
         await self._begin_write()
         if not self._may_write_inline(0):
             await self._work.write(self._reader.delete, key, sync=sync)
@@ -134,8 +138,9 @@ class AsyncDB(AsyncReader):
     async def _sync(self) -> None:
         waiting = self._next_sync
         if waiting is None or waiting.has_begun:
-            waiting = self._next_sync = _Sync()
-            waiting.future = self._work.begin_sync(lambda: self._sync_for(waiting))
+            waiting = _Sync()
+            waiting.future = self._work.begin_sync(partial(self._sync_for, waiting))
+            self._next_sync = waiting
         # Shielded: other tasks may wait for the same sync.
         await asyncio.shield(asyncio.wrap_future(waiting.future))
 
@@ -160,7 +165,7 @@ class AsyncDB(AsyncReader):
         self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False
     ) -> None:
         """Merge all entries between two keys into one sorted run.  See :meth:`DB.compact_range`."""
-        await self._work.read(self._reader.compact_range, start, stop, force=force)
+        await self._work.read(self._reader.compact_range, copied(start), copied(stop), force=force)
 
     async def wait_until_settled(self) -> None:
         """Wait until no flush and no compaction is due."""
@@ -197,11 +202,11 @@ class AsyncDB(AsyncReader):
         self, start: Buffer | None = None, stop: Buffer | None = None
     ) -> int:
         """About how many bytes of tables a range of keys takes."""
-        return await self._work.read(self._reader.approximate_size, start, stop)
+        return await self._work.read(self._reader.approximate_size, copied(start), copied(stop))
 
     async def explain(self, key: Buffer) -> Explanation:
         """Every step of one lookup, as data; ``print`` shows it as text."""
-        return await self._work.read(self._reader.explain, key)
+        return await self._work.read(self._reader.explain, copied(key))
 
     async def inspect(self) -> Any:
         """Levels, runs and tables, as :meth:`DB.inspect` returns them."""
@@ -246,8 +251,9 @@ class AsyncDB(AsyncReader):
     async def close(self) -> None:
         """Wait for all work, close the store and end its threads.
 
-        All writes are synced.  A cancellation waits, too.  A second call does nothing.  OSError:
-        syncing failed; the store is closed anyway.
+        All writes are synced.  No cancellation stops it, not even of all tasks: it is raised when the
+        store is closed.  A second call waits for the first.  OSError: syncing failed; the store is closed
+        anyway, and one call that is not cancelled gets the error.
         """
         await self._work.end(self._reader.close if self._close_db else _nothing)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import lsmkv
 from lsmkv.aio.db import AsyncDB
@@ -59,12 +59,15 @@ def open(
     create_if_missing: bool = True,
     error_if_exists: bool = False,
     read_only: bool = False,
-    **overrides: Any,
+    wait_s: float = 0.0,
+    refresh_every_s: float | None = None,
+    on_event: Callable[[lsmkv.Event], object] | None = None,
+    **overrides: Unpack[lsmkv.OptionsDict],
 ) -> Opening:
     """Open the store in the directory ``path``, in a thread.
 
-    ``async with`` the result, which closes the store at the end, or await it.  Arguments and errors are
-    those of :func:`lsmkv.open`.
+    ``async with`` the result, which closes the store at the end, or await it.  If that is cancelled, the
+    store is closed once it is open.  Arguments and errors are those of :func:`lsmkv.open`.
     """
     return Opening(
         partial(
@@ -74,6 +77,9 @@ def open(
             create_if_missing=create_if_missing,
             error_if_exists=error_if_exists,
             read_only=read_only,
+            wait_s=wait_s,
+            refresh_every_s=refresh_every_s,
+            on_event=on_event,
             **overrides,
         )
     )

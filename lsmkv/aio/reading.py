@@ -7,6 +7,7 @@ from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 import lsmkv
 from lsmkv import Buffer
+from lsmkv.aio.buffers import all_copied, copied
 from lsmkv.aio.ranges import AsyncRange, size_of_item
 from lsmkv.aio.work import Work
 from lsmkv.errors import uncopyable
@@ -37,9 +38,10 @@ class AsyncReader:
         ``in_thread``: read in a thread, because the block may have to come from a slow disk.
         """
         if in_thread:
-            return await self._work.read(self._reader.get, key, default)
+            return await self._work.read(self._reader.get, copied(key), default)
         self._work.check()
         if self._work.turns.must_wait():
+            key = copied(key)
             await self._work.turns.wait()
         return self._reader.get(key, default)
 
@@ -55,9 +57,10 @@ class AsyncReader:
         Without ``in_thread``, the event loop does nothing else meanwhile.
         """
         if in_thread:
-            return await self._work.read(self._reader.multi_get, keys)
+            return await self._work.read(self._reader.multi_get, all_copied(keys))
         self._work.check()
         if self._work.turns.must_wait():
+            keys = all_copied(keys)
             await self._work.turns.wait()
         return self._reader.multi_get(keys)
 

@@ -29,7 +29,9 @@ class Work:
         self._syncer = ThreadPoolExecutor(1, "lsmkv-aio-syncer")
         self._readers = ThreadPoolExecutor(_READERS, "lsmkv-aio-reader")
         self._unfinished_writes = 0
-        self._ending: asyncio.Task[None] | None = None
+        self._closer = ThreadPoolExecutor(1, "lsmkv-aio-closer")
+        self._ending: Future[None] | None = None
+        self._is_told = False  # a caller knows what came out
         self.turns = Turns(self._loop)
 
     # In the event loop
@@ -63,8 +65,8 @@ class Work:
 
     async def write(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``function`` in the writing thread, also when the caller gives up."""
-        self._unfinished_writes += 1
         running = asyncio.wrap_future(self._writer.submit(function, *args, **kwargs))
+        self._unfinished_writes += 1
         running.add_done_callback(self._wrote)
         return await asyncio.shield(running)
 
@@ -82,25 +84,30 @@ class Work:
         return self._ending is not None and self._ending.done()
 
     async def end(self, finish: Callable[[], None]) -> None:
-        """Wait for all work, then run ``finish``.  A cancellation is raised after that."""
+        """Wait for all work, then run ``finish``; in a second call, wait for the first.
+
+        A thread does it, which starts before the first ``await``: no cancellation stops it.  One of this
+        call is raised after it; what ``finish`` raises, in the first call that is not cancelled.
+        """
         if self._ending is None:
             self.check()
-            self._ending = self._loop.create_task(self._end(finish))
-        ending, cancelled = self._ending, False
+            self._ending = self._closer.submit(self._end, finish)
+            self._closer.shutdown(wait=False)  # its thread ends with that
+        ending, cancelled = asyncio.wrap_future(self._ending), False
         while not ending.done():
             try:
                 await asyncio.wait({ending})
             except asyncio.CancelledError:
                 cancelled = True
+        self._closer.shutdown()  # wait for the thread's last instructions
+        error, is_told = ending.exception(), self._is_told
         if cancelled:
             raise asyncio.CancelledError
-        ending.result()
+        self._is_told = True
+        if error is not None and not is_told:
+            raise error
 
-    async def _end(self, finish: Callable[[], None]) -> None:
-        def wait_and_finish() -> None:
-            for threads in (self._writer, self._syncer, self._readers):
-                threads.shutdown()
-            finish()
-
-        with ThreadPoolExecutor(1, "lsmkv-aio-closer") as closer:
-            await asyncio.wrap_future(closer.submit(wait_and_finish))
+    def _end(self, finish: Callable[[], None]) -> None:
+        for threads in (self._writer, self._syncer, self._readers):
+            threads.shutdown()
+        finish()

@@ -8,12 +8,14 @@ from functools import partial
 
 from lsmkv.api.db import DB
 from lsmkv.copies.backup import BackupReport, back_up
-from lsmkv.engine.capture import capture_directory
 from lsmkv.engine.engine import Engine
+from lsmkv.engine.location import capture_directory
 from lsmkv.options import Options
 from lsmkv.storage.storage import PathLike, Storage, absolute_path
+from lsmkv.storage.store_lock import holds_store
 from lsmkv.tree.capture import Capture
 from lsmkv.tree.manifest import read_current
+from lsmkv.tree.ownership import check_is_ours
 
 
 def backup(
@@ -65,24 +67,28 @@ def backup(
     directory = absolute_path(target, "target")
     if not isinstance(source, DB):
         path, storage = absolute_path(source, "source"), Storage()
+        if holds_store(storage, path):
+            check_is_ours(storage, path)
         read_current(storage, path)  # raises without a store
         capture = partial(capture_directory, storage, path)
         return back_up(storage, path, capture, directory, Options(), progress)
     engine = source._engine
-    engine.require_open()
-    if engine.published is not None:
+    engine.state.require_open()
+    location = engine.location
+    if location.directory is None:
         raise ValueError(
-            f"source={engine.directory!r}: it is a published store, and a backup is of a directory; "
+            f"source={location.name!r}: it is a published store, and a backup is of a directory; "
             "DB.checkpoint downloads one"
         )
     capture = partial(_capture, engine)
-    return back_up(engine.storage, engine.directory, capture, directory, engine.options, progress)
+    options = engine.state.options
+    return back_up(location.storage, location.directory, capture, directory, options, progress)
 
 
 def _capture(engine: Engine) -> Capture:
     """The present state; of a store that is open for writing without its logs, after a flush."""
-    if engine.read_only:
+    if engine.state.read_only:
         return engine.capture()
-    engine.flush()
+    engine.upkeep.flush()
     captured = engine.capture()
     return replace(captured, last_seq=captured.state.last_seq)

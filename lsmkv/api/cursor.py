@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Final, Self, SupportsIndex
 
-from lsmkv.api.ranges import key_text
 from lsmkv.encoding.entries import Buffer, key_bytes
-from lsmkv.engine.engine import Engine
-from lsmkv.errors import ClosedError, Error, uncopyable
-from lsmkv.read.scan import Bounds, Scan
-from lsmkv.read.view import ReadView
+from lsmkv.errors import ClosedError, CursorError, uncopyable
+from lsmkv.html import key_text, state_table
+from lsmkv.read.bounds import Bounds
 
 _KEY: Final = itemgetter(0)
-_Entries = list[tuple[bytes, bytes]]
-
-
-class CursorError(Error):
-    """The cursor is at no key: it was never moved, or moved past an end."""
+_Entries = Sequence[tuple[bytes, bytes]]
+_Scan = Iterator[_Entries]
 
 
 class Cursor:
@@ -36,16 +31,23 @@ class Cursor:
     (True, (b'c', b'3'), True, b'a', False)
     """
 
-    def __init__(self, engine: Engine, read_view: ReadView, owner: object) -> None:
+    def __init__(
+        self,
+        path: str,
+        scan: Callable[[Bounds], _Scan],
+        check_owner: Callable[[], object],
+        owner: object,
+    ) -> None:
         self._owner = owner  # keeps the store open while the cursor lives
-        self._engine = engine
-        self._read_view: ReadView | None = read_view  # None once the cursor is closed
-        self._entries: _Entries = []  # some entries in order, with that of the cursor
+        self._check_owner = check_owner  # raises unless the owner is open
+        self._path = path
+        self._scan: Callable[[Bounds], _Scan] | None = scan  # None once the cursor is closed
+        self._entries: _Entries = ()  # some entries in order, with that of the cursor
         self._at = 0  # its position among them
         self._is_moving = False
         # The scans of the entries above and below these, once the cursor needs them.
-        self._above: Iterator[_Entries] | None = None
-        self._below: Iterator[_Entries] | None = None
+        self._above: _Scan | None = None
+        self._below: _Scan | None = None
 
     # Moving
 
@@ -57,7 +59,7 @@ class Cursor:
             self._check_open()
             self._at = bisect_left(entries, wanted, key=_KEY)
             return True
-        return self._start_up(Bounds(start=wanted))
+        return self._start(Bounds(start=wanted))
 
     def seek_for_prev(self, key: Buffer) -> bool:
         """Go to the last key at or below ``key``."""
@@ -67,74 +69,68 @@ class Cursor:
             self._check_open()
             self._at = bisect_right(entries, wanted, key=_KEY) - 1
             return True
-        return self._start_down(Bounds(stop=wanted + b"\0", reverse=True))
+        return self._start(Bounds(stop=wanted + b"\0", reverse=True))
 
     def first(self) -> bool:
         """Go to the first key."""
-        return self._start_up(Bounds())
+        return self._start(Bounds())
 
     def last(self) -> bool:
         """Go to the last key."""
-        return self._start_down(Bounds(reverse=True))
+        return self._start(Bounds(reverse=True))
 
     def next(self) -> bool:
         """Go to the next key above."""
         self._check_open()
-        if not self.valid:
+        entries, at = self._entries, self._at
+        if not 0 <= at < len(entries):
             return False
-        self._at += 1
-        if self._at < len(self._entries):
+        self._at = at + 1
+        if at + 1 < len(entries):
             return True
         if self._above is None:
-            self._above = self._scan(Bounds(start=self._entries[-1][0] + b"\0"))
+            self._above = self._begin(Bounds(start=entries[-1][0] + b"\0"))
         self._below = None
-        return self._take(self._fetched(self._above), 0)
+        return self._fetch(self._above, False)
 
     def prev(self) -> bool:
         """Go to the next key below."""
         self._check_open()
-        if not self.valid:
+        entries, at = self._entries, self._at
+        if not 0 <= at < len(entries):
             return False
-        self._at -= 1
-        if self._at >= 0:
+        self._at = at - 1
+        if at > 0:
             return True
         if self._below is None:
-            self._below = self._scan(Bounds(stop=self._entries[0][0], reverse=True))
+            self._below = self._begin(Bounds(stop=entries[0][0], reverse=True))
         self._above = None
-        return self._take_below(self._below)
+        return self._fetch(self._below, True)
 
-    def _start_up(self, wanted: Bounds) -> bool:
+    def _start(self, wanted: Bounds) -> bool:
         self._check_open()
-        self._above, self._below = self._scan(wanted), None
-        return self._take(self._fetched(self._above), 0)
+        scan = self._begin(wanted)
+        self._above, self._below = (None, scan) if wanted.reverse else (scan, None)
+        return self._fetch(scan, wanted.reverse)
 
-    def _start_down(self, wanted: Bounds) -> bool:
-        self._check_open()
-        self._above, self._below = None, self._scan(wanted)
-        return self._take_below(self._below)
-
-    def _take_below(self, below: Iterator[_Entries]) -> bool:
-        entries = self._fetched(below)
-        entries.reverse()  # the scan goes downwards
-        return self._take(entries, len(entries) - 1)
-
-    def _fetched(self, scan: Iterator[_Entries]) -> _Entries:
-        """The next entries of a scan; other threads may run meanwhile."""
+    def _fetch(self, scan: _Scan, reverse: bool) -> bool:
+        """Go to the next entries of a scan; other threads may run meanwhile."""
         try:
             self._is_moving = True
-            return next(scan, [])
+            entries = next(scan, ())
         finally:
             self._is_moving = False
+        if reverse:
+            self._entries, self._at = entries[::-1], len(entries) - 1
+        else:
+            self._entries, self._at = entries, 0
+        return len(entries) > 0
 
-    def _take(self, entries: _Entries, at: int) -> bool:
-        self._entries, self._at = entries, at
-        return bool(entries)
-
-    def _scan(self, wanted: Bounds) -> Iterator[_Entries]:
-        read_view = self._read_view
-        if read_view is None:  # closed just now, by another thread
+    def _begin(self, wanted: Bounds) -> _Scan:
+        scan = self._scan
+        if scan is None:  # closed just now, by another thread
             raise ClosedError("the cursor is closed")
-        return Scan(read_view, wanted)
+        return scan(wanted)
 
     # Looking
 
@@ -164,24 +160,24 @@ class Cursor:
     # The end
 
     def _check_open(self) -> None:
-        if self._read_view is None:
+        if self._scan is None:
             raise ClosedError("the cursor is closed")
         if self._is_moving:
             raise ValueError(
                 "the cursor is being moved already, by another thread or from inside itself: "
                 "let each thread make a cursor of its own"
             )
-        self._engine.require_open()
+        self._check_owner()
 
     @property
     def closed(self) -> bool:
         """Whether ``close`` was called."""
-        return self._read_view is None
+        return self._scan is None
 
     def close(self) -> None:
         """End the cursor, so that the store may drop old entries.  A second call does nothing."""
-        self._read_view = self._above = self._below = None
-        self._entries = []
+        self._scan = self._above = self._below = None
+        self._entries = ()
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -195,19 +191,12 @@ class Cursor:
 
     def _state(self) -> str:
         entries, at = self._entries, self._at
-        state = "at no key"
-        if self._read_view is None:
-            state = "closed"
-        elif 0 <= at < len(entries):
-            state = f"at {key_text(entries[at][0])}"
-        return state
+        if self._scan is None:
+            return "closed"
+        return f"at {key_text(entries[at][0])}" if 0 <= at < len(entries) else "at no key"
 
     def __repr__(self) -> str:
-        return f"<lsmkv.Cursor of {self._engine.directory!r}, {self._state()}>"
+        return f"<lsmkv.{type(self).__name__} of {self._path!r}, {self._state()}>"
 
     def _repr_html_(self) -> str:
-        from lsmkv.layers.notebook import table
-
-        return table(
-            "lsmkv.Cursor", [("store", repr(self._engine.directory)), ("state", self._state())]
-        )
+        return state_table(self, self._path, self._state())

@@ -3,36 +3,60 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import threading
+import time
 import warnings
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, TypeVar, overload
 from weakref import WeakMethod
 
-from lsmkv.api.inspected import InspectedStore
 from lsmkv.api.ranges import scan_range
-from lsmkv.api.readers import engine_for_later
-from lsmkv.api.snapshot import Snapshot
-from lsmkv.api.transacting import Transacting
-from lsmkv.api.transferring import Transferring
+from lsmkv.api.sizes import MemoryUsage, approximate_count, approximate_size, memory_usage
+from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
-from lsmkv.background.threads import in_worker
-from lsmkv.encoding.entries import Buffer
+from lsmkv.encoding.entries import Buffer, key_bytes, value_bytes
 from lsmkv.engine.engine import Engine
-from lsmkv.errors import uncopyable
+from lsmkv.engine.location import Directory, Location, Unreachable
+from lsmkv.engine.state import UNOPENED
+from lsmkv.errors import ConflictError, Error, uncopyable
+from lsmkv.html import Drawn, Row, table
 from lsmkv.log.batch import Operation
-from lsmkv.options import Options
-from lsmkv.read.scan import Bounds, Scan
-from lsmkv.runtime import check_interpreter
-from lsmkv.storage.storage import Storage
+from lsmkv.options import MIB, Options
+from lsmkv.runtime import check_interpreter, loaded
+from lsmkv.stats import Stats
+from lsmkv.storage.file_names import new_staging_name
+from lsmkv.storage.storage import PathLike, Storage, absolute_path, is_url
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from concurrent.futures import Executor
 
+    from lsmkv.api.transaction import Transaction
+    from lsmkv.copies.checkpoint import CheckpointReport
+    from lsmkv.engine.adoption import IngestReport
+    from lsmkv.inspection.explain import Explanation
+    from lsmkv.inspection.store_info import BlockInfo, StoreInfo
+    from lsmkv.inspection.tables import Table
+    from lsmkv.inspection.tree_changes import TreeChange
+    from lsmkv.inspection.verify import VerifyReport
     from lsmkv.layers.prefixed import PrefixedDB
+    from lsmkv.remote.report import PublishReport
 
+_T = TypeVar("_T")
 _CLEAR_BATCH: Final = 1000
+_MISSING: Final = object()
+_FIRST_PAUSE_S: Final = 0.0002
+_LONGEST_PAUSE_S: Final = 0.05
+
+
+def _is_there(value: bytes | None) -> bool:
+    return value is not None
+
+
+def _is_absent(value: bytes | None) -> bool:
+    return value is None
 
 
 class _Keyed(Protocol):
@@ -40,17 +64,14 @@ class _Keyed(Protocol):
     def __getitem__(self, key: bytes, /) -> bytes: ...
 
 
-class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]):
+class DB(StoreReader, MutableMapping[bytes, bytes]):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
-    :func:`lsmkv.open` makes it.  Any number of threads may share it.  Close it with ``close`` or
-    ``with``.
+    :func:`lsmkv.open` makes it; ``close`` or ``with`` ends it.  Any number of threads may share it.
 
-    A handle that was opened with ``read_only=True`` travels: pickled, it is a handle that opens the store
-    at its first use, by the same path or URL and with the same options.  In the child of a fork, it opens
-    the store anew at its first use.  Handles that came either way close themselves when they are dropped.
-    A handle for writing stays in its process: it cannot be pickled, and its uses in the child of a fork
-    raise ForkedError.
+    A handle for reading (``read_only=True``) travels: unpickled, or in the child of a fork, it opens the
+    same path or URL with the same options at its first use, and closes itself when it is dropped.  A
+    handle for writing cannot be pickled, and raises ForkedError in the child of a fork.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -62,9 +83,12 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
     def _use(self, engine: Engine) -> None:
         """Work on ``engine`` from now on: at first, and in the child of a fork."""
         self._engine = engine
-        self._lookup = engine.lookup
-        self._lookup_many = engine.lookup_many
-        self._read_view = engine.read_view_on_use if engine.opens_on_use else engine.read_view
+        self._state = engine.state
+        self._lookup = engine.readers.lookup
+        self._lookup_many = engine.readers.lookup_many
+        self._read_view = engine.readers.read_view
+        self._put = engine.writer.put
+        self._delete = engine.writer.delete
         engine.follow_fork = WeakMethod(self._use)
 
     def snapshot(self) -> Snapshot:
@@ -72,8 +96,9 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
 
         The store keeps the entries that the snapshot sees until it is closed.
         """
-        current, pin = self._engine.pin_current()
-        return Snapshot(self._engine, current, pin, self)
+        readers = self._engine.readers
+        current, pin = readers.pin_current()
+        return Snapshot(readers, current, pin, self)
 
     def prefixed(self, prefix: Buffer) -> PrefixedDB:
         """The keys with ``prefix``, as a mapping that leaves it out.
@@ -87,7 +112,7 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
         """
         from lsmkv.layers.prefixed import PrefixedDB
 
-        self._engine.require_open()
+        self._state.require_open()
         return PrefixedDB(self, prefix)
 
     # Writing
@@ -107,16 +132,16 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
             BackgroundError: the store refuses writes after an earlier failure.
             ReadOnlyError, ClosedError: this handle is read-only or closed.
         """
-        self._engine.put(key, value, sync)
+        self._put(key, value, sync)
 
     def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Remove ``key`` if it is there.  Arguments and errors as :meth:`put`."""
-        self._engine.delete(key, sync)
+        self._delete(key, sync)
 
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
         """Operations that the end of the ``with`` block applies, all or none.
 
-        ReadOnlyError or ClosedError: this handle is read-only or closed.
+        ReadOnlyError, ClosedError: this handle is read-only or closed.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -126,17 +151,16 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
         ...     db[b"k"]
         b'v'
         """
-        self._engine.check_for_writing()
-        return WriteBatch(self._engine, sync)
+        self._state.check_for_writing()
+        return WriteBatch(self._engine.writer, sync)
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
-        self._engine.put(key, value, False)
+        self._put(key, value, False)
 
     def __delitem__(self, key: Buffer) -> None:
-        """Remove ``key``; KeyError when it is not there.  (``delete`` does not look it up.)"""
-        if self._lookup(key) is None:
+        """Remove ``key``, in one step; KeyError without it.  (``delete`` does not look it up.)"""
+        if self._engine.writer.exchange(key_bytes(key), None, False, _is_there) is None:
             raise KeyError(key)
-        self._engine.delete(key, False)
 
     @overload
     def update(self, other: _Keyed, /) -> None: ...
@@ -145,52 +169,140 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
     def update(self, other: Any = (), /, **others: Any) -> None:
         """Put every key and value of a mapping or of pairs.  Raises as :meth:`put`.
 
-        Each is a write of its own: an error leaves the writes before it in place.  For all or nothing
-        use :meth:`write_batch`.
+        Each is a write of its own, and stays if a later one fails (not so in :meth:`write_batch`).
         """
         super().update(other, **others)
+
+    @overload
+    def pop(self, key: Buffer) -> bytes: ...
+    @overload
+    def pop(self, key: Buffer, default: _T) -> bytes | _T: ...
+    def pop(self, key: Buffer, default: object = _MISSING) -> object:
+        """Remove ``key``, and return its value or ``default``; KeyError without either.
+
+        In one step: each value goes to one thread.  Raises as :meth:`put`.
+        """
+        value = self._engine.writer.exchange(key_bytes(key), None, False, _is_there)
+        if value is None and default is _MISSING:
+            raise KeyError(key)
+        return default if value is None else value
+
+    def setdefault(self, key: Buffer, default: Buffer) -> bytes:
+        """The value of ``key``, which is set to ``default`` if missing.
+
+        In one step: no other write comes in between.  Raises as :meth:`put`.
+        """
+        data, value = key_bytes(key), value_bytes(default)
+        found = self._engine.writer.exchange(data, value, False, _is_absent)
+        return value if found is None else found
 
     def popitem(self, *, prefix: Buffer = b"") -> tuple[bytes, bytes]:
         """Remove the first key with ``prefix``, and return it with its value; KeyError without one.
 
-        Two threads never pop the same entry.  Without a prefix, deletions that earlier pops left do not
-        slow it down; with one, it passes those that are still in memtables and tables.
+        In one step: no two threads pop the same entry, and no write is lost.  Deletions of earlier pops
+        do not slow it down, for up to a thousand prefixes.  Raises as :meth:`put`.
         """
-        wanted = scan_range(None, None, prefix, False)
-        engine = self._engine
-        engine.require_open()  # first: a fork may have left the lock held
-        try:
-            with engine.popping:
-                engine.popper = threading.get_ident()
-                # No key lives below the floor, which rises with each pop and falls with writes below.
-                read_view, floor = engine.read_view_and_floor()
-                if wanted.prefix is None:
-                    wanted = Bounds(floor)
-                found = next(Scan(read_view, wanted), None)
-                if found is None:
-                    whose = (
-                        f"there is no key with prefix {prefix!r}"
-                        if prefix
-                        else "the store is empty"
-                    )
-                    raise KeyError(f"popitem(): {whose}")
-                key, value = found[0]
-                if not engine.read_only and wanted.prefix is None:
-                    engine.raise_floor(key, read_view.seq)
-                engine.delete(key, False)
-        finally:
-            engine.tell()  # what came up while the lock was held
-        return key, value
+        item = self._engine.first_keys.pop(scan_range(None, None, prefix, False))
+        if item is None:
+            whose = f"there is no key with prefix {prefix!r}" if prefix else "the store is empty"
+            raise KeyError(f"popitem(): {whose}")
+        return item
 
     def clear(self) -> None:
         """Remove every key that is there now, in several batches."""
-        self._engine.check_for_writing()
+        self._state.check_for_writing()
         keys = iter(self.keys())
         while True:
             batch: list[Operation] = [(key, None) for key in islice(keys, _CLEAR_BATCH)]
             if not batch:
                 return
-            self._engine.write_batch(batch, False)
+            self._engine.writer.write_batch(batch, False)
+
+    # Transactions
+
+    def transaction(self, *, sync: bool = False) -> Transaction:
+        """Reads and writes that the ``with`` block commits together, or not; ``sync`` as for :meth:`put`.
+
+        It sees the store as it is now, and its own writes.  Committed transactions are serialisable: as
+        if they had run one after the other, each at its commit.  What one inside another commits stays,
+        whatever becomes of the other.  On a read-only handle it can only read.
+
+        Raises:
+            ConflictError: at the end, if someone else wrote to what it read; nothing was written.
+                :meth:`transact` tries again.
+            ClosedError: this handle is closed.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     db.update({b"ada": b"50", b"alan": b"10"})
+        ...     with db.transaction() as t:
+        ...         t[b"ada"] = b"%d" % (int(t[b"ada"]) - 20)
+        ...         t[b"alan"] = b"%d" % (int(t[b"alan"]) + 20)
+        ...     dict(db)
+        {b'ada': b'30', b'alan': b'30'}
+        """
+        from lsmkv.api.transaction import Transaction
+
+        return Transaction(self._engine.readers, self._engine.writer, sync, self)
+
+    def transact(
+        self, function: Callable[[Transaction], _T], attempts: int = 10, *, sync: bool = False
+    ) -> _T:
+        """Call ``function`` with a transaction, commit, and return what it returned.
+
+        After a ConflictError it begins anew, so ``function`` may run several times: it should do nothing
+        but read and write the transaction.  An exception of another kind discards the transaction.
+
+        Args:
+            function: called with the :class:`Transaction`.
+            attempts: how often it is called at most, with short random pauses in between.
+            sync: as for :meth:`put`, whose errors it raises, too.
+
+        Raises:
+            ConflictError: all attempts met a conflict; the last one is the cause.
+            ValueError: ``attempts`` is less than 1.
+
+        >>> import lsmkv, tempfile
+        >>> def count(t):
+        ...     t[b"visits"] = b"%d" % (int(t.get(b"visits", b"0")) + 1)
+        ...     return int(t[b"visits"])
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     db.transact(count), db.transact(count)
+        (1, 2)
+        """
+        if not isinstance(attempts, int) or attempts < 1:
+            raise ValueError(f"attempts={attempts!r}: give a number from 1 on")
+        pause_s = _FIRST_PAUSE_S
+        for attempt in range(1, attempts + 1):
+            try:
+                with self.transaction(sync=sync) as transaction:
+                    return function(transaction)
+            except ConflictError as error:
+                if attempt == attempts:
+                    raise ConflictError(error.key, attempts) from error
+            time.sleep(random.uniform(0, pause_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        raise AssertionError  # the last attempt returns or raises
+
+    def compare_and_set(
+        self, key: Buffer, expected: Buffer | None, value: Buffer | None, *, sync: bool = False
+    ) -> bool:
+        """Set ``key`` if it has the value ``expected``, in one step; returns whether it was set.
+
+        Args:
+            key, sync: as for :meth:`put`, whose errors it raises, too.
+            expected: the value that it must have; None: it must not be there.
+            value: the new value; None removes it.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     db.compare_and_set(b"lock", None, b"mine"), db.compare_and_set(b"lock", None, b"yours")
+        (True, False)
+        """
+        data = key_bytes(key)
+        wanted = None if expected is None else value_bytes(expected)
+        new = None if value is None else value_bytes(value)
+        return self._engine.writer.exchange(data, new, sync, lambda old: old == wanted) == wanted
 
     # Upkeep
 
@@ -199,11 +311,11 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
 
         OSError: syncing the log failed; the store refuses writes until ``resume``.
         """
-        self._engine.sync()
+        self._engine.writer.sync()
 
     def flush(self) -> None:
         """Write the memtable to a table, and wait.  BackgroundError: it failed (see ``__cause__``)."""
-        self._engine.flush()
+        self._engine.upkeep.flush()
 
     def compact_range(
         self,
@@ -215,18 +327,17 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
     ) -> None:
         """Flush, then merge all entries between two keys into one sorted run.
 
-        This removes overwritten entries and deletions that no snapshot sees.  It needs free space for a
-        second copy of the range.
+        Overwritten entries and deletions that no snapshot sees go.  It needs space to copy the range.
 
         Args:
             start, stop: start <= key < stop; None sets no bound.
             force: rewrite also what is one run already, with the present options (another error rate,
                 block size, compression, ...).
             executor: merge up to 256 key ranges of about the same size as jobs in this
-                ``concurrent.futures.Executor``: a thread pool, a process pool, or that of a Dask client
-                (``client.get_executor()``), whose workers must see the store's directory under the same
-                path.  A failed job leaves no file, and the store takes writes as before.  Do not call
-                it from a job of the same executor.  None: merge in this process, in one thread.
+                ``concurrent.futures.Executor``: of threads, processes or a Dask client
+                (``client.get_executor()``), whose workers see the store's directory under the same path.
+                A failed job leaves no file, and the store takes writes as before.  Not to be called in a
+                job of the same executor.  None: merge in this process, in one thread.
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
@@ -234,44 +345,34 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
             TypeError, ValueError: the executor cannot run jobs of this store, because only this process
                 has its storage or its filter policy; nothing was changed.
         """
-        if executor is not None:
-            self._engine.check_executor(executor)
-        wanted = scan_range(start, stop, None, False)
-        if wanted.is_empty:
-            self._engine.flush()
-        else:
-            self._engine.compact_range(wanted.start, wanted.stop, force, executor)
+        self._engine.upkeep.compact_range(scan_range(start, stop, None, False), force, executor)
 
     def wait_until_settled(self) -> None:
         """Wait until no flush and no compaction is due.  BackgroundError: one failed."""
-        self._engine.wait_until_settled()
+        self._engine.upkeep.wait_until_settled()
 
     def resume(self) -> None:
         """Accept writes again after a failure, such as a full disk.
 
         OSError or BackgroundError: the cause of the failure persists.
         """
-        self._engine.resume()
+        self._engine.upkeep.resume()
 
     def refresh(self) -> bool:
         """Show what another process has written or published since the last look.
 
-        It reads what is new, and no more.  With nothing new it reads some 20 bytes of each log that has
-        room for more: the head of the last record, and the place of the next, because a writer fills that
-        room without changing the file's length or time.  ``Stats.log_read_bytes`` counts all of it.
-        New writes get a memtable of their own, in front of the others; a few are kept, and merged as they
-        grow.  After a change that does not go on from what was read before, such as another store at the
-        same path, everything is read again.  O(new writes + files of the store).
+        It reads what is new, and some 20 bytes of each log that has room for more, which a writer fills
+        without changing the file's length or time.  ``Stats.log_read_bytes`` counts all of it.  A store
+        that does not go on from what was read before, as another one at the same path, is read anew.
+        O(new writes + files of the store).
 
         Returns:
-            Whether anything is new since the last call; with ``refresh_every_s``, also what the store
-            has taken in by itself meanwhile.  A flush or compaction of what was seen before is not new.
-            False on a store that is open for writing, which needs no refresh.
+            Whether there are new writes since the last call, with ``refresh_every_s`` also such as the
+            store has taken in by itself.  False on a store that is open for writing.
 
         Raises:
-            CorruptionError, OSError: the store is damaged, or cannot be read; the handle shows what it
-                showed before.  With ``refresh_every_s``, also the last error of a refresh that the store
-                did by itself since the last call.
+            CorruptionError, OSError: the store is damaged or cannot be read, now or when it last looked
+                by itself (``refresh_every_s``); the handle shows what it showed before.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as writer:
@@ -282,47 +383,352 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
         """
         return self._engine.refresh()
 
+    # Tables in, copies out
+
+    def ingest(
+        self, paths: Iterable[PathLike], *, move: bool = False, verify: bool = True
+    ) -> IngestReport:
+        """Add tables that :class:`lsmkv.TableWriter` wrote, all or none.
+
+        Their entries replace what the store has under these keys; snapshots and iterators that exist do
+        not see them.  It flushes the memtable and waits for a running compaction; writers wait for the
+        last part, some milliseconds.  Each table goes as deep into the tree as it fits.  Once the call
+        returns, the entries survive a power failure.
+
+        Args:
+            paths: table files, whose keys do not overlap.
+            move: the store takes the files over, without a copy where the file system has links and the
+                table was written for it; each is whole under its old name until the store has it,
+                whatever ends the process.  False: they are copied.
+            verify: read every byte of the tables first.  False reads their ends alone: for tables that
+                a job of yours has just written, perhaps on other machines.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError: a file is no table, is damaged, or of an unknown
+                format.
+            ValueError: keys of two tables overlap, a table belongs to a store, or it has several
+                versions of a key.
+            TypeError: ``paths`` is one path.
+            OSError: a file cannot be read or copied; or the commit failed, and the store refuses writes
+                until ``resume``.
+            BackgroundError, ReadOnlyError, ClosedError: as :meth:`put`.
+
+        After an error, files and entries are as they were.  An interrupt (KeyboardInterrupt, or what a
+        signal handler raises) leaves all or none of the tables in the store, too; but the commit, in a
+        thread of its own, goes on if it has begun, and may end some milliseconds after the call has
+        raised (``compact_range`` and ``close`` wait for it).  The next opening removes leftover files.
+        """
+        from lsmkv.engine.ingest import ingest
+
+        return ingest(self._engine.upkeep, paths, move, verify)
+
+    @contextlib.contextmanager
+    def staging(self) -> Iterator[str]:
+        """A directory for tables that other processes write for ``ingest(move=True)``.
+
+        It is in the store's, so a table in it moves without a copy.  The end of the ``with`` block, or
+        after a crash the next opening, removes it with all that was not ingested; a process that still
+        writes there then gets an OSError.
+
+        OSError: it cannot be created.  ReadOnlyError, ClosedError: this handle is read-only or closed.
+
+        >>> import lsmkv, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     with db.staging() as folder:
+        ...         with lsmkv.TableWriter(os.path.join(folder, "1.sst")) as table:
+        ...             table.add(b"fox", b"red")
+        ...         report = db.ingest([os.path.join(folder, "1.sst")], move=True)
+        ...     db[b"fox"], os.path.exists(folder)
+        (b'red', False)
+        """
+        self._state.check_for_writing()
+        storage = self._engine.location.storage
+        path = os.path.join(self.path, new_staging_name())
+        storage.create_directory(path)
+        try:
+            yield path
+        finally:
+            with contextlib.suppress(OSError):
+                storage.remove_tree(path)
+
+    def bulk_load(
+        self,
+        pairs: Iterable[tuple[Buffer, Buffer]] | Mapping[bytes, bytes],
+        *,
+        sorted: bool = False,
+        memory_bytes: int = 256 * MIB,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> IngestReport:
+        """Put many entries at once, as finished tables: all or none.
+
+        It writes neither log nor memtable, and leaves compactions nothing to merge where the store has no
+        keys between those loaded.  It commits at the end, as :meth:`ingest` does.  The store needs space
+        for a second copy of what is loaded, and for a third if it sorts more than fits into memory.
+
+        Args:
+            pairs: keys and values, or a mapping.
+            sorted: the keys ascend, each once.  False: they are sorted; of a repeated key the last
+                value counts.
+            memory_bytes: about how much memory sorting may take, at least 1 MiB; if more comes, it
+                writes sorted runs to the store's directory and merges them.  256 MiB.
+            progress: called with the pairs read and the entries written to tables so far.
+
+        Raises:
+            TypeError, ValueError: not a key or value; or, if ``sorted``, a key not above the last.
+            OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
+            RuntimeError: no thread can be started; or inside another call of this thread.
+
+        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.  An interrupt
+        during the commit does not take it back, as in :meth:`ingest`.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     report = db.bulk_load((b"%06d" % n, b"x") for n in range(1000))
+        ...     len(db), report.tables
+        (1000, 1)
+        """
+        from lsmkv.engine.bulk_load import bulk_load
+
+        return bulk_load(self._engine.upkeep, pairs, sorted, memory_bytes, progress)
+
+    def publish(
+        self,
+        url: str,
+        keep: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> PublishReport:
+        """Flush, and copy the tables to object storage, where ``lsmkv.open`` reads them.
+
+        Tables that are not there yet are sent first.  Then one object that names them all makes the new
+        *generation*: readers see it whole or not at all, from their next ``refresh`` on.  Credentials
+        come from where the tools of the cloud find them.  Needs ``pip install "lsmkv[remote]"``.
+
+        Args:
+            url: ``s3://bucket/prefix``, ``gs://...``, ``az://...`` or ``file:///folder``; nothing else
+                may be below it.
+            keep: remove all but the newest ``keep`` generations, and tables that none of these needs.  A
+                reader of a removed one gets CorruptionError until it refreshes.  None removes nothing.
+            progress: called with the bytes that are there so far, and with those of all tables.
+
+        Raises:
+            TypeError, ValueError: ``url`` or ``keep`` is wrong, or ``url`` is inside the store.
+            PublishConflictError: another process published to ``url`` meanwhile; publish again.
+            OSError: a request failed; the next call sends only what is missing.
+            MissingExtraError: ``lsmkv[remote]`` is not installed.
+            ReadOnlyError, ClosedError, BackgroundError: the store cannot be flushed.
+        """
+        if keep is not None and (type(keep) is not int or keep < 1):
+            raise ValueError(f"keep={keep!r}: give the number of generations to keep, 1 or more")
+        from lsmkv.remote.urls import check_outside
+
+        state = self._state
+        state.check_for_writing()
+        check_outside(url, state.directory)
+        from lsmkv.remote.bucket import Bucket  # MissingExtraError without its library
+        from lsmkv.remote.publish import publish
+
+        with contextlib.closing(Bucket(url, state.options, state.stats)) as bucket:
+            self._engine.upkeep.flush()
+            current, _pin = self._engine.readers.pin_current()
+            return publish(bucket, current, self._contents, keep, progress)
+
+    def checkpoint(
+        self, path: PathLike, *, progress: Callable[[int, int], object] | None = None
+    ) -> CheckpointReport:
+        """Make a store of its own in ``path``: this one, as it is now.
+
+        It has all that was acknowledged before the call.  Tables are shared by hard link, which takes
+        little time and space; where links are refused, as between devices, they are copied, as are the
+        logs.  Writers go on meanwhile.  A read-only handle makes one of what the writer has acknowledged
+        by now, or downloads a published store.  All is synced at the end; a crash leaves all or nothing.
+
+        Args:
+            path: an empty directory, or one that does not exist; not inside the store.  What an
+                interrupted checkpoint left there is removed.
+            progress: called with the bytes that are there so far, and with all.
+
+        Raises:
+            FileExistsError: there is something in ``path``.
+            ValueError: ``path`` is the store's directory, or inside it.
+            LockedError: another checkpoint or backup is being made there.
+            BackgroundError: the store takes no writes after a failure; ``resume`` first.
+            CorruptionError, OSError: a file cannot be read or written; there is no store in ``path``.
+
+        >>> import lsmkv, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with lsmkv.open(os.path.join(folder, "store")) as db:
+        ...         db[b"fox"] = b"red"
+        ...         report = db.checkpoint(os.path.join(folder, "monday"))
+        ...         db[b"fox"] = b"grey"
+        ...     with lsmkv.open(report.path) as monday:
+        ...         monday[b"fox"]
+        b'red'
+        """
+        from lsmkv.copies.checkpoint import checkpoint
+
+        self._state.require_open()
+        location, target = self._engine.location, absolute_path(path)
+        return checkpoint(
+            location.storage, location.directory, self._engine.capture, target, progress
+        )
+
+    # Looking inside
+
+    def stats(self) -> Stats:
+        """All counters since the store was opened; two results can be subtracted."""
+        self._state.require_open()
+        return self._state.stats.copy()
+
+    def memory_usage(self) -> MemoryUsage:
+        """Memory by purpose."""
+        return memory_usage(self._engine)
+
+    @property
+    def write_room_bytes(self) -> int:
+        """How many bytes of log the next writes may fill without waiting; 0 if the next may wait.
+
+        It waits for a flush, a new log file or compactions.  All threads that write use up the same room.
+        """
+        return self._engine.writer.room_bytes()
+
+    def approximate_count(self) -> int:
+        """About how many keys there are; overwritten ones may count twice.  O(tables)."""
+        return approximate_count(self._state.require_open())
+
+    def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
+        """About how many bytes of tables a range of keys takes.
+
+        start <= key < stop.  Memtables do not count.  O(tables + log blocks): reads no block.
+        """
+        wanted = scan_range(start, stop, None, False)
+        return approximate_size(self._state.require_open(), wanted)
+
+    def explain(self, key: Buffer) -> Explanation:
+        """Every step of one lookup, as data; ``print`` shows it as text."""
+        from lsmkv.inspection.explain import explain_lookup
+
+        data = key_bytes(key)
+        current, pin = self._engine.readers.pin_current()
+        return explain_lookup(current, data, pin.seq)
+
+    def explore(self) -> Drawn:
+        """The page of ``lsmkv explore``, which notebooks draw.
+
+        It shows the store's map and plays lookups of sampled keys, which are run for it on read-only
+        handles of their own: this takes seconds, and counts nothing here.  Raises as ``lsmkv.open``.
+        """
+        self._state.require_open()
+        # By name: the page stands on the store, which knows nothing else of it.
+        page: Drawn = loaded("lsmkv.explore.notebook", "notebook_page")(self)
+        return page
+
+    def inspect(self) -> StoreInfo:
+        """Levels, runs and tables, with the properties that need no block read."""
+        from lsmkv.inspection.store_info import inspect_store
+
+        return inspect_store(self._state.require_open())
+
+    def blocks(self, table_number: int) -> Iterator[BlockInfo]:
+        """Every block of a table, with its filter's n, m, k, rate.  Reads each, bypassing the cache.
+
+        TypeError, ValueError: the store has no such table (``inspect`` lists them).  CorruptionError:
+        damage.
+        """
+        from lsmkv.inspection.store_info import block_infos
+
+        if not isinstance(table_number, int):
+            raise TypeError(
+                f"table_number={table_number!r}: give the number of a table, as an int; tables() has them"
+            )
+        for reader in self._state.require_open().version.tables():
+            if reader.meta.number == table_number:
+                return block_infos(reader)
+        raise ValueError(f"table_number={table_number!r}: the store has no such table now")
+
+    def tables(self) -> tuple[Table, ...]:
+        """The tables of the tree as it is now, to look into: newest data first, a run's by key."""
+        from lsmkv.inspection.tables import Table
+
+        runs = self._state.require_open().version.runs
+        return tuple(Table(reader, run.level, run.number) for run in runs for reader in run.tables)
+
+    @property
+    def memtable_key_counts(self) -> tuple[int, ...]:
+        """Keys of each memtable, the active one first."""
+        return tuple(map(len, self._state.require_open().memtables))
+
+    def tree_changes(self, after: TreeChange | None = None) -> list[TreeChange]:
+        """The changes of the tree that the manifest records, oldest first.  O(manifest).
+
+        They are those of whoever writes the store, up to now; a read-only handle may not show the last
+        ones before its ``refresh``.  A manifest that grows is begun anew, with one change that adds the
+        whole tree.  A published store records none.
+
+        ``after``: only changes since this one; all if its manifest was begun anew meanwhile.
+        TypeError: ``after`` is no change.  CorruptionError, NotAStoreError, OSError: the manifest cannot
+        be read.
+        """
+        from lsmkv.inspection.tree_changes import TreeChange, tree_changes
+
+        if not isinstance(after, TreeChange | None):
+            raise TypeError(
+                f"after={after!r}: give a TreeChange that tree_changes returned, or None for all"
+            )
+        self._state.require_open()
+        location = self._engine.location
+        if location.directory is None:
+            return []
+        return tree_changes(location.storage, location.directory, after)
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
+        """Check every byte of every file, and report all damage.
+
+        ``progress`` is called with the number of blocks checked so far, and of all blocks.
+        """
+        current, _pin = self._engine.readers.pin_current()
+        return self._engine.location.verify(current, progress)
+
     # Opening and closing
 
     @property
     def path(self) -> str:
         """The store's directory, or the URL it was opened at."""
-        return self._engine.directory
+        return self._state.directory
 
     @property
     def generation(self) -> int | None:
         """The number of the published generation that is open; None for a store in a directory."""
-        if self._engine.opens_on_use:
-            self._engine.require_open()
-        published = self._engine.published
-        return None if published is None else published.generation
+        if self._state.life is UNOPENED:
+            self._state.require_open()
+        return self._engine.location.generation
 
     @property
     def options(self) -> Options:
         """The options in force."""
-        return self._engine.options
+        return self._state.options
 
     @property
     def read_only(self) -> bool:
         """Whether this handle was opened with ``read_only=True``."""
-        return self._engine.read_only
+        return self._state.read_only
 
     @property
     def closed(self) -> bool:
         """Whether this handle is closed."""
-        engine = self._engine
-        return engine.super_version is None and not engine.opens_on_use
+        state = self._state
+        return state.super_version is None and state.life is not UNOPENED
 
     def close(self) -> None:
         """Sync all writes, stop the background work, unlock.
 
-        A second call does nothing, or finishes a first that an interrupt (Ctrl-C) ended.  OSError:
-        syncing failed; the store is closed anyway.
+        A second call waits for the first, or finishes one that an interrupt (Ctrl-C) ended.  In a thread
+        of a store, as inside ``on_event``, it does not wait: the first may wait for that thread.
+        OSError: syncing failed; the store is closed anyway, and other calls return.
         """
         self._engine.close()
 
     def __enter__(self) -> Self:
-        self._engine.require_open()
+        self._state.require_open()
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -331,29 +737,25 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
         if engine is not None and not self.closed:
-            message = f"{engine.directory} was not closed"
+            message = f"{engine.location.name} was not closed"
             try:
                 if not engine.opened_by_itself:
                     warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
             finally:  # also where warnings are errors
-                # The garbage collector may run in a worker, which close() waits for.
-                if in_worker():
-                    threading.Thread(target=engine.close, name="lsmkv-close").start()
-                else:
-                    with contextlib.suppress(Exception):
-                        engine.close()
+                with contextlib.suppress(Exception):
+                    _close_in_spite_of_interrupts(engine)
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         engine = self._engine
         reader = f"lsmkv.open({self.path!r}, read_only=True)"
         if self.closed:
             raise uncopyable("a DB that is closed", f"open the store anew: {reader}")
-        if not engine.read_only:
+        if not self.read_only:
             raise uncopyable(
                 "a DB that is open for writing",
                 f"one process writes; give others a handle to read: {reader}",
             )
-        if type(engine.storage) is not Storage:
+        if type(engine.location.storage) is not Storage:
             raise uncopyable("a DB with storage= of its own", f"open it without: {reader}")
         return _opened_on_use, (self.path, self.options, engine.refresh_every_s)
 
@@ -362,12 +764,59 @@ class DB(Transacting, Transferring, InspectedStore, MutableMapping[bytes, bytes]
         return f"<lsmkv.DB at {self.path!r}, {state}>"
 
     def _repr_html_(self) -> str:
-        from lsmkv.layers.notebook import of_db
+        """Where it is, about how much is in it, and its memory.  O(tables)."""
+        state = "closed" if self.closed else "read-only" if self.read_only else "open for writing"
+        rows: list[Row] = [("path", repr(self.path)), ("state", state)]
+        try:
+            if not self.closed:
+                rows += self._sizes()
+        except Error as error:  # closed meanwhile; or its first use, which opens it, cannot
+            rows.append(("sizes", f"{type(error).__name__}: {error}"))
+        return table("lsmkv.DB", rows)
 
-        return of_db(self)
+    def _sizes(self) -> Iterator[Row]:
+        usage = self.memory_usage()
+        yield "keys, about", self.approximate_count()
+        yield "bytes of data in tables", self.approximate_size()
+        yield "bytes in memory", usage.total
+        for name in ("memtables", "block_cache", "filters", "indexes"):
+            yield f"… {name.replace('_', ' ')}", getattr(usage, name)
+        if usage.budget:
+            yield "memory budget, bytes", usage.budget
+
+
+def _close_in_spite_of_interrupts(engine: Engine) -> None:
+    """Close ``engine``, which nobody else can: a thread goes on after an interrupt."""
+    try:
+        engine.close()
+    except Exception:
+        raise
+    except BaseException:
+        threading.Thread(target=engine.close, name="lsmkv-close").start()
+        raise
+
+
+def location_of(path: str, options: Options) -> Location:
+    """The location that a path or URL names."""
+    if not is_url(path):
+        return Directory(
+            path, Storage(direct_reads=options.direct_reads, file_mode=options.file_mode)
+        )
+    from lsmkv.remote.published import PublishedStore
+
+    return PublishedStore(path, options, Storage())
 
 
 def _opened_on_use(path: str, options: Options, refresh_every_s: float | None) -> DB:
     """What a pickled handle becomes."""
     check_interpreter()
-    return DB(engine_for_later(path, options, refresh_every_s))
+    location: Location
+    try:
+        location = location_of(path, options)
+    except (
+        Exception
+    ) as error:  # told at its first use: a pool whose worker fails here waits for ever
+        location = Unreachable(path, error)
+    engine = Engine(location, options, refresh_every_s=refresh_every_s)
+    engine.leave_to_first_use()
+    return DB(engine)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Final
+from typing import Final, Unpack
 
-from lsmkv.api.db import DB
-from lsmkv.api.readers import engine_for_reading
+from lsmkv.api.db import DB, location_of
 from lsmkv.background.events import OnEvent
 from lsmkv.engine.engine import Engine
+from lsmkv.engine.location import Directory, Location
 from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
-from lsmkv.log.reader import HEADER_BYTES
-from lsmkv.options import Options, check_names
+from lsmkv.options import Options, OptionsDict, chosen_options
 from lsmkv.runtime import check_interpreter
 from lsmkv.storage.file_names import (
     BACKUP,
@@ -20,12 +19,19 @@ from lsmkv.storage.file_names import (
     LOCK,
     UNFINISHED_COPY,
     is_staging_name,
+    is_unfinished_name,
     parse_file_name,
 )
 from lsmkv.storage.storage import FileLock, PathLike, Storage, absolute_path, is_url
 from lsmkv.storage.store_lock import holds_store, lock_store
-from lsmkv.tree.manifest import CURRENT_BYTES
-from lsmkv.tree.ownership import check_is_ours
+from lsmkv.tree.manifest import no_store
+from lsmkv.tree.ownership import (
+    check_is_ours,
+    is_our_backup_record,
+    is_our_lock,
+    is_unfinished_copy,
+    leftovers_of_creation,
+)
 
 
 def open(  # more than 60 lines: its parameters and its docstring
@@ -39,13 +45,15 @@ def open(  # more than 60 lines: its parameters and its docstring
     refresh_every_s: float | None = None,
     on_event: OnEvent | None = None,
     storage: Storage | None = None,
-    **overrides: Any,
+    **overrides: Unpack[OptionsDict],
 ) -> DB:
     """Open the store in a directory, or a published one.
 
     Args:
-        path: a directory that holds nothing else; or, with ``read_only=True``, the URL to which a store
-            was published (``DB.publish``): ``s3://bucket/prefix``, ``gs://...``, ``az://...``.
+        path: a directory that holds nothing else: a new store is made only in one that is missing or
+            empty, or in which a creation was cut short.  Or, with ``read_only=True``, the URL to which
+            a store was published (``DB.publish``): ``s3://bucket/prefix``, ``gs://...``, ``az://...``,
+            ``file:///folder``.
         options: how to write and read the store (default: ``Options()``).
         create_if_missing: create the directory and a new store if there is none.
         error_if_exists: refuse to open a store that exists.
@@ -56,19 +64,18 @@ def open(  # more than 60 lines: its parameters and its docstring
         refresh_every_s: with ``read_only=True``, call ``DB.refresh`` that often, in a thread that
             ``close`` ends.  Errors are logged and raised by the next ``DB.refresh``.  None: never.
         on_event: called with an :class:`lsmkv.Event` after each flush, compaction, stall of a write,
-            failure, ingest and refresh, in the thread where that happened, without any lock.  It must
-            be thread-safe and quick: the thread waits for it.  It may read and write the store, but
-            ``flush``, ``compact_range``, ``ingest``, ``bulk_load``, ``wait_until_settled`` and
-            ``resume`` raise RuntimeError in it.  Exceptions of type Exception are logged and dropped.
-            Others (KeyboardInterrupt, SystemExit, ...) are raised in threads of the program, whose
-            write, if it was waiting for room, is then not done; in the store's own threads they are
-            logged and dropped, too.  A pickled handle has none.  None: the logger ``lsmkv`` alone is
-            told.
+            failure, ingest and refresh, in the thread where that happened, which waits for it, without
+            any lock.  It must be thread-safe.  It may read and write the store, but ``flush``,
+            ``compact_range``, ``ingest``, ``bulk_load``, ``wait_until_settled`` and ``resume`` raise
+            RuntimeError in it.  Its exceptions are logged and dropped; but KeyboardInterrupt, SystemExit
+            and the like are raised in threads of the program, whose write, if it was waiting for room,
+            is then not done.  A pickled handle has none.  None: the logger ``lsmkv`` alone is told.
         storage: reads and writes the files; for tests.
         **overrides: single options that replace those in ``options``.
 
     Raises:
-        NotAStoreError: there is no store, and ``create_if_missing`` is false.
+        NotAStoreError: there is no store, and ``create_if_missing`` is false; or the directory holds
+            files of another program, of a store that lost its CURRENT, or of an unfinished copy.
         StoreExistsError: there is a store, and ``error_if_exists`` is true.
         LockedError: another process, or this one, has the store open for writing, after ``wait_s`` too.
         MissingExtraError: the path is a URL, and ``lsmkv[remote]`` is not installed.
@@ -86,9 +93,7 @@ def open(  # more than 60 lines: its parameters and its docstring
     (b'value', False)
     """
     check_interpreter()
-    if options is not None and not isinstance(options, Options):
-        raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
-    check_names(overrides, besides=_PARAMETERS)
+    chosen = chosen_options(options, overrides, besides=_PARAMETERS).within_budget()
     _check_flags(
         create_if_missing=create_if_missing, error_if_exists=error_if_exists, read_only=read_only
     )
@@ -102,45 +107,51 @@ def open(  # more than 60 lines: its parameters and its docstring
             )
     if on_event is not None and not callable(on_event):
         raise TypeError(f"on_event is a function of one event, not {on_event!r}")
-    chosen = (Options() if options is None else options).replace(**overrides).within_budget()
     if is_url(path):
+        from lsmkv.remote.urls import checked_url
+
+        checked_url(str(path))
         if not read_only or error_if_exists:
             raise ValueError(
                 f"path={path!r}: stores in object storage are only read, with read_only=True; "
                 "write to a store in a directory, and publish it"
             )
-        return DB(
-            _opened(engine_for_reading(str(path), chosen, refresh_every_s, on_event=on_event))
-        )
+        return DB(_reader(location_of(str(path), chosen), chosen, refresh_every_s, on_event))
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
-    _must_open(files, directory, create_if_missing and not read_only, error_if_exists)
+    may_create = create_if_missing and not read_only
+    if _to_create(files, directory, may_create, error_if_exists) is None:
+        check_is_ours(files, directory)
     if read_only:
-        engine = engine_for_reading(directory, chosen, refresh_every_s, files, on_event)
-        return DB(_opened(engine))
+        return DB(_reader(Directory(directory, files), chosen, refresh_every_s, on_event))
     files.make_directory(directory)
     lock = _lock(files, directory, wait_s)
     try:
-        engine = Engine(directory, chosen, files, lock, on_event=on_event)
+        engine = Engine(Directory(directory, files), chosen, lock, on_event=on_event)
     except BaseException:
         lock.release()
         raise
     try:
         # Asked again: another process may have made a store before this one had the lock.
-        if _must_open(files, directory, create_if_missing, error_if_exists):
+        leftovers = _to_create(files, directory, create_if_missing, error_if_exists)
+        if leftovers is None:
             engine.open()
         else:
             # Whoever made the directory may have failed before its name was durable.
             with contextlib.suppress(PermissionError):  # its parent may not be readable
                 files.sync_directory(os.path.dirname(directory))
-            engine.create()
+            engine.create(leftovers)
         return DB(engine)
     except BaseException:
         engine.abandon()
         raise
 
 
-def _opened(engine: Engine) -> Engine:
+def _reader(
+    location: Location, options: Options, refresh_every_s: float | None, on_event: OnEvent | None
+) -> Engine:
+    """The engine of a store that is only read, opened."""
+    engine = Engine(location, options, refresh_every_s=refresh_every_s, on_event=on_event)
     try:
         engine.open_read_only()
     except BaseException:
@@ -149,7 +160,6 @@ def _opened(engine: Engine) -> Engine:
     return engine
 
 
-_SIDE_FILES: Final = {f"{CURRENT}.tmp", BACKUP, f"{BACKUP}.tmp", UNFINISHED_COPY}
 _MOST_FREQUENT_S: Final = 0.001  # a thread that refreshes more often does nothing else
 _PARAMETERS: Final = ("options", *(open.__kwdefaults__ or ()))
 
@@ -167,47 +177,23 @@ def _check_seconds(name: str, seconds: object, least: float) -> None:
         raise ValueError(f"{name}={seconds!r}: give {least:g} or more seconds")
 
 
-def _must_open(
+def _to_create(
     files: Storage, directory: str, create_if_missing: bool, error_if_exists: bool
-) -> bool:
-    """Whether there is a store to open; False when there is one to create.
-
-    An unfinished creation leaves a log without records and a manifest, which are no store.
-    """
+) -> list[str] | None:
+    """The leftovers where a store is to be created.  None: there is a store to open."""
     if holds_store(files, directory):
         if error_if_exists:
             raise StoreExistsError(f"{directory} holds a store already")
-        # The length of a sound CURRENT spares reading it twice.
-        if files.file_size(os.path.join(directory, CURRENT)) < CURRENT_BYTES:
-            check_is_ours(files, directory)
-        return True
-    names = files.list_directory(directory) if files.exists(directory) else []
-    if UNFINISHED_COPY in names:
-        raise NotAStoreError(
-            f"{directory} holds an unfinished checkpoint or backup: make it again, or remove the "
-            "directory"
-        )
-    kept = next((name for name in names if _holds_entries(files, directory, name)), None)
-    if kept is not None:
-        if holds_store(files, directory):  # another process has just made it
-            return True
-        raise NotAStoreError(
-            f"{directory} holds {kept} but no {CURRENT}: a store that lost it, "
-            "which lsmkv.repair can rebuild"
-        )
-    if not create_if_missing:
-        raise _no_store(directory)
-    return False
-
-
-def _holds_entries(files: Storage, directory: str, name: str) -> bool:
-    kind, _ = parse_file_name(name) or ("", 0)
+        return None
     try:
-        return kind == "table" or (
-            kind == "log" and files.file_size(os.path.join(directory, name)) > HEADER_BYTES
-        )
-    except FileNotFoundError:  # another process is creating a store here
-        return False
+        leftovers = leftovers_of_creation(files, directory) if files.exists(directory) else []
+    except NotAStoreError:
+        if holds_store(files, directory):  # another process has just made it
+            return _to_create(files, directory, create_if_missing, error_if_exists)
+        raise
+    if not create_if_missing:
+        raise no_store(files, directory)
+    return leftovers
 
 
 def _lock(files: Storage, directory: str, wait_s: float) -> FileLock:
@@ -217,33 +203,35 @@ def _lock(files: Storage, directory: str, wait_s: float) -> FileLock:
         raise LockedError(error.path, error.pid, may_read=True) from None
 
 
-def _no_store(directory: str) -> NotAStoreError:
-    return NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
-
-
 def destroy(path: PathLike) -> None:
     """Remove the store in the directory ``path``.
 
-    The directory is removed if nothing else is in it.
+    Files that are not the store's stay, and so does the directory then.
 
     Raises:
-        NotAStoreError: there is no store.
+        NotAStoreError: there is no store, or it is another program's.
         LockedError: the store is open for writing.
         OSError: a file cannot be removed.
     """
     directory = absolute_path(path)
     files = Storage()
     if not holds_store(files, directory):
-        raise _no_store(directory)
+        raise no_store(files, directory)
     check_is_ours(files, directory)
     with lock_store(files, directory):
         files.remove(os.path.join(directory, CURRENT))
         files.sync_directory(directory)
         for name in files.list_directory(directory):
-            if parse_file_name(name) is not None or name in _SIDE_FILES:
-                files.remove(os.path.join(directory, name))
-            elif is_staging_name(name):
+            if is_staging_name(name):
                 files.remove_tree(os.path.join(directory, name))
-        files.remove(os.path.join(directory, LOCK))
+            elif not os.path.isdir(os.path.join(directory, name)) and (
+                parse_file_name(name) is not None
+                or is_unfinished_name(name)
+                or (name == BACKUP and is_our_backup_record(files, directory))
+                or (name == UNFINISHED_COPY and is_unfinished_copy(files, directory))
+            ):
+                files.remove(os.path.join(directory, name))
+        if is_our_lock(files, directory):
+            files.remove(os.path.join(directory, LOCK))
     with contextlib.suppress(OSError):
         files.remove_directory(directory)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Self, SupportsIndex, cast
 
 from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.encoding.entries import key_bytes, prefix_successor
-from lsmkv.engine.engine import Engine
+from lsmkv.engine.readers import StoreView
 from lsmkv.errors import uncopyable
-from lsmkv.read.scan import Bounds, Scan
-from lsmkv.read.view import ReadView
+from lsmkv.html import key_text, table
+from lsmkv.read.bounds import Bounds
+from lsmkv.read.scan import Scan
 
-_SHOWN_BYTES: Final = 40
 _NOTHING: Final[list[tuple[bytes, ...]]] = []
 
 
@@ -24,9 +24,9 @@ class EntryIterator:
     scan at its end even while another thread is inside it.)
     """
 
-    def __init__(self, read_view: ReadView, wanted: Bounds, engine: Engine, owner: object) -> None:
+    def __init__(self, read_view: StoreView, wanted: Bounds, owner: object) -> None:
         self._scan: Scan | None = Scan(read_view, wanted)  # None after the end
-        self._engine = engine
+        self._state = read_view.state
         self._owner: object = owner
         self._entries = _NOTHING  # the fetched list
         self._at: i64 = 0  # the position of the next entry in it
@@ -37,7 +37,7 @@ class EntryIterator:
 
     def __next__(self) -> Any:
         at = self._at
-        if at == self._end or self._engine.super_version is None:
+        if at == self._end or self._state.super_version is None:
             return self._fetched()
         self._at = at + 1
         return self._entries[at]
@@ -45,7 +45,7 @@ class EntryIterator:
     def _fetched(self) -> tuple[bytes, ...]:
         """Fetch the next list of entries, and return its first."""
         held = self.itself()
-        held._engine.require_open()
+        held._state.require_open()
         held._entries = _NOTHING  # first: fewer objects for the collector
         scan = held._scan
         if scan is None:
@@ -61,7 +61,7 @@ class EntryIterator:
         return entries[0]
 
     def itself(self) -> Self:
-        """This iterator, with a reference of its own.
+        """A new reference to self, which keeps compiled code's borrowed one alive.
 
         Compiled code borrows ``self``, and C code may drop the iterator that it advances as soon as
         another thread has reached the end.
@@ -77,7 +77,7 @@ class KeyIterator(EntryIterator):
 
     def __next__(self) -> Any:
         at = self._at
-        if at == self._end or self._engine.super_version is None:
+        if at == self._end or self._state.super_version is None:
             return self._fetched()[0]
         self._at = at + 1
         return self._entries[at][0]
@@ -88,19 +88,10 @@ class ValueIterator(EntryIterator):
 
     def __next__(self) -> Any:
         at = self._at
-        if at == self._end or self._engine.super_version is None:
+        if at == self._end or self._state.super_version is None:
             return self._fetched()[1]
         self._at = at + 1
         return self._entries[at][1]
-
-
-def key_text(key: bytes) -> str:
-    """A key as text, cut after 40 bytes.
-
-    >>> key_text(b"cat"), key_text(bytes(1000)) < key_text(b"x")
-    ("b'cat'", True)
-    """
-    return repr(key) if len(key) <= _SHOWN_BYTES else f"{key[:_SHOWN_BYTES]!r}..."
 
 
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
@@ -131,51 +122,46 @@ def key_within(wanted: Bounds, key: object) -> bytes | None:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RangeView:
-    """A range of keys; ``owner`` keeps the store open."""
+    """A range of keys of ``owner``, which keeps the store open."""
 
     def __init__(
         self,
-        owner: object,
-        engine: Engine,
-        read_view: Callable[[], ReadView],
+        owner: Any,
         start: object,
         stop: object,
         prefix: object,
         reverse: bool,
     ) -> None:
-        self._owner = owner
-        self.engine = engine
+        self._owner: object = owner
         self._wanted = scan_range(start, stop, prefix, reverse)
-        self._read_view: ReadView = read_view()
+        self._read_view: StoreView = owner._read_view()
 
     def iterate(self, kind: type[EntryIterator], reverse: bool) -> EntryIterator:
         """An iterator over the range; ``reverse`` turns its order around."""
         wanted = self._wanted
         if reverse:
             wanted = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
-        return kind(self._read_view, wanted, self.engine, self._owner)
+        return kind(self._read_view, wanted, self._owner)
 
     def value(self, key: object) -> bytes | None:
         """The value of ``key``; None if the range does not have it."""
         data = key_within(self._wanted, key)
         if data is None:
             return None
-        self.engine.require_open()
-        return self._read_view.get(data, self.engine.stats)
+        self._read_view.state.require_open()
+        return self._read_view.get(data, self._read_view.state.stats)
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
-        self.engine.require_open()
+        self._read_view.state.require_open()
         return sum(map(len, Scan(self._read_view, self._wanted)))
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name} {text}" for name, text in self._bounds())
-        return f"<{type(self).__name__} of {self.engine.directory!r}, {bounds or 'all keys'}>"
+        return f"<{type(self).__name__} of {self._read_view.state.directory!r}, {bounds or 'all keys'}>"
 
     def _repr_html_(self) -> str:
-        from lsmkv.layers.notebook import table
-
-        rows = [("store", repr(self.engine.directory)), *self._bounds()]
+        rows = [("store", repr(self._read_view.state.directory)), *self._bounds()]
         return table(f"lsmkv {type(self).__name__}", rows)
 
     def _bounds(self) -> list[tuple[str, str]]:
@@ -200,7 +186,7 @@ class EntryRangeView(RangeView):
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         wanted = self._wanted
-        return EntryIterator(self._read_view, wanted, self.engine, self._owner)
+        return EntryIterator(self._read_view, wanted, self._owner)
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
         return RangeView.iterate(self, EntryIterator, True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import itemgetter
 
 from lsmkv.engine.recent_writes import Place
 from lsmkv.errors import ConflictError
-from lsmkv.read.scan import Bounds
+from lsmkv.read.bounds import Bounds
 
 
 class ReadRange:
@@ -51,7 +52,7 @@ class Reads:
         return found
 
     def check(self, place: Place) -> None:
-        """Raise ConflictError if something of it was written since; ``place`` moves along.
+        """Raise ConflictError if what was read was written after ``place``, which advances.
 
         O(writes since * log ranges).
         """
@@ -80,7 +81,9 @@ class _Ranges:
     def __init__(self, ranges: list[ReadRange]) -> None:
         self._starts: list[bytes] = []
         self._stops: list[bytes | None] = []
-        for start, stop in sorted(filter(None, [each.seen() for each in ranges]), key=_start):
+        for start, stop in sorted(
+            filter(None, [each.seen() for each in ranges]), key=itemgetter(0)
+        ):
             if self._stops and (self._stops[-1] is None or start <= self._stops[-1]):
                 if self._stops[-1] is not None and (stop is None or stop > self._stops[-1]):
                     self._stops[-1] = stop
@@ -102,7 +105,3 @@ class _Ranges:
             return first
         at = bisect_right(self._starts, first)
         return self._starts[at] if at < len(self._starts) and self._starts[at] <= last else None
-
-
-def _start(seen: tuple[bytes, bytes | None]) -> bytes:
-    return seen[0]

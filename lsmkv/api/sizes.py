@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from lsmkv.engine.engine import Engine
-from lsmkv.read.scan import Bounds
+from lsmkv.read.bounds import Bounds, block_range, bounds_within
 from lsmkv.read.view import SuperVersion
+from lsmkv.sstable.reader import TableReader
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
     """Memory by purpose, in bytes, without Python's own overhead.
 
-    ``total`` is the sum of memtables, cache, filters and indexes, which ``Options.memory_budget_bytes``
-    bounds; ``budget`` is that option, or 0.  ``block_cache_budget`` is what the cache may use now.
-    ``filters`` and ``indexes`` are those of tables used so far, because each is read at its first use.
-    ``memtables`` is the size of the logs that hold the same writes.  ``snapshot_versions`` is no size:
-    it counts the overwritten entries that memtables keep for snapshots.
+    ``memtables`` is the size of the logs that hold the same writes; ``filters`` and ``indexes`` are those
+    of tables used so far.  ``total``, the sum of these and the cache, is bounded by
+    ``Options.memory_budget_bytes``: ``budget``, or 0.  ``block_cache_budget`` is what the cache may use
+    now.  ``snapshot_versions`` counts the overwritten entries that memtables keep for snapshots.
     """
 
     memtables: int
@@ -40,16 +39,16 @@ class MemoryUsage:
 
 
 def memory_usage(engine: Engine) -> MemoryUsage:
-    current = engine.require_open()
+    current = engine.state.require_open()
     tables = list(current.version.tables())
     return MemoryUsage(
-        memtables=engine.memtable_bytes(),
+        memtables=engine.writer.memtable_bytes(),
         snapshot_versions=sum(memtable.history_count for memtable in current.memtables),
         block_cache=engine.cache.used_bytes,
         block_cache_budget=engine.cache.capacity_bytes,
         filters=sum(table.filter_memory_bytes for table in tables),
         indexes=sum(table.index_memory_bytes for table in tables),
-        budget=engine.options.memory_budget_bytes,
+        budget=engine.state.options.memory_budget_bytes,
     )
 
 
@@ -68,19 +67,15 @@ def approximate_size(current: SuperVersion, wanted: Bounds) -> int:
     if wanted.is_empty:
         return 0
     return sum(
-        _size_between(wanted, run_table)
+        _size_between(wanted, table)
         for run in current.version.runs
-        for run_table in run.tables_between(wanted.start, wanted.stop)
+        for table in run.tables_between(wanted.start, wanted.stop)
     )
 
 
-def _size_between(wanted: Bounds, table: Any) -> int:
-    meta = table.meta
-    low, high = 0, table.footer.data_length
-    if wanted.start is not None and wanted.start > meta.smallest:
-        index = table.index
-        low = index.offset(index.seek(wanted.start))
-    if wanted.stop is not None and wanted.stop <= meta.largest:
-        index = table.index
-        high = index.offset(min(index.seek(wanted.stop) + 1, index.block_count))
-    return int(high - low)
+def _size_between(wanted: Bounds, table: TableReader) -> int:
+    start, stop = bounds_within(table, wanted)
+    if start is None and stop is None:  # then the index need not be read
+        return table.footer.data_length
+    first, end = block_range(table, start, stop)
+    return int(table.index.offset(end) - table.index.offset(first))

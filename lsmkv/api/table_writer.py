@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Self, SupportsIndex
+from typing import Any, Final, Self, SupportsIndex, Unpack
 
 from lsmkv.encoding.entries import Buffer, Value, key_bytes, out_of_order, value_bytes
-from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.encoding.entry_batch import EntryBatch, batch_of_columns
 from lsmkv.errors import ClosedError, uncopyable
-from lsmkv.options import Options, check_names
+from lsmkv.options import Options, OptionsDict, chosen_options
 from lsmkv.runtime import check_interpreter
 from lsmkv.sstable import writer
 from lsmkv.sstable.table_end import new_seal
-from lsmkv.storage.storage import UNFINISHED, PathLike, Storage, absolute_path
+from lsmkv.storage.file_names import UNFINISHED
+from lsmkv.storage.storage import PathLike, Storage, absolute_path
 from lsmkv.tree.version_set import table_format
 
 _BATCH_ENTRIES: Final = 512
@@ -40,13 +42,23 @@ class TableFileInfo:
     largest: bytes
 
 
+def _column(name: str, data: object) -> bytes:
+    try:
+        return bytes(memoryview(data))  # type: ignore[arg-type]  # raises if not
+    except TypeError:
+        raise TypeError(
+            f"{name} is bytes, all of them one after another, not {type(data).__name__}: "
+            f'join them, as b"".join(list_of_{name}) does'
+        ) from None
+
+
 class TableWriter:
     """Writes one table file outside any store, for :meth:`DB.ingest`.
 
     Keys come in ascending order, each once.  Leaving the ``with`` block finishes the table, or abandons
-    it after an exception.  The file has its name only once it is whole and synced; until then ``path``
-    is followed by random digits and ``.tmp``.  A process that is killed leaves such a file, which may be
-    removed.  One thread at a time may use a writer.
+    it after an exception.  The file has its name only once it is whole and synced, and replaces none;
+    until then random digits and ``.lsmkv-tmp`` follow ``path``.  A process that is killed leaves such a
+    file, which may be removed.  One thread at a time may use a writer.
 
     >>> import lsmkv, os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +72,9 @@ class TableWriter:
     ({b'fox': b'red', b'hare': b'brown'}, 2)
     """
 
-    def __init__(self, path: PathLike, options: Options | None = None, **overrides: Any) -> None:
+    def __init__(
+        self, path: PathLike, options: Options | None = None, **overrides: Unpack[OptionsDict]
+    ) -> None:
         """Begin a table at ``path``.
 
         Args:
@@ -75,10 +89,7 @@ class TableWriter:
             OSError: the file cannot be created.
         """
         check_interpreter()
-        if options is not None and not isinstance(options, Options):
-            raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
-        check_names(overrides, besides=("options",))
-        chosen = (Options() if options is None else options).replace(**overrides)
+        chosen = chosen_options(options, overrides, besides=("options",))
         self._path = absolute_path(path)
         self._storage = Storage(file_mode=chosen.file_mode)
         self._keys: list[bytes] = []
@@ -106,7 +117,12 @@ class TableWriter:
             self._check_free()
             raise
         except OSError:  # a file system without links
-            self._storage.replace(self._unfinished, self._path)
+            self._storage.create(self._path).close()  # or what somebody else writes there would go
+            try:
+                self._storage.replace(self._unfinished, self._path)
+            except OSError:
+                self._storage.remove(self._path)
+                raise
         else:
             self._storage.remove(self._unfinished)
 
@@ -116,11 +132,7 @@ class TableWriter:
         return self._writer
 
     def add(self, key: Buffer, value: Buffer) -> None:
-        """Add an entry.
-
-        Args:
-            key: above the last one; up to 65,535 bytes.
-            value: up to 256 MiB.
+        """Add an entry: a key above the last one, of up to 65,535 bytes; a value of up to 256 MiB.
 
         Raises:
             TypeError, ValueError: not a key or value, or the key is not above the last one.  The entry
@@ -134,6 +146,51 @@ class TableWriter:
         """Add a deletion: ingesting the table removes ``key``.  Raises as :meth:`add`."""
         self._add(key_bytes(key), None)
 
+    def add_columns(
+        self,
+        keys: Buffer,
+        key_ends: Iterable[int],
+        values: Buffer,
+        value_ends: Iterable[int],
+    ) -> None:
+        """Add entries in columns, thousands at a time, without an object each.
+
+        Args:
+            keys, values: all keys one after another, in ascending order, and all values.
+            key_ends, value_ends: where in them each key and each value ends, in bytes.
+
+        Raises:
+            TypeError, ValueError: as :meth:`add`, or the ends are not those of ``keys`` or ``values``.
+                No entry was added.
+            ClosedError, OSError: as :meth:`add`.
+
+        >>> import lsmkv, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with lsmkv.TableWriter(os.path.join(folder, "animals.sst")) as table:
+        ...         table.add_columns(b"foxhare", [3, 7], b"redbrown", [3, 8])
+        ...     table.finish().entries
+        2
+        """
+        table = self._open()
+        all_keys = keys if type(keys) is bytes else _column("keys", keys)
+        all_values = values if type(values) is bytes else _column("values", values)
+        for name, ends in (("key_ends", key_ends), ("value_ends", value_ends)):
+            if not isinstance(ends, Iterable):
+                raise TypeError(f"{name} is a list of ints, where each one ends, not {ends!r}")
+        batch = batch_of_columns(all_keys, key_ends, all_values, value_ends)
+        if not batch.count:
+            return
+        if self._last is not None and batch.key(0) <= self._last:
+            raise ValueError(out_of_order(batch.key(0), self._last))
+        self._write(table)
+        self._write_batch(table, batch)
+        self._last = batch.key(batch.count - 1)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how long the file would be if finished now; 0 once it was."""
+        return 0 if self._writer is None else self._writer.size_bytes + self._held_bytes
+
     def _add(self, key: bytes, value: Value) -> None:
         table = self._open()
         last = self._last
@@ -141,34 +198,38 @@ class TableWriter:
             raise ValueError(out_of_order(key, last))
         size_bytes = len(key) + len(value or b"")
         if self._held_bytes + size_bytes > _BATCH_BYTES or len(self._keys) >= _BATCH_ENTRIES:
-            try:
-                self._write(table)
-            except BaseException:
-                self.abandon()
-                raise
+            self._write(table)
         self._keys.append(key)
         self._values.append(value)
         self._held_bytes += size_bytes
         self._last = key
 
     def _write(self, table: writer.TableWriter) -> None:
-        """Hand the entries at hand to ``table``; after an error it lacks some of them."""
+        """Write the buffered entries."""
         if self._keys:
             batch = EntryBatch(self._keys, self._values, [], may_repeat=False, one_seq=0)
             self._keys, self._values, self._held_bytes = [], [], 0
+            self._write_batch(table, batch)
+
+    def _write_batch(self, table: writer.TableWriter, batch: EntryBatch) -> None:
+        """Write entries; after an error the table is incomplete, and abandoned."""
+        try:
             if table.add_from(batch, 0, writer.NO_LIMIT) < batch.count:
                 raise ValueError(f"{self._path}: more than a table can hold; write several tables")
+        except BaseException:
+            self.abandon()
+            raise
 
     def finish(self) -> TableFileInfo:
-        """Write the rest, sync the file, and give it its name.
+        """Write the rest, sync the file, and give it its name.  A second call returns the same.
 
-        A second call returns the same.
+        Any error abandons the table:
 
         Raises:
-            ValueError: nothing was added; the table is abandoned.
-            FileExistsError: there is something at the path by now; the table is abandoned.
-            ClosedError: the table was abandoned.
-            OSError: writing failed; the table is abandoned.
+            ValueError: nothing was added.
+            FileExistsError: there is something at the path by now.
+            ClosedError: the table was abandoned before.
+            OSError: writing failed.
         """
         if self._finished is not None:
             return self._finished

@@ -7,28 +7,243 @@ No reader or writer ever waits for a transaction.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
+from lsmkv.api.cursor import Cursor
+from lsmkv.api.ranges import key_within, scan_range
+from lsmkv.api.reads import Reads
 from lsmkv.api.snapshot import Snapshot
-from lsmkv.api.transaction_cursor import TransactionCursor
-from lsmkv.api.transaction_ranges import (
-    TransactionItems,
-    TransactionKeys,
-    TransactionState,
-    TransactionValues,
+from lsmkv.encoding.entries import (
+    MAX_BATCH_BYTES,
+    Absent,
+    Buffer,
+    Value,
+    key_bytes,
+    keys_bytes,
+    value_bytes,
 )
-from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes, value_bytes
-from lsmkv.engine.engine import Engine
-from lsmkv.errors import uncopyable
+from lsmkv.engine.readers import Readers
+from lsmkv.engine.recent_writes import Place
+from lsmkv.engine.writer import Writer
+from lsmkv.errors import ClosedError, uncopyable
+from lsmkv.html import state_table
+from lsmkv.layers.mapping import OrderedReader
+from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
+from lsmkv.log.batch import _HEADER, OPERATION_OVERHEAD_BYTES
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.read.bounds import Bounds
+from lsmkv.read.scan import Scan
 
 if TYPE_CHECKING:
     from lsmkv.layers.prefixed import PrefixedMapping
 
-_T = TypeVar("_T")
+_Entry = tuple[bytes, bytes]
 
 
-class Transaction(MutableMapping[bytes, bytes]):
+class TransactionState:
+    """What a transaction, its views and its cursors share.
+
+    Attributes:
+        snapshot: the store as the transaction sees it.
+        own: what it has written.  Its sequence numbers are moments: no view sees later writes.
+        reads: what it has read.
+        place: where it began among the writes of all; None once it was committed or discarded.
+        lock: held during each call.
+    """
+
+    def __init__(self, snapshot: Snapshot, place: Place) -> None:
+        self.snapshot = snapshot
+        self.own = Memtable(0, 0)
+        self._moment = 0
+        self._size_bytes = _HEADER.size
+        self.reads = Reads()
+        self.place: Place | None = place
+        self.lock = Lock()
+
+    def end(self) -> None:
+        """Let go of everything."""
+        place, self.place = self.place, None
+        if place is not None:
+            place.release()
+        self.snapshot.close()
+        self.own = Memtable(0, 0)
+        self.reads = Reads()
+
+    def check_usable(self) -> None:
+        """Raise unless a call may begin now."""
+        if self.place is None:  # each read asks this: no calls but to raise
+            self.check_not_ended()
+        self.snapshot._state.require_open()
+        if self.lock.locked():
+            self.check_not_in_use()
+
+    def check_not_ended(self) -> None:
+        if self.place is None:
+            raise ClosedError("the transaction was committed or discarded already")
+
+    def check_not_in_use(self) -> None:
+        if self.lock.locked():
+            raise ValueError(
+                "the transaction is in use already, by another thread or from inside itself: "
+                "let each thread begin one of its own"
+            )
+
+    def get(self, key: Buffer) -> Value:
+        return self.get_at(key_bytes(key), self._moment)
+
+    def get_at(self, key: bytes, moment: int) -> Value:
+        """As :meth:`get`, without what was written after ``moment``."""
+        self.check_usable()
+        with self.lock:
+            value = self.own.get_at(key, moment)
+            if isinstance(value, Absent):
+                self.reads.keys.add(key)
+                return self.snapshot._lookup(key)
+            return value
+
+    def put(self, key: bytes, value: Value) -> None:
+        """Set ``key``; None deletes it.  ValueError if all would be too much for one write."""
+        self.check_usable()
+        with self.lock:
+            size = self._size_bytes + len(value or b"")
+            old = self.own.get(key)
+            if isinstance(old, Absent):
+                size += OPERATION_OVERHEAD_BYTES + len(key)
+            else:
+                size -= len(old or b"")
+            if size > MAX_BATCH_BYTES:
+                raise ValueError(
+                    f"writes of {size} bytes are over a transaction's limit of {MAX_BATCH_BYTES} "
+                    "bytes; commit them in parts"
+                )
+            self.own.put(key, value, self._moment, keep_old=self._moment > 0)
+            self._size_bytes = size
+
+    def freeze(self) -> int:
+        """The present moment, for views to see nothing later."""
+        self.check_usable()
+        self._moment += 1
+        return self._moment - 1
+
+
+class TransactionIterator:
+    """Iterates over the entries of a range, and notes how far."""
+
+    def __init__(self, state: TransactionState, wanted: Bounds, moment: int) -> None:
+        state.check_usable()
+        self._state = state
+        self._entries = _entries(state, wanted, moment)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> _Entry:
+        state = self._state
+        state.check_usable()
+        with state.lock:
+            return next(self._entries)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("an iterator", "make another with iter() of its view")
+
+
+def _entries(state: TransactionState, wanted: Bounds, moment: int) -> Iterator[_Entry]:
+    """The entries of a range.
+
+    No method of the iterator, to which it would refer: then a forgotten one waits for the collector.
+    """
+    scan = Scan(state.snapshot._read_view(), wanted)
+    scan.lay_over(state.own, moment)
+    seen = state.reads.add_range(wanted)
+    for entries in scan:
+        for entry in entries:
+            seen.last = entry[0]
+            yield entry
+    seen.is_whole = True
+
+
+class _RangeView:
+    """A range of a transaction, unchanged by what it writes later.
+
+    ``len`` scans.  What is looked at counts as read.
+    """
+
+    def __init__(
+        self, transaction: Any, start: object, stop: object, prefix: object, reverse: bool
+    ) -> None:
+        self._wanted = scan_range(start, stop, prefix, reverse)
+        self._state: TransactionState = transaction._state
+        self._moment = self._state.freeze()
+
+    @abstractmethod
+    def _shown(self, entries: TransactionIterator) -> Iterator[Any]:
+        """What the view shows of entries."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._shown(TransactionIterator(self._state, self._wanted, self._moment))
+
+    def __reversed__(self) -> Iterator[Any]:
+        wanted = self._wanted
+        turned = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
+        return self._shown(TransactionIterator(self._state, turned, self._moment))
+
+    def value(self, key: object) -> bytes | None:
+        """The value of ``key``; None if the range does not have it."""
+        data = key_within(self._wanted, key)
+        return None if data is None else self._state.get_at(data, self._moment)
+
+    def __len__(self) -> int:
+        """The number of entries.  O(n): scans them."""
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._state.snapshot!r}>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable(f"a {type(self).__name__}", "make a list, set or dict of what it shows")
+
+
+class TransactionKeys(_RangeView, OrderedKeys[bytes]):
+    """The keys of a range of a transaction, in order."""
+
+    def _shown(self, entries: TransactionIterator) -> Iterator[bytes]:
+        return (key for key, _ in entries)
+
+
+class TransactionValues(_RangeView, OrderedValues[bytes]):
+    """The values of a range of a transaction, in key order."""
+
+    def _shown(self, entries: TransactionIterator) -> Iterator[bytes]:
+        return (value for _, value in entries)
+
+
+class TransactionItems(_RangeView, OrderedItems[bytes, bytes]):
+    """The items of a range of a transaction, in order."""
+
+    def _shown(self, entries: TransactionIterator) -> Iterator[_Entry]:
+        return entries
+
+
+class TransactionCursor(Cursor):
+    """Moves over a transaction's keys as they were: as ``lsmkv.Cursor``.
+
+    The keys that it comes by count as read, and those between.
+    """
+
+    def __init__(self, state: TransactionState) -> None:
+        moment = state.freeze()
+
+        def scan(wanted: Bounds) -> Iterator[tuple[tuple[bytes, bytes]]]:
+            """The entries of a range, one by one: what is fetched counts as read."""
+            return zip(TransactionIterator(state, wanted, moment))
+
+        super().__init__(state.snapshot._state.directory, scan, state.check_usable, state)
+
+
+class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[bytes, bytes]):
     """What ``DB.transaction`` begins: the store as it was then, with this transaction's own writes.
 
     Leaving the ``with`` block commits, through an exception discards.  Without ``with``, call ``commit``
@@ -37,86 +252,23 @@ class Transaction(MutableMapping[bytes, bytes]):
 
     It remembers each key and range that it reads, and the writes in memory, in order.  While it is open,
     the store keeps the entries that it sees, and a record of the keys that others write, of up to 64 MiB.
+    To iterate, or to ask for a length, reads a range as far as it comes: also keys that are not there.
     """
 
-    def __init__(self, engine: Engine, sync: bool, owner: object) -> None:
-        current, pin, place = engine.begin()
-        self._engine = engine
+    _keys, _values, _items = TransactionKeys, TransactionValues, TransactionItems
+
+    def __init__(self, readers: Readers, writer: Writer, sync: bool, owner: object) -> None:
+        current, pin, place = writer.begin()
+        self._writer = writer
         self._sync = sync
-        self._state = TransactionState(Snapshot(engine, current, pin, owner), place)
+        self._state = TransactionState(Snapshot(readers, current, pin, owner), place)
+        self._lookup = self._state.get
         self._is_entered = False
 
     # Reading
 
-    @overload
-    def get(self, key: Buffer, default: None = None) -> bytes | None: ...
-    @overload
-    def get(self, key: Buffer, default: _T) -> bytes | _T: ...
-    def get(self, key: Buffer, default: object = None) -> object:
-        """The value of ``key``, or ``default`` when it is not there.
-
-        Raises:
-            TypeError, ValueError: not a key; or another thread is using the transaction.
-            ClosedError: the transaction has ended, or the store is closed.
-            CorruptionError: a block that the lookup read is damaged.
-        """
-        value = self._state.get(key_bytes(key))
-        return default if value is None else value
-
-    def __getitem__(self, key: Buffer) -> bytes:
-        value = self._state.get(key_bytes(key))
-        if value is None:
-            raise KeyError(key)
-        return value
-
-    def __contains__(self, key: object) -> bool:
-        return self._state.get(key_bytes(key)) is not None
-
-    def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        """The value of each key, in order, or None.  Raises as :meth:`get`."""
-        return list(map(self._state.get, keys_bytes(keys)))
-
-    def keys(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> TransactionKeys:
-        """The keys between ``start`` and ``stop`` with ``prefix``, in order.
-
-        Args:
-            start, stop, prefix: start <= key < stop; None sets no bound.
-            reverse: in descending order instead.
-
-        Returns:
-            A view of what the transaction sees now, unchanged by what it writes later.  An iterator
-            counts as reading the range as far as it comes: also keys that are not there.
-        """
-        return TransactionKeys(self._state, start, stop, prefix, reverse)
-
-    def values(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> TransactionValues:
-        """The values of the keys that :meth:`keys` returns, in their order."""
-        return TransactionValues(self._state, start, stop, prefix, reverse)
-
-    def items(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> TransactionItems:
-        """The keys that :meth:`keys` returns, each with its value."""
-        return TransactionItems(self._state, start, stop, prefix, reverse)
+    def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        return list(map(self._lookup, keys_bytes(keys)))
 
     def cursor(self) -> TransactionCursor:
         """A cursor over what the transaction sees now, at no key."""
@@ -128,20 +280,6 @@ class Transaction(MutableMapping[bytes, bytes]):
 
         self._state.check_usable()
         return PrefixedMapping(self, prefix)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.keys())
-
-    def __reversed__(self) -> Iterator[bytes]:
-        return reversed(self.keys())
-
-    def __len__(self) -> int:
-        """The number of keys.  O(n): scans, and so reads, all."""
-        return len(self.keys())
-
-    def __bool__(self) -> bool:
-        """Whether there is any key.  Looks for the first only."""
-        return next(iter(self), None) is not None
 
     # Writing
 
@@ -155,13 +293,13 @@ class Transaction(MutableMapping[bytes, bytes]):
             ClosedError: the transaction has ended, or the store is closed.
         """
         data, content = key_bytes(key), value_bytes(value)
-        self._engine.check_for_writing()
+        self._writer.state.check_for_writing()
         self._state.put(data, content)
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the transaction commits.  Raises as :meth:`put`."""
         data = key_bytes(key)
-        self._engine.check_for_writing()
+        self._writer.state.check_for_writing()
         self._state.put(data, None)
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
@@ -211,7 +349,7 @@ class Transaction(MutableMapping[bytes, bytes]):
 
     def _commit(self, state: TransactionState) -> None:
         place, reads = state.place, state.reads
-        operations = state.own.operations()
+        operations = state.own.newest()
         if not operations or place is None:
             return
         reads.check(place)  # most of it, before writers have to wait
@@ -220,7 +358,7 @@ class Transaction(MutableMapping[bytes, bytes]):
             reads.check(place)
             state.snapshot.close()  # so that the write need not keep what it replaces
 
-        self._engine.write_batch(operations, self._sync, check)
+        self._writer.write_batch(operations, self._sync, check)
 
     def close(self) -> None:
         """Discard the writes unless they are committed.  A second call does nothing.
@@ -258,15 +396,10 @@ class Transaction(MutableMapping[bytes, bytes]):
         raise uncopyable("a Transaction", "begin another with DB.transaction()")
 
     def __repr__(self) -> str:
-        return f"<lsmkv.Transaction of {self._engine.directory!r}, {self._shown_state()}>"
+        return f"<lsmkv.Transaction of {self._writer.state.directory!r}, {self._shown_state()}>"
 
     def _repr_html_(self) -> str:
-        from lsmkv.layers.notebook import table
-
-        return table(
-            "lsmkv.Transaction",
-            [("store", repr(self._engine.directory)), ("state", self._shown_state())],
-        )
+        return state_table(self, self._writer.state.directory, self._shown_state())
 
     def _shown_state(self) -> str:
         if self.closed:

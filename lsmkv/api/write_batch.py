@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from lsmkv.encoding.entries import MAX_BATCH_BYTES, Buffer, key_bytes, value_bytes
-from lsmkv.engine.engine import Engine
+from lsmkv.engine.writer import Writer
 from lsmkv.errors import ClosedError, uncopyable
+from lsmkv.html import state_table
 from lsmkv.log.batch import _HEADER, OPERATION_OVERHEAD_BYTES, Operation
+
+if TYPE_CHECKING:  # imported where it is used: most programs never need it
+    from lsmkv.layers.prefixed import PrefixedBatch
 
 
 class WriteBatch:
@@ -18,8 +22,10 @@ class WriteBatch:
     batches in the memtable, which is O(n) too.
     """
 
-    def __init__(self, engine: Engine, sync: bool) -> None:
-        self._engine = engine
+    def __init__(self, writer: object = None, sync: bool = False) -> None:
+        if not isinstance(writer, Writer):
+            raise TypeError("make a batch with db.write_batch(), not with WriteBatch(...)")
+        self._writer = writer
         self._sync = sync
         self._operations: list[Operation] | None = []  # None once committed or discarded
         self._size_bytes = _HEADER.size
@@ -28,7 +34,7 @@ class WriteBatch:
         operations = self._operations
         if operations is None:
             raise ClosedError("the write batch was committed or discarded already")
-        self._engine.require_open()
+        self._writer.state.require_open()
         return operations
 
     def _add(self, key: bytes, value: bytes | None) -> None:
@@ -55,6 +61,13 @@ class WriteBatch:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
         self._add(key_bytes(key), None)
 
+    def prefixed(self, prefix: Buffer) -> PrefixedBatch:
+        """Operations on the keys with ``prefix``, which leave it out."""
+        from lsmkv.layers.prefixed import PrefixedBatch
+
+        self._open()
+        return PrefixedBatch(self, prefix)
+
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self.put(key, value)
 
@@ -75,7 +88,7 @@ class WriteBatch:
         operations = self._open()
         self._operations = None
         # A copy: a put of another thread may still append to the list.
-        self._engine.write_batch(operations.copy(), self._sync)
+        self._writer.write_batch(operations.copy(), self._sync)
 
     def close(self) -> None:
         """Discard the operations unless they are committed.  A second call does nothing."""
@@ -99,20 +112,14 @@ class WriteBatch:
         raise uncopyable("a WriteBatch", "collect the operations of another in DB.write_batch()")
 
     def __repr__(self) -> str:
-        return f"<lsmkv.WriteBatch for {self._engine.directory!r}, {self._state()}>"
+        return f"<lsmkv.WriteBatch for {self._writer.state.directory!r}, {self._state()}>"
 
     def _repr_html_(self) -> str:
-        from lsmkv.layers.notebook import table
-
-        return table(
-            "lsmkv.WriteBatch",
-            [("store", repr(self._engine.directory)), ("state", self._state())],
-        )
+        return state_table(self, self._writer.state.directory, self._state())
 
     def _state(self) -> str:
         operations = self._operations
-        state = "committed or discarded"
-        if operations is not None:
-            count = len(operations)
-            state = f"{count} operation{'' if count == 1 else 's'}, {self._size_bytes} bytes"
-        return state
+        if operations is None:
+            return "committed or discarded"
+        count = len(operations)
+        return f"{count} operation{'' if count == 1 else 's'}, {self._size_bytes} bytes"

@@ -1,16 +1,18 @@
-"""What the flusher and the compactor share."""
+"""The base of the flusher and the compactor."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from lsmkv.background.events import Event
+from lsmkv.background.events import EventTeller
 from lsmkv.background.malloc_trim import trim_heap
-from lsmkv.background.pace import Pacer, Urgency
+from lsmkv.background.pace import Pacer, Starvation, StarvedError, Urgency
 from lsmkv.background.worker import Worker
+from lsmkv.changes import Changes
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.log.log_set import LogSet
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import SnapshotList
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
     from lsmkv.background.process.runner import JobRunner
 
 
-class Host(Protocol):
+_LEAST_MOVED_BYTES: Final = (
+    1 << 20
+)  # a smaller job stays in the thread, even if it is starved there
+
+
+class OpenStore(Protocol):
     """The open store that background threads work for."""
 
     directory: str
@@ -33,6 +40,8 @@ class Host(Protocol):
     stats: Stats
     snapshots: SnapshotList
     options: Options
+    events: EventTeller
+    changes: Changes
 
     def may_flush(self) -> bool:
         """Whether flushes may run now."""
@@ -43,28 +52,23 @@ class Host(Protocol):
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Show readers ``version``, and hide the memtable that its tables replace."""
 
-    def remove_log(self, number: int) -> None:
-        """Remove a log whose writes are in tables."""
-
     def work_failed(self, error: BaseException) -> None:
         """Stop taking writes: a flush or compaction failed.  Notes an event."""
 
-    def note(self, event: Event) -> None:
-        """Keep an event for :meth:`tell`."""
+    def with_mutex(self, action: Callable[[], object]) -> None:
+        """Call ``action``, which is short, with the mutex held."""
 
-    def tell(self) -> None:
-        """Tell the events that this thread noted; it holds no lock."""
-
-    def release_gil(self, wanted: bool) -> None:
-        """Make each write release the GIL, or not."""
+    def check_not_ending(self) -> None:
+        """Raise if the store is closing: no work will end a wait."""
 
 
 class Shared:
-    """What the background threads share; ``stopping``: running jobs must give up."""
+    """State shared by the background threads; ``stopping``: running jobs must give up."""
 
-    def __init__(self, host: Host, tables: VersionSet) -> None:
-        self.host = host
+    def __init__(self, store: OpenStore, tables: VersionSet, logs: LogSet) -> None:
+        self.store = store
         self.tables = tables
+        self.logs = logs
         self.urgency = Urgency()
         self.stopping = False
         self._computing: dict[int, None] = {}
@@ -73,26 +77,35 @@ class Shared:
     def begin_computing(self) -> None:
         """Make writes release the GIL while any such thread computes."""
         self._computing[threading.get_ident()] = None
-        self._tell_host()
+        self._tell_logs()
 
     def end_computing(self) -> None:
         self._computing.pop(threading.get_ident(), None)
-        self._tell_host()
+        self._tell_logs()
 
-    def _tell_host(self) -> None:
+    def _tell_logs(self) -> None:
         with self._lock:
-            self.host.release_gil(bool(self._computing))
+            self.logs.release_gil(bool(self._computing))
 
 
 class BackgroundThread(Pacer):
-    """A worker that writes tables, itself or through a ``runner``."""
+    """A worker that writes tables, itself or through a ``runner``.
+
+    Attributes:
+        find_runner: is given the present runner, and gives one where that is possible, or None.
+        works_for_callback: the job that runs was begun by a callback in the worker's thread.
+    """
 
     def __init__(self, name: str, shared: Shared) -> None:
-        super().__init__(shared.host.stats, shared.urgency)
+        super().__init__(shared.store.stats, shared.urgency)
         self.shared = shared
-        self.host = shared.host
+        self.store = shared.store
         self.tables = shared.tables
         self.runner: JobRunner | None = None
+        self.find_runner: Callable[[JobRunner | None], JobRunner | None] | None = None
+        self.works_for_callback = False
+        self._may_move_jobs = True
+        self._starvation: Starvation | None = None  # of the job in this thread, if it may move
         self.worker = Worker(name, self.run_once, self._failed)
 
     def run_once(self) -> bool:
@@ -100,15 +113,50 @@ class BackgroundThread(Pacer):
         raise NotImplementedError
 
     def _failed(self, error: BaseException) -> None:
-        self.host.work_failed(error)
-        self.host.tell()
+        self.store.work_failed(error)
+        self.store.events.tell()
 
     def is_stopping(self) -> bool:
         return self.shared.stopping
 
     def runner_for(self, input_bytes: int) -> JobRunner | None:
         """The helper process for a job of this size; None: it runs here."""
-        return self.runner if input_bytes >= self.host.options.process_job_size_bytes else None
+        if input_bytes < self.store.options.process_job_size_bytes:
+            return None
+        return self.runner if self.find_runner is None else self._found_runner(self.find_runner)
+
+    def _found_runner(
+        self, find: Callable[[JobRunner | None], JobRunner | None]
+    ) -> JobRunner | None:
+        found = find(self.runner)
+        self.runner = self.runner or found
+        return None if self.is_stopping() else found  # whoever stops has seen it, or is seen here
+
+    def run_job(
+        self,
+        input_bytes: int,
+        runner: JobRunner | None,
+        in_process: Callable[[JobRunner], list[TableMeta] | None],
+        in_thread: Callable[[], list[TableMeta]],
+    ) -> list[TableMeta]:
+        """The tables of a job that ``runner`` does, or this thread.
+
+        Where busy threads starve this one, the job begins again in a process, if there may be one.
+        ``in_process`` gives None if it cannot do the job.
+        """
+        find = self.find_runner
+        may_move = self._may_move_jobs and input_bytes >= _LEAST_MOVED_BYTES
+        if runner is None and find is not None and may_move:
+            self._starvation = Starvation()
+            try:
+                return in_thread()
+            except StarvedError:
+                runner = self._found_runner(find)
+                self._may_move_jobs = runner is not None  # or each job would be done twice
+            finally:
+                self._starvation = None
+        tables = None if runner is None else in_process(runner)
+        return in_thread() if tables is None else tables
 
     def write_tables(
         self,
@@ -127,10 +175,14 @@ class BackgroundThread(Pacer):
 
     def _pause(self, done: int) -> None:
         self.give_way(done)
+        if self._starvation is not None and self._starvation.is_found():
+            raise StarvedError
         trim_heap()
 
     def nap(self) -> None:
         """Sleep for a moment, in which writes need not release the GIL."""
         self.shared.end_computing()
         super().nap()
+        if self._starvation is not None:
+            self._starvation.restart()
         self.shared.begin_computing()

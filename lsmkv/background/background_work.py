@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Final
 
-from lsmkv.background.background_thread import Host, Shared
+from lsmkv.background.background_thread import OpenStore, Shared
 from lsmkv.background.compactor import Compactor
 from lsmkv.background.flusher import Flusher
 from lsmkv.background.malloc_trim import find_malloc_trim
 from lsmkv.background.threads import Errand
+from lsmkv.changes import await_change
 from lsmkv.compaction.picker import PickState, pick
+from lsmkv.log.log_set import LogSet
 from lsmkv.read.view import SuperVersion
-from lsmkv.storage.storage import FileLock
 from lsmkv.tree.version_set import VersionSet
 
 _FOR_EVER: Final = 0  # no thread has this identifier
@@ -21,25 +23,31 @@ _FOR_EVER: Final = 0  # no thread has this identifier
 class BackgroundWork:
     """The flusher, the compactor, and the threads that wait for either."""
 
-    def __init__(self, host: Host, tables: VersionSet, lock: FileLock | None) -> None:
-        self._host = host
+    def __init__(self, store: OpenStore, tables: VersionSet, logs: LogSet) -> None:
+        self._store = store
         self._tables = tables
-        self._lock = lock
-        self._shared = Shared(host, tables)
+        self._shared = Shared(store, tables, logs)
         self.urgency = self._shared.urgency
         self.compactor = Compactor(self._shared)
-        self.flusher = Flusher(self._shared, self.compactor.worker)
+        self.flusher = Flusher(self._shared, self.compactor)
 
     def start(self, current: SuperVersion) -> None:
         """Begin with the work that an earlier process left."""
-        host = self._host
+        store = self._store
         find_malloc_trim()  # here: a thread's first import may wait for one that an interrupt broke
-        if host.options.background == "process" and self._lock is not None:
+        if store.options.background == "process":
             from lsmkv.background.process.runner import runners
 
             self.flusher.runner, self.compactor.runner = runners(
-                host.directory, self._tables, host.stats, self._lock
+                store.directory, self._tables, store.stats
             )
+        elif store.options.background == "auto":
+            from lsmkv.background.process.runner import runner_where_possible  # here, as above
+
+            for thread in (self.flusher, self.compactor):
+                thread.find_runner = lambda known: runner_where_possible(
+                    known, self._tables, store.stats, store.events.log
+                )
         self.compactor.set_read_budget(current.version)
         if current.flushing:
             self.wake_flusher()
@@ -52,14 +60,54 @@ class BackgroundWork:
     def wake_compactor(self) -> None:
         self.compactor.worker.wake()
 
-    def work_here(self) -> bool:
+    def urgently(self, work: Callable[[], None]) -> None:
+        """Run ``work``, which waits for background work and makes it urgent."""
+        thread = get_ident()
+        urgency = self.urgency
+        try:
+            urgency.begin(thread)
+            work()
+        finally:
+            urgency.waiting.pop(thread, None)
+
+    def wait_until(self, is_done: Callable[[], bool], *, compact: bool = False) -> None:
+        """Wait for background work until ``is_done``, asked under the mutex."""
+        done = False
+
+        def look() -> None:
+            nonlocal done
+            self._store.check_not_ending()
+            done = is_done()
+
+        while True:
+            ticket = self._store.changes.ticket
+            self._store.with_mutex(look)
+            if done:
+                return
+            self.wake_flusher()
+            if compact:
+                self.wake_compactor()
+            if not self._work_here(self._store.events.is_telling):
+                await_change(ticket)
+
+    def _work_here(self, is_callback: bool) -> bool:
         """Do a piece of work in a worker's own thread.
 
         A callback in that thread waits for it.  False in any other thread, or without work.
+        RuntimeError inside a job, where only finalizers come: it would wait for itself.
         """
         for thread in (self.flusher, self.compactor):
             if thread.worker.is_this_thread:
-                return thread.run_once()
+                if thread.works_for_callback or not is_callback:
+                    raise RuntimeError(
+                        f"a finalizer inside a flush or compaction of {self._store.directory} would "
+                        "wait for its end: leave writing to another thread"
+                    )
+                thread.works_for_callback = True
+                try:
+                    return thread.run_once()
+                finally:
+                    thread.works_for_callback = False
         return False
 
     def is_settled(self, current: SuperVersion) -> bool:
@@ -68,7 +116,7 @@ class BackgroundWork:
             return False
         if self.compactor.is_due_for_reads(current.version):
             return False
-        return pick(current.version.levels, self._host.options, PickState()) is None
+        return pick(current.version.levels, self._store.options, PickState()) is None
 
     def wait_idle(self) -> None:
         """Wait for both workers; after a failure none starts anything new."""

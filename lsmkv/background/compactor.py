@@ -24,6 +24,7 @@ from lsmkv.compaction.picker import (
     pick_range,
 )
 from lsmkv.errors import CorruptionError
+from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import CancelledError
@@ -34,6 +35,8 @@ from lsmkv.tree.version import Version
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from lsmkv.background.process.runner import JobRunner
+
 _LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syncing a table's file
 
 
@@ -42,9 +45,10 @@ class Compactor(BackgroundThread):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__("lsmkv-compact", shared)
-        options = self.host.options
+        options = self.store.options
         trigger = options.level0_compaction_trigger
         before_slowdown = options.level0_slowdown_trigger - trigger
+        # Between the two triggers, whose ranges are the same, so that options take it.
         self._busy_level0_runs = trigger + before_slowdown // 2
         self._late_level0_runs = trigger + before_slowdown * 3 // 4
         self._busy_options = replace(options, level0_compaction_trigger=self._busy_level0_runs)
@@ -56,16 +60,16 @@ class Compactor(BackgroundThread):
     def run_once(self) -> bool:
         """Run the most urgent compaction, or nap; False when none is due."""
         may_be_more = self._run_once()
-        self.host.tell()
+        self.store.events.tell()
         return may_be_more
 
     def _run_once(self) -> bool:
         with self.running:
-            current = self.host.super_version
-            if current is None or self.is_stopping() or not self.host.may_compact():
+            current = self.store.super_version
+            if current is None or self.is_stopping() or not self.store.may_compact():
                 return False
             if not (self._may_gather(current) and self.writers_are_busy()):
-                chosen = pick(current.version.levels, self.host.options, self._picked)
+                chosen = pick(current.version.levels, self.store.options, self._picked)
                 if chosen is None:
                     return self._compact_for_reads(current)
                 self._run(current, chosen, self.is_stopping)
@@ -75,7 +79,7 @@ class Compactor(BackgroundThread):
 
     def _may_gather(self, current: SuperVersion) -> bool:
         """Whether busy writers let level 0 gather more runs."""
-        options = self.host.options
+        options = self.store.options
         if self.urgency.waiting or self.runner or options.compaction != "leveled":
             return False
         levels = current.version.levels
@@ -86,14 +90,19 @@ class Compactor(BackgroundThread):
 
     # Compactions for reads
 
+    def publish(self, version: Version, flushed: Memtable | None) -> None:
+        """Show readers ``version``, and hide the memtable that its tables replace."""
+        self.set_read_budget(version)
+        self.store.publish(version, flushed)
+
     def set_read_budget(self, version: Version) -> None:
         """Give the new ``version`` its budget of wasted probes."""
         if not self._compacts_for_reads:
             return
-        chosen = pick_for_reads(version.levels, self.host.options, PickState())
+        chosen = pick_for_reads(version.levels, self.store.options, PickState())
         if chosen is not None:
             size_bytes = sum(meta.size_bytes for meta in chosen.tables())
-            budget = size_bytes // self.host.options.read_compaction_rate_bytes
+            budget = size_bytes // self.store.options.read_compaction_rate_bytes
             budget = max(_LEAST_READ_BUDGET, budget)
             version.set_read_compaction_budget(budget, self._wake_for_reads)
 
@@ -114,9 +123,12 @@ class Compactor(BackgroundThread):
         if self.writers_are_busy():
             self.set_read_budget(current.version)  # start again with a full budget
             return False
-        chosen = pick_for_reads(current.version.levels, self.host.options, self._picked)
+        chosen = pick_for_reads(current.version.levels, self.store.options, self._picked)
         if chosen is None:
             return False
+        if chosen.move:
+            self._move(chosen)
+            return True
         started = time.perf_counter()
         try:
             tables = self._merge(current, chosen, self.is_stopping)
@@ -159,9 +171,9 @@ class Compactor(BackgroundThread):
         executor: Executor | None,
         is_cancelled: Callable[[], bool],
     ) -> None:
-        current = self.host.super_version
+        current = self.store.super_version
         assert current is not None, "closing waits for this"
-        chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
+        chosen = pick_range(current.version.levels, self.store.options, start, stop, force=force)
         if chosen is None:
             return
         started = time.perf_counter()
@@ -174,7 +186,7 @@ class Compactor(BackgroundThread):
             else:
                 self._install_merged(chosen, tables, started, is_noted=False)
         except (OSError, CorruptionError) as error:
-            self.host.work_failed(error)  # here, because the caller may have given up
+            self.store.work_failed(error)  # here, because the caller may have given up
             raise
 
     def _merge_in(
@@ -188,7 +200,7 @@ class Compactor(BackgroundThread):
 
         merge = ParallelMerge(executor, self.tables, is_cancelled)
         rate = self._output_error_rate(current, chosen)
-        snapshots = self.host.snapshots.sequence_numbers()
+        snapshots = self.store.snapshots.sequence_numbers()
         return merge.run(chosen.inputs, chosen.drop_deletions, rate, snapshots)
 
     def exclusively(
@@ -210,14 +222,14 @@ class Compactor(BackgroundThread):
         def run() -> None:
             try:
                 with self.running:
-                    if self.host.super_version is None or is_cancelled():
+                    if self.store.super_version is None or is_cancelled():
                         raise CancelledError("the store is closing")
                     action(is_cancelled)
             except BaseException:
                 failed()
                 raise
             finally:
-                self.host.tell()
+                self.store.events.tell()
 
         errand = Errand(name, run)
         try:
@@ -247,7 +259,7 @@ class Compactor(BackgroundThread):
         input_levels = self._levels_of(chosen)
         self._install(chosen, number, tables, is_noted=is_noted)
         written = sum(meta.size_bytes for meta in tables)
-        stats = self.host.stats
+        stats = self.store.stats
         stats.compactions += 1
         stats.compaction_write_bytes += written
         duration_s = time.perf_counter() - started
@@ -263,7 +275,7 @@ class Compactor(BackgroundThread):
         started, input_levels = time.perf_counter(), self._levels_of(chosen)
         self._install(chosen, run, moved)
         count = len(moved)
-        self.host.stats.tables_moved += count
+        self.store.stats.tables_moved += count
         self._note_end(chosen, input_levels, moved, time.perf_counter() - started)
 
     def _levels_of(self, chosen: Compaction) -> tuple[int, ...]:
@@ -281,7 +293,7 @@ class Compactor(BackgroundThread):
     ) -> None:
         inputs = chosen.tables()
         event = CompactionEnded(
-            self.host.directory,
+            self.store.directory,
             input_levels=input_levels,
             output_level=chosen.output_level,
             input_tables=len(inputs),
@@ -291,7 +303,7 @@ class Compactor(BackgroundThread):
             moved=chosen.move,
             duration_s=duration_s,
         )
-        self.host.note(event)
+        self.store.events.note(event)
 
     def _install(
         self, chosen: Compaction, run: int, tables: list[TableMeta], *, is_noted: bool = True
@@ -300,37 +312,39 @@ class Compactor(BackgroundThread):
             added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
             removed=[meta.number for meta in chosen.tables()],
         )
-        self.tables.install(
-            edit, lambda version: self.host.publish(version, None), is_noted=is_noted
-        )
+        self.tables.install(edit, lambda version: self.publish(version, None), is_noted=is_noted)
 
     def _merge(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
     ) -> list[TableMeta]:
-        host = self.host
+        store = self.store
         inputs = chosen.tables()
         size = sum(meta.size_bytes for meta in inputs)
         entry_count = sum(meta.entry_count for meta in inputs)
         replaced = [meta.number for meta in inputs]
         rate = self._output_error_rate(current, chosen)
-        snapshots = host.snapshots.sequence_numbers()
-        runner = self.runner_for(size)
-        if runner is not None:
+        snapshots = store.snapshots.sequence_numbers()
+
+        def in_process(runner: JobRunner) -> list[TableMeta] | None:
             job = CompactionJob(
                 spec=runner.spec(rate, snapshots, size, entry_count, replaced),
                 runs=[list(run) for run in chosen.inputs],
                 drop_deletions=chosen.drop_deletions,
             )
-            tables = runner.run(job, entry_count)
-            if tables is not None:
-                return tables
-        runs = [self.tables.readers(run) for run in chosen.inputs]
-        batches = merge_tables(runs, snapshots, chosen.drop_deletions)
-        is_deep = chosen.output_level > 1
-        self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
-        room = max(0, self._urgent_level0_runs - self._level0_run_count())
-        self.start(total=entry_count, allowance_bytes=room * host.options.write_buffer_size_bytes)
-        return self.write_tables(batches, rate, is_cancelled, replaced)
+            return runner.run(job, entry_count)
+
+        def in_thread() -> list[TableMeta]:
+            runs = [self.tables.readers(run) for run in chosen.inputs]
+            batches = merge_tables(runs, snapshots, chosen.drop_deletions)
+            is_deep = chosen.output_level > 1
+            self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
+            room = max(0, self._urgent_level0_runs - self._level0_run_count())
+            self.start(
+                total=entry_count, allowance_bytes=room * store.options.write_buffer_size_bytes
+            )
+            return self.write_tables(batches, rate, is_cancelled, replaced)
+
+        return self.run_job(size, self.runner_for(size), in_process, in_thread)
 
     def _output_error_rate(self, current: SuperVersion, chosen: Compaction) -> float:
         inputs = chosen.tables()
@@ -338,7 +352,7 @@ class Compactor(BackgroundThread):
             current.version.levels,
             [meta.number for meta in inputs],
             sum(meta.entry_count for meta in inputs),
-            self.host.options,
+            self.store.options,
             (chosen.output_level, chosen.output_run),
         )
 
@@ -346,5 +360,5 @@ class Compactor(BackgroundThread):
         return super().is_urgent() or self._level0_run_count() >= self._urgent_level0_runs
 
     def _level0_run_count(self) -> int:
-        current = self.host.super_version
+        current = self.store.super_version
         return 0 if current is None else current.version.levels.level0_run_count

@@ -206,6 +206,10 @@ class EventTeller:
         """Keep ``event`` until this thread calls :meth:`tell`."""
         self._noted.setdefault(get_ident(), []).append(event)
 
+    def log(self, text: str) -> None:
+        """Give the logger a text that is no event."""
+        self._log.add(_INFO, text)
+
     def tell(self) -> None:
         """Log this thread's events, and call the callback.  The thread holds no lock."""
         if not self._noted:
@@ -214,8 +218,8 @@ class EventTeller:
         events = self._noted.get(thread)
         if events is None or thread in self._telling:
             return
-        self._telling.add(thread)
         try:
+            self._telling.add(thread)
             told = len(events)  # the others were caused by callbacks
             while events:
                 event = events.pop(0)

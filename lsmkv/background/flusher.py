@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lsmkv.background.background_thread import BackgroundThread, Shared
+from lsmkv.background.compactor import Compactor
 from lsmkv.background.events import FlushEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import FlushJob
-from lsmkv.background.worker import Worker
 from lsmkv.compaction.merge import flushed_batches
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.memtable.memtable import Memtable
@@ -17,19 +17,22 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 
+if TYPE_CHECKING:
+    from lsmkv.background.process.runner import JobRunner
+
 _SORTING_DIVISOR: Final = 4  # sorting a memtable takes about a quarter of the time of writing it
 
 
 class Flusher(BackgroundThread):
-    def __init__(self, shared: Shared, compactor: Worker) -> None:
+    def __init__(self, shared: Shared, compactor: Compactor) -> None:
         super().__init__("lsmkv-flush", shared)
         self._compactor = compactor
 
     def run_once(self) -> bool:
         """Flush the oldest memtable that waits; False when none does."""
-        host = self.host
-        current = host.super_version
-        if current is None or not current.flushing or self.is_stopping() or not host.may_flush():
+        store = self.store
+        current = store.super_version
+        if current is None or not current.flushing or self.is_stopping() or not store.may_flush():
             return False
         memtable = current.flushing[-1]
         newer = current.flushing[-2] if len(current.flushing) > 1 else current.memtable
@@ -37,7 +40,7 @@ class Flusher(BackgroundThread):
         tables: list[TableMeta] = []
         if not memtable.is_empty:
             levels, count = current.version.levels, memtable.key_count_bound
-            rate = output_error_rate(levels, (), count, host.options)
+            rate = output_error_rate(levels, (), count, store.options)
             # An empty tree stays empty meanwhile, since only flushes add tables.  Deletions must stay
             # where old files could not be removed: they hide the old entries from a repair.
             nothing_older = levels.deepest < 0 and not self.tables.unremoved
@@ -49,28 +52,31 @@ class Flusher(BackgroundThread):
             log_number=newer.log_number,
         )
         written = sum(meta.size_bytes for meta in tables)
-        host.stats.flushes += 1  # before a thread that waits for the flush can see it done
-        host.stats.flush_bytes += written
+        store.stats.flushes += 1  # before a thread that waits for the flush can see it done
+        store.stats.flush_bytes += written
         duration_s = time.perf_counter() - started
-        host.stats.flush_us.add(duration_s * 1e6)
-        self.tables.install(edit, lambda version: host.publish(version, memtable))
-        host.remove_log(memtable.log_number)
-        self._compactor.wake()
+        store.stats.flush_us.add(duration_s * 1e6)
+        self.tables.install(edit, lambda version: self._compactor.publish(version, memtable))
+        self.shared.logs.remove(memtable.log_number)
+        self._compactor.worker.wake()
         trim_heap()
         entries = sum(meta.entry_count for meta in tables)
-        host.note(FlushEnded(host.directory, len(tables), entries, written, duration_s))
-        host.tell()
+        ended = FlushEnded(store.directory, len(tables), entries, written, duration_s)
+        store.events.note(ended)
+        store.events.tell()
         return True
 
     def _write_memtable(
         self, memtable: Memtable, end_seq: int, error_rate: float, drop_deletions: bool
     ) -> list[TableMeta]:
         """Write the tables; ``drop_deletions``: the store has no older data."""
-        snapshots = self.host.snapshots.sequence_numbers()
+        snapshots = self.store.snapshots.sequence_numbers()
         size, count = memtable.log_bytes, memtable.key_count_bound
-        runner = self.runner_for(size)
-        # After a failure the log may be what failed: then only memory surely holds all writes.
-        if runner is not None and self.host.may_compact():
+
+        def in_process(runner: JobRunner) -> list[TableMeta] | None:
+            # After a failure the log may be what failed: then only memory surely holds all writes.
+            if not self.store.may_compact():
+                return None
             job = FlushJob(
                 spec=runner.spec(error_rate, snapshots, size, count),
                 log_number=memtable.log_number,
@@ -80,19 +86,25 @@ class Flusher(BackgroundThread):
                 key_count=None if memtable.batches else len(memtable),
                 drop_deletions=drop_deletions,
             )
-            tables = runner.run(job, count)
-            if tables is not None:
-                return tables
-        batches = flushed_batches(memtable.entry_batches(), snapshots, drop_deletions)
-        sorting = count // _SORTING_DIVISOR
-        self.start(
-            total=sorting + count,
-            first=sorting,
-            allowance_bytes=self.host.options.write_buffer_size_bytes // 2,
-        )
-        self.give_way(0)
-        return self.write_tables(batches, error_rate, self.is_stopping)
+            return runner.run(job, count)
+
+        def in_thread() -> list[TableMeta]:
+            batches = flushed_batches(memtable.entry_batches(), snapshots, drop_deletions)
+            sorting = count // _SORTING_DIVISOR
+            self.start(
+                total=sorting + count,
+                first=sorting,
+                allowance_bytes=self.store.options.write_buffer_size_bytes // 2,
+            )
+            self.give_way(0)
+            return self.write_tables(batches, error_rate, self.is_stopping)
+
+        return self.run_job(size, self.runner_for(size), in_process, in_thread)
+
+    def runner_for(self, input_bytes: int) -> JobRunner | None:
+        """As for compactions; but what may run in a thread does, where the memtable is."""
+        return super().runner_for(input_bytes) if self.find_runner is None else None
 
     def is_urgent(self) -> bool:
-        current = self.host.super_version
+        current = self.store.super_version
         return super().is_urgent() or current is None or len(current.flushing) > 1

@@ -12,7 +12,7 @@ delays are rarer than one put in a thousand; many short ones are not.
 from __future__ import annotations
 
 import math
-from time import monotonic
+from time import monotonic, process_time, thread_time
 from typing import Final
 
 from lsmkv.changes import Changes, await_change
@@ -24,6 +24,9 @@ BUSY_WRITES_PER_S: Final = 10_000
 _WORK_S: Final = 0.005
 _NAP_S: Final = 0.005
 _WINDOW_S: Final = 0.05  # for counting writes; longer than a pause of writers for a fresh log
+_LOOK_S: Final = 0.1  # how long a job is watched before it counts as starved
+_LEAST_SHARE: Final = 0.25  # of a core; below it a job is starved ...
+_BUSY_SHARE: Final = 0.5  # ... if other threads of the process compute for so much of the time
 
 
 class Urgency:
@@ -46,6 +49,30 @@ class Urgency:
         ticket = self._began.ticket
         if not self.waiting:
             await_change(ticket, _NAP_S)
+
+
+class StarvedError(Exception):
+    """Other threads leave a job too little of the interpreter: a process should do it."""
+
+
+class Starvation:
+    """Watches whether other threads keep the interpreter from this one."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was seen, as after a nap."""
+        self._since_s, self._own_s, self._all_s = monotonic(), thread_time(), process_time()
+
+    def is_found(self) -> bool:
+        """Whether other threads left this one too little of a core."""
+        passed_s = monotonic() - self._since_s
+        if passed_s < _LOOK_S:
+            return False
+        own_s, all_s = thread_time() - self._own_s, process_time() - self._all_s
+        self.restart()
+        return own_s < _LEAST_SHARE * passed_s and all_s - own_s > _BUSY_SHARE * passed_s
 
 
 class Pacer:

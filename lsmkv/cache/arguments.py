@@ -1,14 +1,39 @@
-"""What callers give a cache, checked: keys, tags and expiries."""
+"""What callers give a cache, checked: settings, keys, tags and expiries."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Literal, get_args
 
 from lsmkv.cache.entries import LONGEST_KEY_BYTES, NEVER
-from lsmkv.typed import DecodeError, Tuple, pack, unpack
+from lsmkv.typed import Codec, DecodeError, Tuple, pack, unpack
+
+EvictionPolicy = Literal["least-recently-stored", "none"]
 
 _KEYS: Final = Tuple()
+
+# Settings of diskcache that are not there, and what to do instead.
+_OF_DISKCACHE: Final = {
+    "disk": "a codec says how values are kept: value=lsmkv.typed.Json()",
+    "size_limit": "did you mean 'size_limit_bytes'?",
+    "tag_index": "tags always have an index: leave it out",
+    "timeout": "nothing times out here: leave it out",
+}
+
+
+def check_settings(eviction_policy: str, codec: object, options: Iterable[str]) -> None:
+    """TypeError or ValueError for a setting that is wrong, or diskcache's alone."""
+    if eviction_policy not in get_args(EvictionPolicy):
+        raise ValueError(
+            f"eviction_policy={eviction_policy!r}: choose 'least-recently-stored' or 'none'; "
+            "policies that write at every read are not there"
+        )
+    for name in options:
+        if name in _OF_DISKCACHE:
+            raise TypeError(f"no such option: {name} ({_OF_DISKCACHE[name]})")
+    if not isinstance(codec, Codec):
+        raise TypeError(f"value={codec!r}: give a codec, such as lsmkv.typed.Json()")
 
 
 def packed_key(key: Any) -> bytes:

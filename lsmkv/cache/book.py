@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import Final
 
@@ -34,6 +35,7 @@ from lsmkv.cache.entries import (
 
 _BATCH: Final = 1000
 _SHOWN: Final = 80
+_PATIENCE_S: Final = 1.0  # for writers, when a cache is closed
 
 
 class _Unwritten:
@@ -70,6 +72,7 @@ class Book:
         self.next_expiry = 0.0
         self._last_number = 0
         self._counts_are_known = True
+        self._has_ended = False
         # Keys below these are gone from their index: scans start here, past their deletions.
         self._stored_floor = STORED
         self._expiry_floor = EXPIRY
@@ -111,15 +114,31 @@ class Book:
         self.count, self.size_bytes = count, size_bytes
 
     def close(self) -> None:
-        """Note the counts for the next opening, and close the store."""
+        """Note the counts for the next opening, and close the store.
+
+        Other threads' callbacks may close it, too, so the lock is free meanwhile, and not waited for
+        without end: a writer may hold it that waits for this thread.
+        """
         self.forbid_in_transaction("close the cache")
-        with self.lock:
-            try:
-                if not self._db.closed and not self._db.read_only and self._counts_are_known:
-                    counts = pack_counts(self.count, self.size_bytes, self._last_number)
-                    self._db.put(COUNTS_KEY, counts)
-            finally:
-                self._db.close()
+        try:
+            if self.lock.acquire(timeout=_PATIENCE_S):
+                self._note_counts()
+        finally:
+            try:  # noqa: SIM105 - an interrupt may come in contextlib.suppress
+                self.lock.release()
+            except RuntimeError:  # it is not this thread's
+                pass
+            self._db.close()
+
+    def _note_counts(self) -> None:
+        """Write nothing more but the counts, if they are known."""
+        if self._has_ended or self._db.closed:
+            return
+        self._has_ended = True
+        if self._counts_are_known and not self._db.read_only:
+            with contextlib.suppress(lsmkv.ClosedError):  # by another thread, meanwhile
+                counts = pack_counts(self.count, self.size_bytes, self._last_number)
+                self._db.put(COUNTS_KEY, counts)
 
     # Reading
 
@@ -243,6 +262,8 @@ class Book:
             )
 
     def _commit(self, operations: list[Operation]) -> None:
+        if self._has_ended:
+            raise lsmkv.ClosedError(f"{self._db.path} is closed, or is being closed")
         with self._db.write_batch() as batch:
             for place, data in operations:
                 if data is None:
@@ -352,13 +373,20 @@ class Book:
             self._stored_floor = next(about.places(key))
         return len(found)
 
-    def delete_tagged(self, tag: bytes) -> int:
-        """Remove up to 1,000 entries with ``tag``; returns how many."""
-        place = TAGGED + tag
-        # A tag that goes on after a NUL has 255 there, which no entry's number begins with.
-        found = list(islice(self._listed(place, place, place + b"\xff"), _BATCH))
-        self.delete(found)
-        return len(found)
+    def remover_of_tagged(self, tag: bytes) -> Callable[[], int]:
+        """A function that removes the next 1,000 entries with ``tag``; returns how many."""
+        place = floor = TAGGED + tag
+
+        def remove() -> int:
+            nonlocal floor
+            # A tag that goes on after a NUL has 255 there, which no entry's number begins with.
+            found = list(islice(self._listed(place, floor, place + b"\xff"), _BATCH))
+            self.delete(found)
+            if found:
+                floor = place + found[-1][0]  # past the deletions
+            return len(found)
+
+        return remove
 
     def delete_rest(self) -> int:
         """Remove what indexes did not lead to; returns how many entries."""

@@ -7,11 +7,13 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final, Literal, Self, SupportsIndex, TypeVar
+from typing import Any, Final, Literal, Self, SupportsIndex, TypeVar, Unpack
 
 import lsmkv
 from lsmkv.cache.arguments import (
+    EvictionPolicy,
     added,
+    check_settings,
     checked_number,
     decoded_key,
     expiry_time,
@@ -26,9 +28,7 @@ from lsmkv.errors import CorruptionError, uncopyable
 from lsmkv.typed import Codec, DecodeError
 
 F = TypeVar("F", bound=Callable[..., Any])
-EvictionPolicy = Literal["least-recently-stored", "none"]
 
-_POLICIES: Final = ("least-recently-stored", "none")
 _PLAIN: Final = PlainValue()
 
 
@@ -49,10 +49,12 @@ class Cache:
         statistics: count hits and misses from the start (see :meth:`stats`).
         value: a codec of :mod:`lsmkv.typed` for all values, instead of :class:`PlainValue`.
         read_only: write nothing, beside the process that writes.
-        **options: options of the store (see :class:`lsmkv.Options`).
+        wait_s, on_event, options, **overrides: those of :func:`lsmkv.open`.
 
     Keys are str, bytes, or tuples of str, bytes, int, float, bool, None, UUID and tuples; these may be
     keys by themselves, too.  1, 1.0 and True are three keys.
+
+    Methods take the ``retry`` of diskcache, and do nothing with it: nothing here times out.
 
     Raises:
         CorruptionError: it is damaged; ``lsmkv.destroy`` removes it.
@@ -76,24 +78,21 @@ class Cache:
         statistics: bool = False,
         value: Codec[Any] = _PLAIN,
         read_only: bool = False,
-        **options: Any,
+        wait_s: float = 0.0,
+        on_event: Callable[[lsmkv.Event], object] | None = None,
+        options: lsmkv.Options | None = None,
+        **overrides: Unpack[lsmkv.OptionsDict],
     ) -> None:
-        if eviction_policy not in _POLICIES:
-            raise ValueError(
-                f"eviction_policy={eviction_policy!r}: choose 'least-recently-stored' or 'none'; "
-                "policies that write at every read are not there"
-            )
-        if "size_limit" in options:  # diskcache's name
-            raise TypeError("no such option: size_limit (did you mean 'size_limit_bytes'?)")
-        if not isinstance(value, Codec):
-            raise TypeError(f"value={value!r}: give a codec, such as lsmkv.typed.Json()")
+        check_settings(eviction_policy, value, overrides)
         self.size_limit_bytes = size_limit_bytes
         self.cull_limit = cull_limit
         self._evicts = eviction_policy != "none"
         self._codec = value
         self._counts_hits = bool(statistics)
         self._hits = self._misses = 0
-        self._db = lsmkv.open(path, read_only=read_only, **options)
+        self._db = lsmkv.open(
+            path, options, read_only=read_only, wait_s=wait_s, on_event=on_event, **overrides
+        )
         try:
             self._book = Book(self._db)
         except BaseException:
@@ -117,6 +116,7 @@ class Cache:
         read: bool = False,
         expire_time: bool = False,
         tag: bool = False,
+        retry: bool = False,
     ) -> Any:
         """The value of ``key``, or ``default``.
 
@@ -188,6 +188,7 @@ class Cache:
         expire: float | None = None,
         read: bool = False,
         tag: Any = None,
+        retry: bool = False,
     ) -> Literal[True]:
         """Set ``key`` to ``value``.
 
@@ -212,6 +213,7 @@ class Cache:
         expire: float | None = None,
         read: bool = False,
         tag: Any = None,
+        retry: bool = False,
     ) -> bool:
         """Set ``key`` if it is not there, and tell whether.
 
@@ -226,7 +228,9 @@ class Cache:
             self._put(packed, old, data, expires, tagged)
         return True
 
-    def incr(self, key: Any, delta: float = 1, default: float | None = 0) -> Any:
+    def incr(
+        self, key: Any, delta: float = 1, default: float | None = 0, retry: bool = False
+    ) -> Any:
         """Add ``delta`` to the number at ``key``, and return the sum.
 
         No other write comes in between.  A missing key counts as ``default``; KeyError if that is
@@ -251,11 +255,13 @@ class Cache:
             )
         return total
 
-    def decr(self, key: Any, delta: float = 1, default: float | None = 0) -> Any:
+    def decr(
+        self, key: Any, delta: float = 1, default: float | None = 0, retry: bool = False
+    ) -> Any:
         """Subtract ``delta`` from the number at ``key``, as :meth:`incr`."""
         return self.incr(key, -delta, default)
 
-    def touch(self, key: Any, expire: float | None = None) -> bool:
+    def touch(self, key: Any, expire: float | None = None, retry: bool = False) -> bool:
         """Let ``key`` expire in ``expire`` seconds, or never.
 
         Returns whether it is there.
@@ -270,7 +276,12 @@ class Cache:
         return True
 
     def pop(
-        self, key: Any, default: Any = None, expire_time: bool = False, tag: bool = False
+        self,
+        key: Any,
+        default: Any = None,
+        expire_time: bool = False,
+        tag: bool = False,
+        retry: bool = False,
     ) -> Any:
         """Remove ``key`` and return its value, in one step.  Arguments as :meth:`get`."""
         packed = packed_key(key)
@@ -282,7 +293,7 @@ class Cache:
             self._book.delete([(packed, found[0])])
         return _with_details(value, found[0], expire_time, tag)
 
-    def delete(self, key: Any) -> bool:
+    def delete(self, key: Any, retry: bool = False) -> bool:
         """Remove ``key``; tell whether it was there."""
         packed = packed_key(key)
         with self._book.lock:
@@ -296,7 +307,7 @@ class Cache:
         if not self.delete(key):
             raise KeyError(key)
 
-    def transact(self) -> AbstractContextManager[None]:
+    def transact(self, retry: bool = False) -> AbstractContextManager[None]:
         """Apply all writes of the ``with`` block, or none.
 
         If the block raises, nothing changes.  One inside another is part of it: if the inner block raises
@@ -332,7 +343,7 @@ class Cache:
 
     # Removing many
 
-    def expire(self, now: float | None = None) -> int:
+    def expire(self, now: float | None = None, retry: bool = False) -> int:
         """Remove all expired entries; returns how many.
 
         ``now``: those that are expired then, in seconds since the epoch.  Writes remove some of them
@@ -343,7 +354,7 @@ class Cache:
         )
         return self._repeat("expire", lambda: self._book.delete_expired(moment))
 
-    def cull(self) -> int:
+    def cull(self, retry: bool = False) -> int:
         """Remove expired entries, and evict others over the limit.
 
         Returns how many were removed.
@@ -355,14 +366,14 @@ class Cache:
             "cull", lambda: self._book.delete_oldest(until_bytes=self.size_limit_bytes)
         )
 
-    def evict(self, tag: Any) -> int:
+    def evict(self, tag: Any, retry: bool = False) -> int:
         """Remove all entries with ``tag``; returns how many.  O(their number)."""
         tagged = packed_tag(tag)
         if not tagged:
             raise ValueError("tag=None: entries without a tag are removed by their keys")
-        return self._repeat("evict", lambda: self._book.delete_tagged(tagged))
+        return self._repeat("evict", self._book.remover_of_tagged(tagged))
 
-    def clear(self) -> int:
+    def clear(self, retry: bool = False) -> int:
         """Remove all entries, damaged ones, too; returns how many."""
         return self._repeat("clear", self._delete_any)
 
@@ -399,7 +410,9 @@ class Cache:
         Coroutine functions, too.
 
         Args:
-            name: what its keys start with; by default its module and qualified name.
+            name: what its keys start with; by default its module and qualified name.  A UserWarning says
+                where these do not tell it from others: give lambdas, inner functions and methods of an
+                object a name.
             typed: tell 1, 1.0 and True apart.
             expire, tag: those of :meth:`set`.
             ignore: positions and names of arguments that make no difference.
@@ -462,7 +475,11 @@ class Cache:
         return self._db.closed
 
     def close(self) -> None:
-        """Sync all writes and close the cache.  A second call does nothing."""
+        """Sync all writes and close the cache.
+
+        Waits up to a second for writes and ``transact`` blocks of other threads.  A second call waits for
+        the first, as :meth:`DB.close` does.  OSError: syncing failed; the cache is closed anyway.
+        """
         self._book.close()
 
     def __enter__(self) -> Self:

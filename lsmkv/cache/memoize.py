@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol, TypeVar
+
+from lsmkv.cache.arguments import expiry_time, packed_key, packed_tag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +32,8 @@ def memoized(
     ignore: Collection[int | str],
 ) -> F:
     """``function`` with its results in ``cache``; coroutine functions give coroutine functions."""
-    base = name or f"{function.__module__}.{function.__qualname__}"
+    base = name or _own_name(function)
+    expiry_time(expire, 0.0), packed_tag(tag)  # what is wrong with them is an error before any call
 
     def cache_key(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The key of the result for these arguments."""
@@ -38,32 +42,70 @@ def memoized(
         key = (base, ordered, tuple(named))
         return key if typed else (base, _untyped(ordered), _untyped(tuple(named)))
 
+    def found(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        key = cache_key(*args, **kwargs)
+        try:
+            return key, cache.get(key, _MISSING)
+        except TypeError:
+            _check_arguments(base, {**dict(enumerate(args)), **kwargs}, ignore)
+            raise
+
+    def keep(key: Any, result: Any) -> None:
+        try:
+            cache.set(key, result, expire=expire, tag=tag)
+        except TypeError as error:
+            raise TypeError(f"cannot keep what {base} returned: {error}") from error
+
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def remembered(*args: Any, **kwargs: Any) -> Any:
-            key = cache_key(*args, **kwargs)
-            result = cache.get(key, _MISSING)
+            key, result = found(args, kwargs)
             if result is _MISSING:
                 result = await function(*args, **kwargs)
-                cache.set(key, result, expire=expire, tag=tag)
+                keep(key, result)
             return result
 
     else:
 
         @functools.wraps(function)
         def remembered(*args: Any, **kwargs: Any) -> Any:
-            key = cache_key(*args, **kwargs)
-            result = cache.get(key, _MISSING)
+            key, result = found(args, kwargs)
             if result is _MISSING:
                 result = function(*args, **kwargs)
-                cache.set(key, result, expire=expire, tag=tag)
+                keep(key, result)
             return result
 
     wrapper: Any = remembered
     wrapper.__cache_key__ = cache_key
     kept: F = wrapper
     return kept
+
+
+def _check_arguments(name: str, arguments: dict[Any, Any], ignore: Collection[int | str]) -> None:
+    """TypeError for the first argument that is no key."""
+    for place, value in arguments.items():
+        if place in ignore:
+            continue
+        try:
+            packed_key(value)
+        except TypeError as error:
+            raise TypeError(
+                f"argument {place!r} of {name} is no key: {error}; "
+                f"or leave it out with ignore={{{place!r}}}"
+            ) from None
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    """Module and qualified name; warns if other functions may have the same."""
+    own = f"{function.__module__}.{function.__qualname__}"
+    if "<lambda>" in own or "<locals>" in own or inspect.ismethod(function):
+        warnings.warn(
+            f"memoize keeps results by name, and other functions may be named {own}, too: they would "
+            "get each other's results; name each, with memoize(name=...)",
+            stacklevel=4,  # where the function is decorated
+        )
+    return own
 
 
 def _untyped(argument: Any) -> Any:

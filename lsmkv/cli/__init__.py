@@ -1,74 +1,15 @@
-"""The ``lsmkv`` command: a store from the shell."""
+"""The ``lsmkv`` command: a store from the shell.
+
+It needs the extra ``lsmkv[cli]``; this file does without, and says so.
+"""
 
 from __future__ import annotations
 
 import io
 import os
-import platform
 import sys
 
-import click
-
-import lsmkv
-from lsmkv.cli import admin, copies, data, explore, loading, shape, sizes
-from lsmkv.cli.group import CommandGroup
-from lsmkv.filters import bloom
-
-_BUILD = "interpreted" if str(bloom.__file__).endswith(".py") else "compiled"
-
-
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(
-    lsmkv.__version__,
-    message=f"lsmkv %(version)s ({_BUILD}, Python {platform.python_version()})",
-)
-def cli() -> None:
-    """Read, write and maintain lsmkv stores.
-
-    STORE is a store's directory.  Commands that only read work while a program writes to it; commands
-    that write need the store to themselves.  Commands that only read also take a URL to which a store
-    was published.
-
-    Keys and values are UTF-8 text in which a backslash starts \\xNN (one byte, in hex) or \\\\ (a
-    backslash), and nothing else.  Output is in the same form, with \\xNN for control characters and
-    for bytes that are not UTF-8, so you can type or load it back.  With --hex, keys and values are hex
-    digits, with --raw plain bytes.  In JSON, bytes that are not UTF-8 are {"hex": "..."}.
-
-    A key that starts with a dash goes after "--": lsmkv get STORE -- -key
-
-    \b
-    Exit codes:  0 done         3 get: no such key       130 interrupted
-                 1 failed       4 verify: damage found   141 output closed early
-                 2 wrong usage    repair: not all kept
-
-    \b
-    Example:  lsmkv put users.db alice '{"age": 34}'
-              lsmkv get users.db alice
-    """
-
-
-for _command in (
-    data.put,
-    data.get,
-    data.delete,
-    data.scan,
-    data.count,
-    loading.load,
-    loading.dump,
-    shape.stats,
-    shape.inspect,
-    shape.explain,
-    explore.explore,
-    admin.verify,
-    admin.repair,
-    admin.compact,
-    copies.checkpoint,
-    copies.backup,
-    admin.publish,
-    admin.destroy,
-    sizes.command,
-):
-    cli.add_command(_command)
+from lsmkv.cli.version import version
 
 
 def _open_closed_streams() -> None:
@@ -87,9 +28,30 @@ def _open_closed_streams() -> None:
 
 
 def main() -> None:
+    try:
+        _run()
+    except KeyboardInterrupt:  # before there is the group of commands, which ends others so
+        sys.exit(130)
+
+
+def _run() -> None:
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Paths may not be UTF-8, and terminals may not show all of it.
             stream.reconfigure(errors="backslashreplace")
+    try:
+        import rich  # noqa: F401
+
+        from lsmkv.cli.commands import cli
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        if sys.argv[1:] == ["--version"]:
+            print(version())
+            return
+        sys.exit(
+            f"Error: the command line needs {error.name}, which is not installed: "
+            'pip install "lsmkv[cli]"'
+        )
     cli(prog_name="lsmkv")

@@ -9,7 +9,7 @@ import click
 
 import lsmkv
 from lsmkv.cli.group import DAMAGED, describe
-from lsmkv.cli.output import confirm, print_json, print_report, progress, size
+from lsmkv.cli.output import confirm, print_json, print_report, progress
 from lsmkv.cli.parameters import (
     form_options,
     json_option,
@@ -19,7 +19,7 @@ from lsmkv.cli.parameters import (
     store_argument,
     wait_option,
 )
-from lsmkv.inspection.report import Problem, count, count_entries
+from lsmkv.inspection.report import Problem, count, count_entries, size
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.inspection.verify import VerifyReport
 from lsmkv.salvage.report import LOST_FOLDER
@@ -129,7 +129,7 @@ def repair(
 @stop_option
 @click.option("--force", is_flag=True, help="Rewrite also what is one sorted run already.")
 @form_options
-@settings_option
+@settings_option()
 @wait_option
 @json_option()
 def compact(
@@ -178,7 +178,7 @@ def compact(
     metavar="N",
     help="Keep the newest N generations, and remove older ones (default: remove none).",
 )
-@settings_option
+@settings_option()
 @wait_option
 @json_option()
 def publish(
@@ -191,9 +191,9 @@ def publish(
 ) -> None:
     """Copy STORE to object storage, as a new generation below URL.
 
-    URL is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX.  Credentials come from the
-    environment, as for the tools of these clouds.  Tables that are there already are not sent again, so
-    after an interruption the same command goes on.
+    URL is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER.  Credentials
+    come from the environment, as for the tools of these clouds.  Tables that are there already are not
+    sent again, so after an interruption the same command goes on.
 
     Commands that only read take URL as STORE.  Those that run go on with the generation that they
     opened, for as long as --keep leaves it.

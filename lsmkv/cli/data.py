@@ -82,7 +82,7 @@ def put(store: str, key: bytes, value: bytes, create: bool, wait_s: float) -> No
 def get(ctx: click.Context, store: str, key: bytes, as_json: bool, newline: bool) -> None:
     """Print the value of KEY in STORE.
 
-    Prints nothing and exits with code 3 when STORE does not have KEY.
+    A KEY that STORE does not have is named on standard error, with exit code 3.
 
     \b
     Example:  lsmkv get users.db alice
@@ -91,6 +91,7 @@ def get(ctx: click.Context, store: str, key: bytes, as_json: bool, newline: bool
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         value = db.get(key)
     if value is None:
+        click.echo(f"{shortened(to_text(key))}: not in {store}", err=True)
         ctx.exit(ABSENT)
     if as_json:
         shown = json_line(key, value)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lsmkv.cli.output import output_file, size
-from lsmkv.cli.parameters import settings_option, store_argument
+from lsmkv.cli.output import output_file, refuse_inside
+from lsmkv.cli.parameters import settings_option
+from lsmkv.inspection.report import size
 
 
 @click.command(short_help="Show STORE as a page: its map, lookups, filters.")
-@store_argument
+@click.argument("store", type=click.Path(), required=False)
+@click.option(
+    "--demo", is_flag=True, help="Show a small store of four runs, made for it; opens it."
+)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False),
@@ -25,33 +32,65 @@ from lsmkv.cli.parameters import settings_option, store_argument
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    default=0,
-    help="Port of the live page (default: any that is free).",
+    help="Port of the live page, with --serve (default: any that is free).",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
-@settings_option
+@settings_option("for this reading of STORE, e.g. filter_residency=off; STORE stays as it is")
 def explore(
-    store: str, out: str, serve: bool, port: int, opens: bool, settings: dict[str, Any]
+    store: str | None,
+    demo: bool,
+    out: str,
+    serve: bool,
+    port: int | None,
+    opens: bool,
+    settings: dict[str, Any],
 ) -> None:
-    """Show STORE as a page: its map, lookups step by step, and what its filters spare.
+    """Show STORE as a page: its map, lookups step by step, and which reads its filters avoid.
 
     Without --serve the page is one file of at most 2 MB.  It holds lookups of sampled keys, and loads
     nothing from anywhere, so it can be mailed.
 
     With --serve lookups of any key run against STORE, and the page follows what other processes write.
-    Only browsers of this machine that know the printed address get an answer.  Ctrl-C ends it.
-    It needs Starlette and uvicorn: pip install "lsmkv[explore]"
+    Only browsers of this machine that know the printed address get an answer.  Ctrl-C or
+    SIGTERM ends it.  It needs Starlette and uvicorn: pip install "lsmkv[explore]"
 
     \b
-    Example:  lsmkv explore users.db --out users.html
+    Example:  lsmkv explore --demo
+              lsmkv explore users.db --out users.html
               lsmkv explore users.db --serve --open
     """
-    if serve:
-        _serve(store, port, opens, settings)
-        return
+    if port is not None and not serve:
+        raise click.UsageError(
+            f"--port {port} is the port of a live page: add --serve, or leave --port out"
+        )
+    if demo and store is not None:
+        raise click.UsageError(f"--demo shows a store of its own: leave out {store}, or --demo")
+    if store == "":  # an unset shell variable must not mean the present directory
+        raise click.UsageError("STORE is empty; the present directory is .")
+    if not demo and store is None:
+        raise click.UsageError("name a STORE, or give --demo for one that is ready to try")
+    with _demo_store() if demo else contextlib.nullcontext(store or "") as path:
+        if serve:
+            _serve(path, port or 0, opens or demo, settings)
+        else:
+            _write(path, out, opens or demo, settings)
+
+
+@contextlib.contextmanager
+def _demo_store() -> Iterator[str]:
+    from lsmkv.explore.demo import make_store
+
+    with tempfile.TemporaryDirectory(prefix="lsmkv-") as directory:
+        path = str(Path(directory, "demo"))
+        make_store(path)
+        yield path
+
+
+def _write(store: str, out: str, opens: bool, settings: dict[str, Any]) -> None:
     from lsmkv.explore.page import file_page
 
     page = file_page(store, **settings).encode("utf-8")
+    refuse_inside(store, "--out", out)
     with output_file(out) as file:
         left = memoryview(page)
         while left:  # an unbuffered standard output may take a part at a time

@@ -6,11 +6,12 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
 import lsmkv
+from lsmkv.cli.parameters import Bytes
 
 ABSENT: Final = 3
 """Exit code of ``get`` when the store does not have the key."""
@@ -21,10 +22,35 @@ DAMAGED: Final = 4
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells count
 PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
 
+_NAMES: Final = {
+    "put": "set add insert write update",
+    "get": "read fetch cat",
+    "delete": "del rm remove erase unset",
+    "scan": "keys items values list ls range",
+    "count": "len length wc",
+    "load": "import ingest",
+    "dump": "export",
+    "inspect": "info stat describe tables",
+    "explain": "lookup trace why",
+    "explore": "browse serve show ui view",
+    "verify": "check fsck validate",
+    "repair": "fix recover",
+    "compact": "merge optimize vacuum",
+    "checkpoint": "clone copy cp snapshot",
+    "backup": "restore",  # whose help says how
+    "publish": "push upload",
+    "destroy": "drop",
+    "--version": "version",
+    "--help": "help",
+}
+OTHER_NAMES: Final = {other: name for name, others in _NAMES.items() for other in others.split()}
+"""What other tools call a command, and its name here; or the option that does it."""
+
 # How the library's errors end with advice for programs, and the same advice for the command line.
 _ADVICE: Final = (
     (", or open it with read_only=True", "; commands that only read work meanwhile"),
     ("which lsmkv.repair can rebuild", 'which "lsmkv repair" can rebuild'),
+    ("; lsmkv.open(path) makes a store", '; "lsmkv put" or "lsmkv load" makes a store'),
     ("or in_place=True instead", "or --in-place instead"),
     ("open with direct_reads=False", "do without --set direct_reads=true"),
     (
@@ -53,10 +79,33 @@ _SIGNS: Final = (
 
 
 class CommandGroup(click.Group):
-    """Turns errors of commands into one line and exit code 1."""
+    """Turns errors into one line and exit code 1, interrupts into 130."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order added: related commands stand together
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        meant = OTHER_NAMES.get(args[0].lower())
+        if meant is not None and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
+
+    def main(self, *arguments: Any, **extra: Any) -> NoReturn:
+        extra["standalone_mode"] = False  # so that click raises what ends it
+        try:
+            try:
+                code: Any = super().main(*arguments, **extra)
+            except click.ClickException as error:
+                error.show()
+                code = error.exit_code
+            except click.Abort as error:  # what click makes of an interrupt
+                raise KeyboardInterrupt from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted", err=True)
+            code = INTERRUPTED
+        sys.exit(code)
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         try:
@@ -77,12 +126,18 @@ class CommandGroup(click.Group):
         except BrokenPipeError:
             _drop_output()
             ctx.exit(PIPE_CLOSED)
-        except KeyboardInterrupt:
-            click.echo("Interrupted", err=True)
-            ctx.exit(INTERRUPTED)
-        except (lsmkv.Error, OSError, ValueError, TypeError, MemoryError) as error:
+        except click.NoSuchOption as error:
+            if error.ctx is None or not any(_is_key(param) for param in error.ctx.command.params):
+                raise
+            hint = 'A key or value that starts with a dash goes after "--".'
+            raise click.UsageError(f"{error.format_message()}\n{hint}", error.ctx) from None
+        except (lsmkv.Error, OSError, ValueError, TypeError, MemoryError, EOFError) as error:
             _drop_unwritable_output()
             raise click.ClickException(describe(error)) from error
+
+
+def _is_key(param: click.Parameter) -> bool:
+    return isinstance(param, click.Argument) and isinstance(param.type, Bytes)
 
 
 def describe(error: BaseException) -> str:

@@ -14,7 +14,7 @@ import lsmkv
 from lsmkv.cli.fields import Fields
 from lsmkv.cli.group import describe, saying_how_far
 from lsmkv.cli.keys import Form
-from lsmkv.cli.output import Progress, output_file, progress
+from lsmkv.cli.output import Progress, output_file, progress, refuse_inside
 from lsmkv.cli.parameters import (
     Decorator,
     chosen_form,
@@ -134,7 +134,7 @@ class BulkLoader:
 @form_options
 @click.option("--sync", is_flag=True, help="Sync each batch to the disk before the next.")
 @create_option
-@settings_option
+@settings_option()
 @wait_option
 def load(  # more than 60 lines: its parameters and its help
     store: str,
@@ -170,8 +170,9 @@ def load(  # more than 60 lines: its parameters and its help
     Fields of TSV and CSV are text with \\xNN and \\\\ as escapes, with --hex hex digits, with --raw
     plain bytes.  load skips blank lines, and unpacks gzip data whatever the name of FILE.
 
-    Loading stops at a line that is not valid, with exit code 1.  The lines before it stay loaded, but
-    with --bulk nothing is.
+    Loading stops at a line that is not valid, or where gzip data are damaged or cut short, with exit
+    code 1.  The whole lines before stay loaded, but with --bulk nothing is.  A line of more than 64 MiB
+    that gzip packed into less than 1/100 is not valid.
 
     \b
     Example:  lsmkv load users.db users.jsonl.gz
@@ -274,6 +275,9 @@ def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
     by gzip.  The dump shows the store as it was when the command began, whatever other programs write
     meanwhile.
 
+    What is at FILE stays as it is until the dump is whole, and for good if it fails.  A symbolic link
+    stays a link: the file that it names is replaced.  Pipes and devices are written as they are.
+
     \b
     Example:  lsmkv dump users.db --output users.csv
               lsmkv dump users.db --output users.jsonl.gz
@@ -281,10 +285,7 @@ def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
     """
     form = Form.HEX if as_hex else Form.TEXT
     file_format = _chosen_format(output, file_format, form)
-    if output != "-" and os.path.realpath(os.path.dirname(output) or ".") == os.path.realpath(
-        store
-    ):
-        raise click.UsageError(f"--output {output} is inside STORE, among its own files")
+    refuse_inside(store, "--output", output)
     number = 0
     with (
         lsmkv.open(store, create_if_missing=False, read_only=True) as db,

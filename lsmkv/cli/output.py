@@ -6,6 +6,7 @@ rich is imported only where it is used, so that other commands start quickly.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -23,7 +24,6 @@ Progress = Callable[[int, int | None], None]
 """Takes how much is done, and of how much (None: not known)."""
 
 _PIPE_WIDTH: Final = 10_000  # columns: a terminal's width cuts rows, a pipe must not
-_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def print_json(value: object) -> None:
@@ -39,21 +39,6 @@ def print_report(report: Report, as_json: bool) -> None:
         click.echo(str(report))
 
 
-def size(number: float) -> str:
-    """A number of bytes in the unit that fits it.
-
-    >>> size(0), size(1), size(1023), size(1536), size(3 << 30)
-    ('0 bytes', '1 byte', '1023 bytes', '1.5 KiB', '3.0 GiB')
-    """
-    if number < 1024:
-        return "1 byte" if number == 1 else f"{number:.0f} bytes"
-    power = 0
-    while number >= 1024 and power < len(_UNITS) - 1:
-        number /= 1024
-        power += 1
-    return f"{number:.1f} {_UNITS[power]}"
-
-
 def percent(rate: float) -> str:
     """A rate in percent, to three significant digits.
 
@@ -65,8 +50,11 @@ def percent(rate: float) -> str:
 
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, text: Collection[str]
-) -> None:
-    """Print a table; the columns not named in ``text`` hold numbers."""
+) -> bool:
+    """Print a table; the columns not named in ``text`` hold numbers.
+
+    Returns whether all of it was shown: a narrow terminal cuts text.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -79,7 +67,7 @@ def print_table(
         padding=0,
     )
     for name in columns:
-        is_text = name in text  # a narrow terminal cuts text, never numbers
+        is_text = name in text
         table.add_column(
             name,
             justify="left" if is_text else "right",
@@ -90,8 +78,15 @@ def print_table(
     for row in rows:
         table.add_row(*(f"{cell:,}" if type(cell) is int else str(cell) for cell in row))
     # Keys are data: rich must not find markup, numbers to colour or names of emoji in them.
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    Console(markup=False, highlight=False, emoji=False, width=width).print(table)
+    console = Console(markup=False, highlight=False, emoji=False, width=_width())
+    console.print(table)
+    uncut = console.measure(table, options=console.options.update(width=_PIPE_WIDTH))
+    return uncut.maximum <= console.width
+
+
+def _width() -> int | None:
+    """Columns of a table; None: those of the terminal."""
+    return None if sys.stdout.isatty() else _PIPE_WIDTH
 
 
 @contextlib.contextmanager
@@ -120,12 +115,20 @@ def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) ->
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def refuse_inside(store: str, option: str, path: str) -> None:
+    """UsageError if an option's file is inside the store, by whatever links."""
+    inside = os.path.join(os.path.realpath(store), "")
+    if path != "-" and os.path.realpath(path).startswith(inside):
+        raise click.UsageError(f"{option} {path} is inside STORE, among its own files")
+
+
 @contextlib.contextmanager
 def output_file(path: str, *, packed: bool = False) -> Iterator[BinaryIO]:
     """A file that replaces ``path`` once it is whole; standard output for ``-``.
 
-    It takes over the permissions of what it replaces.  Pipes and devices are written directly.  An
-    OSError names ``path``.  (``click.open_file(atomic=True)`` replaces also after an error.)
+    It takes over the permissions of what it replaces.  A symbolic link stays: what it names is replaced.
+    Pipes and devices are written directly.  An OSError names ``path``, also for a file that is there and
+    may not be written.  (``click.open_file(atomic=True)`` replaces also after an error.)
     """
     if path == "-":
         yield sys.stdout.buffer
@@ -137,6 +140,8 @@ def output_file(path: str, *, packed: bool = False) -> Iterator[BinaryIO]:
             with open(path, "wb") as stream, _packing(stream, packed) as packer:
                 yield packer
             return
+        if os.path.exists(target) and not os.access(target, os.W_OK):  # renaming would not ask
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         with open(part, "xb") as stream:
             with contextlib.suppress(FileNotFoundError):
                 os.fchmod(stream.fileno(), stat.S_IMODE(os.stat(target).st_mode))
@@ -165,12 +170,11 @@ def _packing(stream: BinaryIO, packed: bool) -> Iterator[BinaryIO]:
 
 def confirm(question: str) -> None:
     """Ask on standard error; any answer but yes ends the command."""
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort as error:  # also what click makes of Ctrl-C
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise error.__context__ from None
+    # click.confirm asks with input(), which loses an interrupt that comes while it writes the question.
+    click.echo(f"{question} [y/N]: ", err=True, nl=False)
+    answer = sys.stdin.readline()
+    if not answer:
         click.echo(err=True)
-        raise click.ClickException("nothing is changed, for nobody answers: give --yes") from None
-    if not agreed:
+        raise click.ClickException("nothing is changed, for nobody answers: give --yes")
+    if answer.strip().lower() not in ("y", "yes"):
         raise click.ClickException("nothing is changed")

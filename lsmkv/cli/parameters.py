@@ -149,11 +149,12 @@ def _setting(name: str, text: str) -> object:
     return text
 
 
-settings_option = click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_parse_settings,
-    help="Set a field of lsmkv.Options for the tables written now, e.g. error_rate=0.001.",
-)
+def settings_option(what: str = "for the tables written now, e.g. error_rate=0.001") -> Decorator:
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_parse_settings,
+        help=f"Set a field of lsmkv.Options {what}.",
+    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
@@ -20,7 +21,7 @@ import msgspec
 
 from lsmkv.cli.fields import Columns, Fields, json_reader, looks_like_header
 from lsmkv.cli.keys import Form, json_text
-from lsmkv.cli.streams import read_lines
+from lsmkv.cli.streams import Lines
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
 from lsmkv.encoding.text_form import to_text
 
@@ -35,7 +36,8 @@ _SUFFIXES: Final = {
 }
 _PACKED: Final = ".gz"
 _KEY_AND_VALUE: Final = Fields()
-_LONGEST_FIELD: Final = 4 * max(MAX_KEY_BYTES, MAX_VALUE_BYTES)  # every byte escaped as \xNN
+_MOST_CHARACTERS: Final = {"jsonl": 6, "tsv": 4, "csv": 4}  # for a byte: \u00NN, \xNN
+_REST_BYTES: Final = 64 * 1024  # of a record: names, quotes, spaces
 
 Record = tuple[int, bytes, bytes]  # number of its first line, key, value
 
@@ -74,10 +76,11 @@ def read_records(
 ) -> Iterator[Record]:
     """The records of ``stream``, without blank lines and byte order mark.
 
-    BadRecordError at the first line that is no record; ValueError at a line that is too long, or
+    BadRecordError at the first line that is no record; ValueError at a record that is too long, or
     damaged gzip data.  ``hint`` takes what the user may have meant otherwise.
     """
-    lines = read_lines(stream, is_text=form is not Form.RAW)
+    longest = _MOST_CHARACTERS[file_format] * (MAX_KEY_BYTES + MAX_VALUE_BYTES) + _REST_BYTES
+    lines = Lines(stream, longest=longest, is_text=form is not Form.RAW)
     records = (
         _read_json_lines(lines, fields)
         if file_format == "jsonl"
@@ -93,10 +96,11 @@ def read_records(
         yield record
 
 
-def _read_json_lines(lines: Iterator[bytes], fields: Fields) -> Iterator[Record]:
+def _read_json_lines(lines: Lines, fields: Fields) -> Iterator[Record]:
     entry_of = json_reader(fields)
     for number, line in enumerate(lines, 1):
-        if not line.strip():
+        lines.begin_record()
+        if line.isspace():
             continue
         try:
             key, value = entry_of(line)
@@ -129,7 +133,7 @@ _DIALECTS: Final[dict[str, type[csv.Dialect]]] = {"tsv": _Tsv, "csv": _Csv}
 
 
 def _read_delimited(
-    lines: Iterator[bytes],
+    lines: Lines,
     file_format: str,
     form: Form,
     fields: Fields,
@@ -156,14 +160,15 @@ def _read_delimited(
         yield number, key, value
 
 
-def _rows(lines: Iterator[bytes], file_format: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: Lines, file_format: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with the numbers of their first lines."""
-    csv.field_size_limit(_LONGEST_FIELD)  # the default, 128 KiB, is less than a value's limit
+    csv.field_size_limit(sys.maxsize)  # the lines have a limit
     # Bytes that are not UTF-8 become surrogates, which only the raw form takes.
     texts = (line.decode("utf-8", "surrogateescape") for line in lines)
     rows = csv.reader(texts, _DIALECTS[file_format])
     number = 1
     while True:
+        lines.begin_record()
         try:
             row = next(rows)
         except StopIteration:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import click
 
 import lsmkv
-from lsmkv.cli.output import percent, print_json, print_report, print_table, size
+from lsmkv.cli.output import percent, print_json, print_table
 from lsmkv.cli.parameters import BYTES, form_options, json_option, store_argument
 from lsmkv.encoding.text_form import shortened, to_text
-from lsmkv.inspection.report import count
+from lsmkv.inspection.report import count, size
 from lsmkv.inspection.store_info import BlockInfo, LevelInfo, StoreInfo, TableInfo
 
 _KEYS: Final = ("first key", "last key")
+_COLOURS: Final = {"+": "green", "-": "cyan", "!": "yellow"}  # by the sign of an explained step
 _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
 
 
@@ -171,12 +173,14 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
         ]
         for table in chosen
     ]
-    if rows:
-        print_table("", headings, rows, text=[headings[0], *_KEYS])
+    is_whole = not rows or print_table("", headings, rows, text=[headings[0], *_KEYS])
     counts = ", ".join(f"{keys:,}" for keys in info.memtable_key_counts)
     click.echo(
         f"{count(len(rows), 'table')}, {size(sum(table.size_bytes for table in chosen))}; "
         f"keys in memtables: {counts}"
+    )
+    _tell_of_cut_keys(
+        is_whole, [key for table in chosen for key in (table.smallest, table.largest)]
     )
 
 
@@ -200,7 +204,16 @@ def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:
         ]
         for block in blocks
     ]
-    print_table(f"Table {table.number} ({table.file_name})", headings, rows, text=["codec", *_KEYS])
+    title = f"Table {table.number} ({table.file_name})"
+    is_whole = print_table(title, headings, rows, text=["codec", *_KEYS])
+    _tell_of_cut_keys(
+        is_whole, [key for block in blocks for key in (block.first_key, block.last_key)]
+    )
+
+
+def _tell_of_cut_keys(is_whole: bool, keys: list[bytes]) -> None:
+    if not is_whole or any(_key(key) != to_text(key) for key in keys):
+        click.echo("Some keys are cut; --json shows them whole.")
 
 
 def _key(key: bytes) -> str:
@@ -210,18 +223,27 @@ def _key(key: bytes) -> str:
 @click.command()
 @store_argument
 @click.argument("key", type=BYTES)
+@click.option("--filters", is_flag=True, help="Show more of each filter: n, m, k, the key's bits.")
 @form_options
 @json_option()
-def explain(store: str, key: bytes, as_json: bool) -> None:
+def explain(store: str, key: bytes, filters: bool, as_json: bool) -> None:
     """Look KEY up in STORE, and show each step of the lookup.
 
-    Shows each memtable and each run, what its filter said (n, m, k, exact error rate, the key's bits
-    and those that are not set), each block searched, and whether it was read.  STORE need not have
+    A line for each memtable and each run says what its filter answered, which block was searched, and
+    what was read: - a filter saved a read, ! a read in vain, + the key's entry.  STORE need not have
     KEY.
+
+    With --filters more lines tell of each filter n, m, k, the exact error rate, and the key's bits with
+    those that are not set.
 
     \b
     Example:  lsmkv explain users.db alice
     """
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         explanation = db.explain(key)
-    print_report(explanation, as_json)
+    if as_json:
+        print_json(explanation.as_dict())
+        return
+    has_colour = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
+    for line in explanation.lines(with_filters=filters):
+        click.secho(line, color=has_colour, fg=_COLOURS.get(line[0]))

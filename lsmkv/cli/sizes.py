@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from lsmkv.cli.output import percent, print_json, size
+from lsmkv.cli.output import percent, print_json
 from lsmkv.cli.parameters import json_option
 from lsmkv.filters.maths.layouts import (
     MAX_RIBBON_COLUMNS,
@@ -24,7 +24,7 @@ from lsmkv.filters.maths.sizing import (
     lower_bound_bits,
     probes_for,
 )
-from lsmkv.inspection.report import count
+from lsmkv.inspection.report import count, size
 
 _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 

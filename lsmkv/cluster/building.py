@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,17 +17,16 @@ from dask.delayed import Delayed, delayed
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
+from lsmkv import Options, WorkerError
 from lsmkv.cluster.partition import PartitionJob, WrittenTables, write_partition
 from lsmkv.cluster.pieces import COLUMN, sorted_rows
 from lsmkv.cluster.report import BuildReport
 from lsmkv.cluster.sample import Plan, partition_numbers, plan, sample, sample_size
 from lsmkv.cluster.sources import parts_of
 from lsmkv.cluster.targets import open_target
-from lsmkv.errors import WorkerError
-from lsmkv.filters.policy import PRIVATE_SCHEMES, policy_named
-from lsmkv.options import Options
-from lsmkv.storage.storage import PathLike
+from lsmkv.filters import PRIVATE_SCHEMES, policy_named
 
+PathLike = str | os.PathLike[str]
 RepeatedKeys = Literal["last", "error"]
 Progress = Callable[[int, int], None]
 
@@ -105,7 +105,7 @@ def build(  # more than 60 lines: its parameters and its docstring
         sampled = time.perf_counter()
         job = PartitionJob(
             staging=opened.staging,
-            upload=opened.upload,
+            publication=opened.publication,
             options=chosen,
             may_repeat=repeated_keys == "last",
             number=0,
@@ -121,7 +121,7 @@ def build(  # more than 60 lines: its parameters and its docstring
         source_bytes=found.source_bytes,
         size_bytes=sum(report.size_bytes for report in reports),
         tables=sum(report.tables for report in reports),
-        generation=None if opened.upload is None else opened.upload.generation,
+        generation=None if opened.publication is None else opened.publication.generation,
         partitions=tuple(reports),
         sampling_s=sampled - started,
         writing_s=done - sampled,

@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
+from lsmkv import MAX_KEY_BYTES, MAX_VALUE_BYTES, Buffer
+from lsmkv.errors import not_bytes
 
 BINARY: Final = pa.large_binary()
 COLUMN: Final = pd.ArrowDtype(BINARY)
@@ -43,12 +44,20 @@ def from_pairs(pairs: Iterable[tuple[object, object]], part: int) -> pa.Table:
     for number, pair in enumerate(pairs):
         try:
             key, value = pair
-            keys.append(key_bytes(key))
-            values.append(value_bytes(value))
+            keys.append(_whole(key, "key", MAX_KEY_BYTES))
+            values.append(_whole(value, "value", MAX_VALUE_BYTES))
         except (TypeError, ValueError) as error:
             shown = repr(pair)[:_SHOWN_BYTES]
             raise type(error)(f"pair {number} of partition {part}, {shown}: {error}") from None
     return _table(pa.array(keys, BINARY), pa.array(values, BINARY), part)
+
+
+def _whole(data: object, what: str, most: int) -> bytes:
+    if not isinstance(data, Buffer):
+        raise not_bytes(data, what)
+    if len(found := bytes(data)) > most:
+        raise ValueError(f"{what} of {len(found)} bytes is over the limit of {most} bytes")
+    return found
 
 
 def from_frame(frame: pd.DataFrame, key: str, value: str, part: int) -> pa.Table:

@@ -14,9 +14,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lsmkv.background.process.ranges import splitters
 from lsmkv.cluster.pieces import row_bytes, sorted_rows
-from lsmkv.filters.hashing import DIGEST_BYTES, digests
+from lsmkv.filters import hash_key
 
 _PER_PARTITION: Final = 400  # sampled keys: sizes of partitions then vary by about 5 %
 _FEWEST: Final = 64  # of each part of the source
@@ -83,12 +82,11 @@ def sample(table: pa.Table, count: int, *, may_repeat: bool) -> Sample:
 
 
 def _hashes(table: pa.Table, rows: pa.Array) -> np.ndarray:
-    """A 64-bit hash of the key of each of the rows."""
+    """A 63-bit hash of the key of each of the rows."""
     found = []
     for start in range(0, len(rows), _HASHED_KEYS):
         keys = table["key"].take(rows[start : start + _HASHED_KEYS]).to_pylist()
-        pairs = np.frombuffer(digests(keys), dtype="<u8").reshape(-1, DIGEST_BYTES // 8)
-        found.append(pairs[:, 1])
+        found.append(np.fromiter(map(hash_key, keys), dtype=np.uint64, count=len(keys)))
     return np.concatenate(found) if found else np.empty(0, dtype=np.uint64)
 
 
@@ -106,8 +104,21 @@ def plan(samples: Sequence[Sample], partitions: int | None, partition_bytes: int
         for key, (hashed, weight) in part.weights.items():
             if hashed < threshold or part.threshold == threshold == _HIGHEST:
                 weights[key] = weight
-    ends = splitters(weights.items(), max(1, needed, partitions or 1))
+    ends = _splitters(weights, max(1, needed, partitions or 1))
     return Plan(tuple(ends), pairs, source_bytes)
+
+
+def _splitters(weights: dict[bytes, int], count: int) -> list[bytes]:
+    """Fewer than ``count`` keys, at which parts of equal weight end.
+
+    >>> _splitters({b"a": 1, b"b": 1, b"c": 1, b"d": 1}, 2)
+    [b'b']
+    """
+    keys = sorted(weights)
+    middles = np.cumsum([weights[key] for key in keys]) - [weights[key] / 2 for key in keys]
+    goals = np.arange(1, count) * (sum(weights.values()) / count)
+    ends = np.unique(np.searchsorted(middles, goals)) - 1
+    return [keys[end] for end in ends if 0 <= end < len(keys) - 1]
 
 
 def partition_numbers(table: pa.Table, ends: Sequence[bytes]) -> np.ndarray:

@@ -109,7 +109,7 @@ class _Input:
         self.position: i64 = 0
 
     def refill(self) -> bool:
-        """Have entries at hand; False when there are no more."""
+        """Load the next batch if this one is used up; False at the end."""
         while self.position >= self.batch.count:
             following = next(self._rest, None)
             if following is None:

@@ -163,11 +163,13 @@ def _pick_tiered(levels: Levels, options: Options, *, lazy: bool) -> Compaction 
         inputs = _tables_of(runs)
         target = level + 1
         if lazy and target == levels.deepest:
-            last = levels.by_depth[target]
-            if sum(run.size_bytes for run in last) < _lazy_capacity_bytes(target, options):
-                inputs += _tables_of(last)
-            else:  # the deepest level is full: it moves down, and leaves room
-                return Compaction(_tables_of(last), target + 1, None, False, move=len(last) == 1)
+            last = _tables_of(levels.by_depth[target])
+            if levels.level_bytes(target) < _lazy_capacity_bytes(target, options):
+                inputs += last
+            elif len(last) == 1:  # the deepest level is full: it moves down, and leaves room
+                return Compaction(last, target + 1, None, False, move=True)
+            else:  # so it does when it has several runs, which become one
+                level, inputs, target = target, last, target + 1
         return _whole_runs(levels, level, inputs, target, None)
     return None
 

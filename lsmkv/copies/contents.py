@@ -13,8 +13,8 @@ from lsmkv.encoding.checksums import running_content_checksum
 from lsmkv.log.log_copy import write_log_copy
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
-from lsmkv.storage.file_names import log_path, table_path
-from lsmkv.storage.storage import UNFINISHED, RandomFile, ReadKind, Storage
+from lsmkv.storage.file_names import UNFINISHED, log_path, table_path
+from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from lsmkv.tree.capture import Capture, CapturedLog
 from lsmkv.tree.manifest import Manifest, State
 

@@ -70,11 +70,13 @@ def check_descends(
 
     File numbers and sequence numbers only grow, and of one number there is one table and one log.  What
     shows that two states are related is a table or a log that both have, the same directory, or that the
-    source is a copy of this backup, with its record.
+    source is a copy of this backup, with its record or its log.
     """
     record = previous.record
     tables = {table.number: table for table in capture.state.levels.tables()}
-    logs = {log.number: log for log in capture.logs}
+    # A restored copy goes on with the log that the backup made for itself, under a number of its own
+    # choice: a log of the source may have had it, too.
+    logs = {log.number: log for log in capture.logs if log.salt != previous.log_salt}
     shared = [(table, tables[table.number]) for table in record.tables if table.number in tables]
     continued = [(log, logs[log.number]) for log in record.source_logs if log.number in logs]
     if any(
@@ -84,12 +86,14 @@ def check_descends(
         raise _of_another_store(record, source, target)
     if capture.last_seq < record.last_seq or capture.state.next_file < record.next_file:
         raise ValueError(
-            f"{target} is the backup of {record.source}, and newer than {source}: it has the writes up "
-            f"to number {record.last_seq}, and the source up to {capture.last_seq}; to keep both, give "
-            "another directory"
+            f"{target} is the backup of {record.source}, and newer than {source}, or went another "
+            f"way: it has writes up to number {record.last_seq} and files up to "
+            f"{record.next_file - 1}, the source writes up to {capture.last_seq} and files up to "
+            f"{capture.state.next_file - 1}; to keep both, give another directory"
         )
     if not (
         shared
+        or len(logs) < len(capture.logs)
         or {log.salt for log in capture.logs} & {log.salt for log in record.source_logs}
         or os.path.realpath(source) == os.path.realpath(record.source)
         or record in _own_records(storage, source)

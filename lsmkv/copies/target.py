@@ -1,8 +1,8 @@
 """The directory in which a copy of a store is made.
 
-A new copy needs an empty directory.  The file ``UNFINISHED`` is there before any other file of the copy,
-and until CURRENT is: so nobody takes half a copy for a damaged store, and the next attempt knows that it
-may clear the directory.
+A new copy needs an empty directory.  The file ``UNFINISHED`` is there, whole, before any other file of
+the copy, and until CURRENT is: so nobody takes half a copy for a damaged store, and the next attempt
+knows that the files with names of a store's are its own to remove.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
-from typing import Final
 
-from lsmkv.storage.file_names import BACKUP, CURRENT, LOCK, UNFINISHED_COPY, parse_file_name
-from lsmkv.storage.storage import UNFINISHED, Storage
-from lsmkv.storage.store_lock import lock_store
-
-_NOTE: Final = (
-    b"A checkpoint or a first backup of a store was being made here, and is not whole while this file\n"
-    b"is here without a file CURRENT.  Make it again, or remove the directory.\n"
+from lsmkv.storage.file_names import (
+    BACKUP,
+    CURRENT,
+    LOCK,
+    UNFINISHED_COPY,
+    is_unfinished_name,
+    parse_file_name,
 )
-_OURS: Final = {LOCK, UNFINISHED_COPY, BACKUP, BACKUP + UNFINISHED, CURRENT + UNFINISHED}
+from lsmkv.storage.storage import Storage
+from lsmkv.storage.store_lock import lock_store
+from lsmkv.tree.ownership import UNFINISHED_NOTE, is_our_lock, is_unfinished_copy
 
 Progress = Callable[[int, int], object]
 
@@ -58,16 +59,19 @@ def check_new(storage: Storage, target: str) -> None:
     """Raise FileExistsError if a new copy cannot be made in ``target``."""
     if not storage.exists(target):
         return
-    names = set(storage.list_directory(target))
+    names = storage.list_directory(target)
     if CURRENT in names:
         reason = "holds a store already; give a directory that is empty or does not exist"
         raise FileExistsError(errno.EEXIST, reason, target)
-    allowed = {LOCK}
-    if UNFINISHED_COPY in names:
-        allowed = _OURS | {name for name in names if parse_file_name(name) is not None}
-    if others := sorted(names - allowed):
-        reason = f"is not empty (it has {others[0]}); give a directory that is, or does not exist"
-        raise FileExistsError(errno.EEXIST, reason, target)
+    is_begun = is_unfinished_copy(storage, target)
+    for name in names:
+        if name == LOCK:
+            is_allowed = is_our_lock(storage, target)
+        else:
+            is_allowed = is_unfinished_name(name) or (is_begun and _is_of_copy(name))
+        if not is_allowed:
+            reason = f"is not empty (it has {name}); give a directory that is, or does not exist"
+            raise FileExistsError(errno.EEXIST, reason, target)
 
 
 @contextlib.contextmanager
@@ -113,14 +117,17 @@ def locked(storage: Storage, target: str) -> Iterator[None]:
 def _mark(storage: Storage, target: str) -> None:
     path = os.path.join(target, UNFINISHED_COPY)
     if not storage.exists(path):
-        with storage.create(path) as file:
-            file.append(_NOTE)
-            file.sync()
-    storage.sync_directory(target)
+        storage.write_atomically(path, UNFINISHED_NOTE)
+    else:
+        storage.sync_directory(target)
 
 
 def _clear(storage: Storage, target: str) -> None:
-    """Remove everything but the lock and the marker."""
+    """Remove the files of the copy, except the marker."""
     for name in storage.list_directory(target):
-        if name not in (LOCK, UNFINISHED_COPY):
+        if is_unfinished_name(name) or (_is_of_copy(name) and name != UNFINISHED_COPY):
             storage.remove(os.path.join(target, name))
+
+
+def _is_of_copy(name: str) -> bool:
+    return name in (BACKUP, UNFINISHED_COPY) or parse_file_name(name) is not None

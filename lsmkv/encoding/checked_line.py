@@ -29,7 +29,7 @@ def encode_line(content: msgspec.Struct) -> bytes:
 
 
 def decode_line(data: bytes, path: str, kind: type[T], known_format: int, what: str) -> T:
-    """What :func:`encode_line` made the bytes of; ``what`` names it in errors.
+    """Decode a line of :func:`encode_line`; ``what`` names it in errors.
 
     Raises CorruptionError if they are damaged, UnsupportedFormatError for a format that is not known.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from lsmkv.errors import caused
+from lsmkv.errors import caused, not_bytes
 
 Value = bytes | None
 """A value, or None for a deletion."""
@@ -41,7 +41,7 @@ Buffer = bytes | bytearray | memoryview
 
 def key_bytes(key: object) -> bytes:
     """``key`` as ``bytes``; TypeError or ValueError if it is not bytes-like or too long."""
-    data = key if type(key) is bytes else _to_bytes(key, "key")
+    data = key if type(key) is bytes else to_bytes(key, "key")
     if len(data) > MAX_KEY_BYTES:
         raise ValueError(f"key of {len(data)} bytes is over the limit of {MAX_KEY_BYTES} bytes")
     return data
@@ -49,7 +49,7 @@ def key_bytes(key: object) -> bytes:
 
 def value_bytes(value: object) -> bytes:
     """``value`` as ``bytes``; TypeError or ValueError if it is not bytes-like or too long."""
-    data = value if type(value) is bytes else _to_bytes(value, "value")
+    data = value if type(value) is bytes else to_bytes(value, "value")
     if len(data) > MAX_VALUE_BYTES:
         raise ValueError(f"value of {len(data)} bytes is over the limit of {MAX_VALUE_BYTES} bytes")
     return data
@@ -71,20 +71,12 @@ def out_of_order(key: bytes, last: bytes) -> str:
     return f"key {key[:100]!r} follows {last[:100]!r}, which is above it: keys must ascend"
 
 
-def _to_bytes(data: object, what: str) -> bytes:
-    if isinstance(data, str):
-        raise TypeError(
-            f"a {what} is bytes, not str: encode it, for example {data[:40]!r}.encode()"
-        )
-    if isinstance(data, int):
-        raise TypeError(
-            f"a {what} is bytes, not int: encode it, for example ({data}).to_bytes(8, 'big')"
-        )
+def to_bytes(data: object, what: str) -> bytes:
+    """A copy of something bytes-like; TypeError, which calls it ``what``, for anything else."""
     try:
         return bytes(memoryview(data))  # type: ignore[arg-type]  # raises if not
     except TypeError:
-        reason = f"a {what} is bytes or another bytes-like object, not {type(data).__name__}"
-        raise caused(TypeError(reason), None)
+        raise caused(not_bytes(data, what), None)
 
 
 def prefix_successor(prefix: bytes) -> bytes | None:

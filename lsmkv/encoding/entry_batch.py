@@ -6,15 +6,23 @@ all values in another.  To merge or drop entries is to write a new list of slots
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import TAG_DELETE, TAG_PUT, Value
+from lsmkv.encoding.entries import (
+    MAX_KEY_BYTES,
+    MAX_VALUE_BYTES,
+    TAG_DELETE,
+    TAG_PUT,
+    Value,
+    out_of_order,
+)
 from lsmkv.encoding.words import COMPILED, compare, is_same
+from lsmkv.errors import caused
 
 Entry = tuple[bytes, Value, int]  # key, value, sequence number
 
@@ -129,6 +137,60 @@ class EntryBatch:
             else:
                 high = middle
         return low
+
+
+def batch_of_columns(
+    keys: bytes, key_ends: Iterable[int], values: bytes, value_ends: Iterable[int]
+) -> EntryBatch:
+    """Entries with the sequence number 0: all keys, all values, where each ends.
+
+    ValueError if the ends are not those of keys and values, or if a key is not above the one before.
+    """
+    batch = EntryBatch([], [], [], may_repeat=False, one_seq=0)
+    batch.key_data, batch.key_ends = keys, _checked_ends(keys, key_ends, "key", MAX_KEY_BYTES)
+    batch.value_data = values
+    batch.value_ends = ends = _checked_ends(values, value_ends, "value", MAX_VALUE_BYTES)
+    if len(ends) != len(batch.key_ends):
+        raise ValueError(f"{len(batch.key_ends) - 1} keys and {len(ends) - 1} values")
+    batch.order = ascending(len(ends) - 1)
+    ends = batch.key_ends
+    number: i64 = 2
+    while number < len(ends):
+        start, middle, end = ends[number - 2], ends[number - 1], ends[number]
+        if compare(keys, middle, end, keys, start, middle) <= 0:
+            raise ValueError(out_of_order(keys[middle:end], keys[start:middle]))
+        number += 1
+    return batch
+
+
+def _checked_ends(data: bytes, given: Iterable[int], what: str, most: i64) -> vec[i64]:
+    """Where the first one begins, and each ends."""
+    boxed = [0]
+    boxed.extend(given)
+    try:
+        ends = vec[i64](boxed)
+    except OverflowError:
+        raise caused(ValueError(f"a {what} ends beyond the {len(data)} bytes of all"), None)
+    except TypeError:
+        boxes: Any = boxed  # compiled code would unbox each item, and fail in its own words
+        wrong = [end for end in boxes if not isinstance(end, int)]
+        raise caused(TypeError(f"{what}_ends has {wrong[0]!r}: an end is an int, in bytes"), None)
+    length: i64 = len(data)
+    number: i64 = 1
+    while number < len(ends):
+        start, end = ends[number - 1], ends[number]
+        if start > end or end > length:
+            raise ValueError(
+                f"a {what} from {start} to {end}: ends ascend, up to the {length} bytes of all"
+            )
+        if end - start > most:
+            raise ValueError(f"{what} of {end - start} bytes is over the limit of {most} bytes")
+        number += 1
+    if ends[number - 1] != length:
+        raise ValueError(
+            f"the last {what} ends at {ends[number - 1]}, not at {length}, where all end"
+        )
+    return ends
 
 
 class EntrySlice:

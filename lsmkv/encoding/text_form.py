@@ -21,6 +21,8 @@ def to_text(data: bytes) -> str:
     >>> print(to_text(b"na\\xc3\\xafve"), to_text(b"a\\tb"), to_text(b"\\xff\\\\"))
     naïve a\\x09b \\xff\\\\
     """
+    if not isinstance(data, bytes):
+        raise TypeError(f"data is bytes, not {type(data).__name__}")
     text = data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
     return _UNSAFE.sub(_as_escapes, text)
 

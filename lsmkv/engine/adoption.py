@@ -5,26 +5,25 @@ lock, and the next opening removes what a crash leaves.  Then, while no compacti
 
 1. The memtable is flushed; writers are made to wait, as if the log were full; what they wrote meanwhile
    is flushed too.
-2. All entries get the next sequence number.  Whatever is in the tree is older, whatever the log will
-   hold is newer, and no snapshot sees them.
-3. Each table gets a file number, and its file's end is rewritten with both numbers and synced.  It gets
-   the name of its number, and the directory is synced.
+2. All entries get the next sequence number: the tree is older, the log newer, and no snapshot sees them.
+3. Each table gets a file number; its file's end is rewritten with both numbers, synced and renamed.
 4. One edit of the manifest adds the tables and the sequence number.  Writers go on.
 
-Before the edit nothing refers to the tables.  An error undoes all of it; only if the edit may be on disk
-the store takes no more writes until ``resume``, as after a flush that fails so.
+An error before the edit undoes all of it; only if the edit may be on disk the store takes no more writes
+until ``resume``, as after a flush that fails so.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 from lsmkv.compaction.placement import places
-from lsmkv.inspection.report import Report
+from lsmkv.inspection.report import Report, count
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.table_end import MAX_SEAL, TableEnd, adopted_end, new_seal, read_end
 from lsmkv.storage.file_names import staged_path, table_path
@@ -52,8 +51,8 @@ class IngestReport(Report):
     levels: dict[int, int]
 
     def __str__(self) -> str:
-        where = ", ".join(f"{count} on level {level}" for level, count in self.levels.items())
-        tables = "1 table" if self.tables == 1 else f"{self.tables:,} tables"
+        where = ", ".join(f"{number} on level {level}" for level, number in self.levels.items())
+        tables = count(self.tables, "table")
         found = f"{self.entries:,} entries in {tables} of {self.size_bytes:,} bytes"
         return f"{found}: {where}" if where else found
 
@@ -70,17 +69,13 @@ class StagedTable:
     in_place: bool
 
 
-def new_token() -> str:
-    return os.urandom(8).hex()
-
-
 class Staging:
     """The staged tables of one adoption."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
         self._storage = storage
         self._directory = directory
-        self.token = new_token()
+        self.token = os.urandom(8).hex()
         self.tables: list[StagedTable] = []
         self.paths: list[str] = []
         self._number = new_seal()
@@ -101,10 +96,7 @@ class Staging:
             self.tables.append(StagedTable(path, read_end(file), in_place))
 
     def remove(self) -> None:
-        """Remove the files; what cannot be removed, the next opening removes.
-
-        The child of a fork leaves them to its parent.
-        """
+        """Remove the files, but in the child of a fork; the next opening removes what stays."""
         if os.getpid() != self._process:
             return
         for path in self.paths:
@@ -112,10 +104,7 @@ class Staging:
                 self._storage.remove(path)
 
     def adopt(self, tables: VersionSet, seq: int) -> list[PlacedTable]:
-        """Give the tables their numbers, names and places in the present tree.
-
-        From then on the caller sees to the files.
-        """
+        """Give the tables numbers, names and places.  Then the caller sees to the files."""
         numbers = [tables.manifest.allocate() for _ in self.tables]
         self.paths += [table_path(self._directory, number) for number in numbers]
         jobs = self.tables, numbers, [seq] * len(numbers)
@@ -131,27 +120,22 @@ class Staging:
 
     def report(self, placed: list[PlacedTable]) -> IngestReport:
         """What was added; counted."""
-        levels = sorted({table.level for table in placed})
+        levels = Counter(sorted(table.level for table in placed))
         size_bytes = sum(table.meta.size_bytes for table in placed)
         self._storage.stats.ingested_tables += len(placed)
         self._storage.stats.ingested_bytes += size_bytes
-        return IngestReport(
-            len(placed),
-            sum(table.meta.entry_count for table in placed),
-            size_bytes,
-            {level: sum(table.level == level for table in placed) for level in levels},
-        )
+        entries = sum(table.meta.entry_count for table in placed)
+        return IngestReport(len(placed), entries, size_bytes, dict(levels))
 
     def _adopt(self, table: StagedTable, number: int, seq: int) -> TableMeta:
         storage, end = self._storage, adopted_end(table.end, number, seq)
-        if table.in_place:
-            with storage.open_append(table.path, end.meta.size_bytes) as file:
+        size_bytes = end.meta.size_bytes if table.in_place else end.offset
+        with storage.open_append(table.path, size_bytes) as file:
+            if table.in_place:
                 file.overwrite(end.offset, end.data)
-                file.sync()
-        else:
-            with storage.open_append(table.path, end.offset) as file:
+            else:
                 file.append(end.data)
-                file.sync()
+            file.sync()
         storage.replace(table.path, table_path(self._directory, number))
         return end.meta
 

@@ -15,8 +15,8 @@ from lsmkv.compaction.external_sort import ExternalSort, sorted_batches
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
-from lsmkv.engine.engine import Engine
 from lsmkv.engine.pairs import PairReader
+from lsmkv.engine.upkeep import Upkeep
 from lsmkv.errors import caused
 from lsmkv.options import MIB
 from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
@@ -31,22 +31,22 @@ Progress = Callable[[int, int], object]
 
 
 def bulk_load(
-    engine: Engine,
+    upkeep: Upkeep,
     pairs: Pairs | Mapping[Any, Any],
     is_sorted: bool,
     memory_bytes: int,
     progress: Progress | None,
 ) -> IngestReport:
     """Adopt tables with all of ``pairs``.  Raises as ``DB.bulk_load``."""
-    engine.check_for_adopting()
+    upkeep.check_for_adopting()
     if not isinstance(memory_bytes, int) or memory_bytes < _LEAST_MEMORY_BYTES:
         raise ValueError(f"memory_bytes={memory_bytes!r}: give at least {_LEAST_MEMORY_BYTES}")
     memory_bytes = min(memory_bytes, _MOST_MEMORY_BYTES)
     if isinstance(pairs, Mapping):
         pairs = pairs.items()
-    staging = Staging(engine.storage, engine.directory)
+    staging = Staging(upkeep.tables.storage, upkeep.tables.directory)
     reader = PairReader(pairs)
-    load = _Load(engine, staging, reader, operator.length_hint(pairs, 0), progress)
+    load = _Load(upkeep, staging, reader, operator.length_hint(pairs, 0), progress)
     try:
         if is_sorted:
             load.write_tables(reader.ascending())
@@ -54,11 +54,11 @@ def bulk_load(
             load.sort(memory_bytes)
     except CancelledError:
         staging.remove()
-        raise caused(engine.unusable(), None)
+        raise caused(upkeep.state.unusable(), None)
     except BaseException:
         staging.remove()
         raise
-    return engine.adopt(staging) if staging.tables else NOTHING
+    return upkeep.adopt(staging) if staging.tables else NOTHING
 
 
 class _Load:
@@ -66,26 +66,27 @@ class _Load:
 
     def __init__(
         self,
-        engine: Engine,
+        upkeep: Upkeep,
         staging: Staging,
         reader: PairReader,
         expected_count: int,
         progress: Progress | None,
     ) -> None:
-        options = engine.options
-        levels = engine.require_open().version.levels
+        tables = upkeep.tables
+        options = tables.options
+        levels = upkeep.state.require_open().version.levels
         rate = output_error_rate(levels, (), expected_count, options, (max(1, levels.deepest), 0))
         self._staging = staging
         self._progress = progress
         self._reader = reader
         self._written = self._due = 0
         self._job = TableJob(
-            engine.storage,
-            engine.directory,
+            tables.storage,
+            tables.directory,
             table_format(options, rate),
             options.table_size_bytes,
             staging.allocate,
-            lambda: engine.is_closing or engine.forked,
+            lambda: upkeep.state.is_ending,
             path_of=staging.path,
         )
 

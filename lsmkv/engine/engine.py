@@ -1,8 +1,7 @@
-"""The engine: one open store, from opening to closing.
+"""The engine: one open store, from opening to closing, and the parts it is made of.
 
 Two locks order all changes.  The lock of the version set serialises changes of the manifest and is
-taken before the mutex, never after.  Readers take neither: they load ``super_version`` once and use
-what it names.  It is replaced, never changed.
+taken before the mutex of the state, never after.
 """
 
 from __future__ import annotations
@@ -16,25 +15,27 @@ from librt.threading import Lock
 
 from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
-from lsmkv.background.events import OnEvent, Refreshed, Resumed
+from lsmkv.background.events import EventTeller, OnEvent, Refreshed
 from lsmkv.background.refresher import Refresher
+from lsmkv.background.threads import in_worker
 from lsmkv.changes import Changes
-from lsmkv.engine.capture import capture_directory, capture_open, capture_published
-from lsmkv.engine.follower import StoreFollower
-from lsmkv.engine.published import Published
+from lsmkv.engine.first_key import FirstKeys
+from lsmkv.engine.location import Directory, Location, capture_open
+from lsmkv.engine.readers import Readers
 from lsmkv.engine.recovery import recover, remove_leftovers
+from lsmkv.engine.state import FAILED, OPEN, UNOPENED, Life, StoreState
 from lsmkv.engine.upkeep import Upkeep
+from lsmkv.engine.writer import Writer
+from lsmkv.log.log_set import LogSet
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import FileLock, Storage
 from lsmkv.tree.capture import Capture
 from lsmkv.tree.levels import Levels
-from lsmkv.tree.manifest import State
+from lsmkv.tree.manifest import NEW_STATE
 from lsmkv.tree.version import Version
-from lsmkv.tree.version_set import VersionSet
 
 _FORKED: Final = (
     "was forked: a snapshot, cursor, view or iterator from before belongs to the parent; "
@@ -44,17 +45,22 @@ _FORKED_AWAY: Final = (
     "was opened before the process forked, and object storage cannot be used in the child: start "
     'processes with multiprocessing\'s "spawn" or "forkserver", and open it there'
 )
+_TO_WRITE: Final = "open it without, to write"
+_TO_WRITE_PUBLISHED: Final = (
+    "a published store is only read: write to the store in its directory, and publish it again"
+)
+_PATIENCE_S: Final = 1.0
+"""How long a thread of a store waits for another store to be closed, which may wait for that thread."""
 
 
-def _nobody() -> None:
-    """No handle is to be told."""
-
-
-class Engine(Upkeep):
+class Engine:
     """One open store.
 
+    Without ``lock`` it is only read.
+
     Attributes:
-        published: where it is read from, if that is no directory.
+        state, readers, writer, first_keys, upkeep: its parts.
+        location: where it is.
         refresh_every_s: how often a read-only store looks for new writes by itself; None: never.
         opened_by_itself: it was left to its first use, so nobody has to close it.
         follow_fork: a weak reference to what the handle does with its engine in a forked child.
@@ -62,78 +68,95 @@ class Engine(Upkeep):
 
     def __init__(
         self,
-        directory: str,
+        location: Location,
         options: Options,
-        storage: Storage,
-        lock: FileLock | None,
-        published: Published | None = None,
+        lock: FileLock | None = None,
         refresh_every_s: float | None = None,
         on_event: OnEvent | None = None,
     ) -> None:
-        super().__init__(storage, directory, options, read_only=lock is None, on_event=on_event)
+        storage = location.storage
+        self.location = location
+        self._lock = lock
+        self._events = EventTeller(on_event)
+        state = StoreState(
+            location.name,
+            options,
+            storage.stats,
+            self._events,
+            read_only=lock is None,
+            to_write=_TO_WRITE if location.directory else _TO_WRITE_PUBLISHED,
+        )
+        self.state = state
         self.cache = BlockCache(
             options.block_cache_size_bytes, storage.stats, options.table_budget_bytes
         )
-        self._lock = lock
-        self._is_closed = False
+        self.tables = location.open_tables(options, self.cache)
+        self._logs = LogSet(storage, location.name)
+        self.background = BackgroundWork(state, self.tables, self._logs)
+        self.readers = Readers(state)
+        self.writer = Writer(self.readers, self.tables, self._logs, self.background)
+        self.first_keys = FirstKeys(self.readers, self.writer.watches, self.writer.write_watched)
+        self.upkeep = Upkeep(self.writer, self.tables, self._logs, self.background)
+        state.opener = self.open_read_only
         self._ending = threading.Lock()  # held by the thread that closes the store
-        self.published = published
-        if published is None:
-            self._tables = VersionSet(storage, directory, options, self.cache)
-        else:
-            self._tables = published.tables(storage, directory, options, self.cache)
-        self._background = BackgroundWork(self, self._tables, lock)
-        self._follower = StoreFollower(storage, directory, self._tables.open_version)
+        self._closer = 0  # that thread
         self.refresh_every_s = refresh_every_s
         self._refresher: Refresher | None = None
         if refresh_every_s is not None:
-            self._refresher = Refresher(directory, refresh_every_s, self.open_read_only)
+            self._refresher = Refresher(location.name, refresh_every_s, self.open_read_only)
         self._opener = 0  # the thread that recovers for reading
         self._has_news = False
         self._seq_at_fork = -1
         self.opened_by_itself = False
-        self.follow_fork: Callable[[], Callable[[Engine], object] | None] = _nobody
+        self.follow_fork: Callable[[], Callable[[Engine], object] | None] = lambda: None
 
     # Opening
 
-    def create(self) -> None:
-        for name in self.storage.list_directory(self.directory):
-            if parse_file_name(name) is not None:  # left by an unfinished creation
-                self.storage.remove(os.path.join(self.directory, name))
-        number = 1
+    def create(self, leftovers: list[str]) -> None:
+        """Make a new store; ``leftovers`` are what an earlier attempt left."""
+        for name in leftovers:
+            self.location.storage.remove(os.path.join(self.location.name, name))
+        number = NEW_STATE.log_number
         self._logs.create(number)
-        state = State(Levels(), number + 1, last_seq=0, log_number=number)
-        self._tables.start_manifest(state, [])
+        self.tables.start_manifest(NEW_STATE, [])
         self._start(SuperVersion(Memtable(1, number), (), Version(Levels(), {})))
 
     def open(self) -> None:
-        found = recover(self.storage, self.directory)
-        version = self._tables.open_version(found.state.levels)
+        """Open an existing store for writing."""
+        storage, directory = self.location.storage, self.location.name
+        found = recover(storage, directory)
+        version = self.tables.open_version(found.state.levels)
         was_closed = found.was_closed
         self._logs.reopen(found.logs, found.names, was_closed)
         manifest = found.manifest if was_closed else None
-        self._tables.start_manifest(found.state, found.names, manifest)
-        kept = remove_leftovers(self.storage, self.directory, found.names, self._tables.manifest)
-        self._tables.unremoved += kept
-        self.last_seq = found.last_seq
+        self.tables.start_manifest(found.state, found.names, manifest)
+        kept = remove_leftovers(storage, directory, found.names, self.tables.manifest)
+        self.tables.unremoved += kept
+        self.state.last_seq = found.last_seq
         self._start(found.super_version(version))
+
+    def _start(self, current: SuperVersion) -> None:
+        self.state.show(current)
+        self.state.life = OPEN
+        handles.watch(self)
+        self.background.start(current)
 
     def abandon(self) -> None:
         """Close a store whose creation or opening failed."""
-        self._background.stop()
-        self.super_version = None
+        self.background.stop()
+        self.state.super_version = None
         self._release()
         self._events.close()
 
     def open_read_only(self) -> None:
         """Recover for reading, beside a writer or without one; later, take in what is new."""
-        thread = self.entering()
+        thread = self.state.entering()
         if self._opener == thread:
             raise RuntimeError(
-                f"this thread is opening or refreshing {self.directory} already: a finalizer, signal "
-                "handler or trace function came in between, and must leave its work for later"
+                f"this thread is opening or refreshing {self.location.name} already: a finalizer, "
+                "signal handler or trace function came in between, and must leave its work for later"
             )
-        with self._tables.lock:  # one recovery at a time, or a newer one might be undone
+        with self.tables.lock:  # one recovery at a time, or a newer one might be undone
             try:
                 self._opener = thread
                 self._recover_for_reading()
@@ -141,53 +164,46 @@ class Engine(Upkeep):
                 self._opener = 0
         if self._refresher is not None:
             self._refresher.start()
-        self.tell()
+        self._events.tell()
 
     def _recover_for_reading(self) -> None:
-        before = self.super_version
-        if self.published is not None:
-            current, last_seq = self.published.recover()
-            has_news = before is not None and current is not before
-        else:
-            current, last_seq = self._follower.recover()
-            if before is None:
-                has_news = self._seq_at_fork not in (-1, last_seq)
-            else:
-                has_news = self._follower.found_more
-        if current is before and not self._closing:
+        state = self.state
+        before = state.super_version
+        current, last_seq = self.location.recover()
+        has_news = self.location.found_more
+        if before is None:
+            has_news = self._seq_at_fork not in (-1, last_seq)
+        if current is before and not state.is_ending:
             return
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            if self._closing:
-                self._follower.forget()
-                raise self.unusable()
-            self.last_seq = last_seq
-            self.super_version = current
+        thread = state.entering()
+        with state.mutex:
+            state.owner = thread
+            if state.is_ending:
+                self.location.close()
+                raise state.unusable()
+            state.last_seq = last_seq
+            state.super_version = current
+            state.life = OPEN
             if has_news:
                 self._has_news = True
-                self.note(Refreshed(self.directory, last_seq))
-            self.opens_on_use = False
+                self._events.note(Refreshed(self.location.name, last_seq))
             handles.watch(self)  # under the mutex: a close, which ends it, comes later
 
     def leave_to_first_use(self) -> None:
         """Be opened for reading by whatever uses the store first."""
-        self.opens_on_use = self.opened_by_itself = True
+        self.opened_by_itself = True
         handles.watch(self)
 
-    def open_on_use(self) -> SuperVersion:
-        if self.opens_on_use and not self._closing:
-            self.open_read_only()
-        current = self.super_version
-        if current is None:
-            raise self.unusable()
-        return current
-
-    def _start(self, current: SuperVersion) -> None:
-        self.super_version = current
-        handles.watch(self)
-        self._update_throttle()
-        self._background.start(current)
+    def refresh(self) -> bool:
+        """Take in what is new; returns whether anything was since the last call."""
+        self.state.require_open()
+        if not self.state.read_only:
+            return False
+        if self._refresher is not None:
+            self._refresher.raise_error()
+        self.open_read_only()
+        found, self._has_news = self._has_news, False
+        return found
 
     # Copies
 
@@ -196,165 +212,142 @@ class Engine(Upkeep):
 
         Nothing waits for it but the end of a flush, a compaction or an ingest, while it opens the logs.
         """
-        current = self.require_open()
-        if self.published is not None:
-            return capture_published(current, self.last_seq)
-        if self.read_only:
-            return capture_directory(self.storage, self.directory)
-        with self._tables.lock:  # until the logs are open: a flush that ends removes one
-            thread = self.entering()
-            with self._mutex:
-                self._owner = thread
-                self._check_writable()
-                self.check_not_closing()
-                current, last_seq = self.require_open(), self.last_seq
+        state = self.state
+        current = state.require_open()
+        if state.read_only:
+            return self.location.capture(current, state.last_seq)
+        with self.tables.lock:  # until the logs are open: a flush that ends removes one
+            thread = state.entering()
+            with state.mutex:
+                state.owner = thread
+                state.check_writable()
+                state.check_not_ending()
+                current, last_seq = state.require_open(), state.last_seq
                 extents = self._logs.extents()
-            state = self._tables.manifest.state
-            return capture_open(self.storage, self.directory, current, last_seq, state, extents)
+            manifest = self.tables.manifest.state
+            storage, directory = self.location.storage, self.location.name
+            return capture_open(storage, directory, current, last_seq, manifest, extents)
 
-    # Failures and the end
-
-    def resume(self) -> None:
-        """Take writes again after a failure.  Raises as ``DB.resume``.
-
-        It flushes the memtables first, because their logs may be what failed.
-        """
-        self.require_open()
-        self.check_not_telling("resume()")
-        try:
-            self._urgently(self._resume)
-        finally:
-            self.tell()
-
-    def _resume(self) -> None:
-        if self._failure is not None:
-            self._background.wait_idle()  # work that began before the mending may still fail
-        thread = self.entering()
-        with self._tables.lock, self._mutex:
-            self._owner = thread
-            if self.super_version is None or self.read_only:
-                self._check_writable()
-            self.check_not_closing()
-            cause = self._failure
-            if cause is None:
-                return
-            self._tables.mend_manifest()
-            self._rotate(self.require_open())
-        try:
-            self._resuming = True
-            self._wait_until(lambda: self._is_mended(cause))
-        finally:
-            self._resuming = False
-        self._background.wake_compactor()
-
-    def _is_mended(self, cause: BaseException) -> bool:
-        """Whether everything is flushed after ``cause``; then takes writes again."""
-        if self._failure is not cause:
-            self._check_writable()
-        if self.require_open().flushing:
-            return False
-        self._failure = self._noted_failure = None
-        self.note(Resumed(self.directory))
-        return True
-
-    def refresh(self) -> bool:
-        """Take in what is new; returns whether anything was since the last call."""
-        self.require_open()
-        if not self.read_only:
-            return False
-        if self._refresher is not None:
-            self._refresher.raise_error()
-        self.open_read_only()
-        found, self._has_news = self._has_news, False
-        return found
+    # The end
 
     def close(self) -> None:
-        """Stop background work, sync the log, release the lock.
+        """Stop background work, sync the log, release the lock.  As ``DB.close``."""
+        thread = threading.get_ident()
+        if self._closer == thread:
+            return  # a finalizer or signal handler, inside this thread's own call
+        if in_worker():
+            self._close_in_worker()
+            return
+        self.state.entering()
+        try:
+            with self._ending:
+                self._closer = thread
+                self._close()
+        finally:
+            if self._closer == thread:
+                self._closer = 0
 
-        A second call does nothing.  If syncing raises OSError, the store is closed all the same.
-        """
-        # Another thread may be closing it, or this one, further up: a finalizer calls close() too.
+    def _close_in_worker(self) -> None:
+        """Close the store in a thread that others may wait for."""
         if self._is_closed or self._ending.locked():
             return
-        with self._ending:
+        if not self._events.is_telling:  # a finalizer inside a job, or a callback of another store
+            closing = threading.Thread(target=self.close, name="lsmkv-close")
+            closing.start()
+            closing.join(_PATIENCE_S)
+        elif self._ending.acquire(blocking=False):  # no interrupt comes in such a thread
             try:
-                if not self._is_closed:
-                    self._close()
+                self._close()
             finally:
-                self._events.close()
+                self._ending.release()
 
     def _close(self) -> None:
-        if self._refresher is not None:
-            self._refresher.stop()
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            self._closing = True
-            self._changes.announce()
-        self._background.stop()
-        thread = self.entering()
-        with self._mutex:  # a running write ends first, and no other begins
-            self._owner = thread
-            self.super_version = None
-            self.opens_on_use = False
-            self._changes.announce()
+        if self._is_closed:
+            return
         try:
-            if not self.read_only:
-                number, end, salt = self._logs.finish(mark=self._failure is None)
-                if self._failure is None:  # otherwise the manifest may be what failed
-                    with self._tables.lock:
-                        self._tables.manifest.note_closed_log(number, end, salt)
+            if self._refresher is not None:
+                self._refresher.stop()
+            self.state.with_mutex(self._begin_ending)
+            self.background.stop()
+            self.state.with_mutex(self._end_use)  # a running write ends first, and no other begins
+            self._finish()
+        finally:
+            self._events.close()
+
+    def _begin_ending(self) -> None:
+        self.state.life = Life.CLOSING
+        self.state.changes.announce()
+
+    def _end_use(self) -> None:
+        self.state.super_version = None
+        self.state.changes.announce()
+
+    def _finish(self) -> None:
+        """Sync the log, note that the store was closed, release the lock."""
+        try:
+            if not self.state.read_only:
+                is_sound = self.state.failure is None
+                number, end, salt = self._logs.finish(mark=is_sound)
+                if is_sound:  # otherwise the manifest may be what failed
+                    with self.tables.lock:
+                        self.tables.manifest.note_closed_log(number, end, salt)
         finally:
             self._release()
 
     def _release(self) -> None:
-        if self.published is not None:
-            self.published.close()
-        self._follower.forget()
-        self._tables.close()
+        self.location.close()
+        self.tables.close()
         self._logs.close()
         if self._lock is not None:
             self._lock.release()
         handles.unwatch(self)
-        self._is_closed = True
+        self.state.life = Life.CLOSED
+
+    @property
+    def _is_closed(self) -> bool:
+        return self.state.life in (Life.CLOSED, Life.FORKED)
 
     def mark_forked(self) -> None:
         """In the child of a fork: become unusable, and drop the file lock.
 
         The handle of a read-only store gets an engine for the child, which its first use opens.
         """
-        if self.super_version is not None or self.opens_on_use:
-            self._mutex = Lock()  # a thread of the parent may hold the old one
-            self._changes = Changes()
-            self._ending = threading.Lock()
-            self._tables.lock = threading.Lock()
-            self.forked = True
-            self.super_version = None
-            self.opens_on_use = False
-            self._follower.forget()
-            follow_fork = self.follow_fork()
-            if self.read_only and self.published is None and not self._closing and follow_fork:
-                self.fork_advice = _FORKED
-                handles.unwatch(self)
-                follow_fork(self._for_child())
-            elif self.published is not None:
-                self.fork_advice = _FORKED_AWAY
-        self._is_closed = True
+        self._ending = threading.Lock()  # a thread of the parent may hold the old one
+        self._closer = 0
+        state, life = self.state, self.state.life
+        state.life = Life.CLOSED
+        if state.super_version is not None or life is UNOPENED:
+            state.life = Life.FORKED
+            state.super_version = None
+            state.mutex = Lock()
+            state.changes = Changes()
+            self.tables.lock = threading.Lock()
+            if self.location.directory is None:
+                state.fork_advice = _FORKED_AWAY
+            else:
+                self._follow_fork(life)
         if self._lock is not None:
             self._lock.release()
 
+    def _follow_fork(self, life: Life) -> None:
+        """Give a read-only handle an engine for the child."""
+        self.location.close()
+        follow_fork = self.follow_fork()
+        if self.state.read_only and life in (UNOPENED, OPEN, FAILED) and follow_fork:
+            self.state.fork_advice = _FORKED
+            handles.unwatch(self)
+            follow_fork(self._for_child())
+
     def _for_child(self) -> Engine:
-        storage = self.storage
+        storage = self.location.storage
         if type(storage) is Storage:  # any other may be none to make anew
             storage = Storage(direct_reads=storage.direct_reads, file_mode=storage.file_mode)
         engine = Engine(
-            self.directory,
-            self.options,
-            storage,
-            None,
+            Directory(self.location.name, storage),
+            self.state.options,
             refresh_every_s=self.refresh_every_s,
             on_event=self._events.callback,
         )
-        engine._seq_at_fork = self.last_seq
+        engine._seq_at_fork = self.state.last_seq
         engine.leave_to_first_use()
         return engine

@@ -11,57 +11,50 @@ import contextlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any, Final
 
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
-from lsmkv.engine.engine import Engine
+from lsmkv.engine.upkeep import Upkeep
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.inspection.table_check import open_uncached
+from lsmkv.sstable.format import TABLE_MAGIC
 from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.table_end import TableEnd, adopted_end, read_end
 from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, parse_file_name, table_path
-from lsmkv.storage.storage import PathLike, Storage, absolute_path
+from lsmkv.storage.storage import PathLike, ReadKind, Storage, absolute_path
 
 _BLOCKS_ASKED: Final = 16  # of a table, whose filters are asked for every key
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A table file that a caller named."""
-
-    path: str
-    smallest: bytes
-    largest: bytes
-
-
-def ingest(engine: Engine, paths: Iterable[PathLike], move: bool) -> IngestReport:
+def ingest(upkeep: Upkeep, paths: Iterable[PathLike], move: bool, verify: bool) -> IngestReport:
     """Adopt the tables at ``paths``.  Raises as ``DB.ingest``."""
-    engine.check_for_adopting()
+    upkeep.check_for_adopting()
+    storage = upkeep.tables.storage
     found = _absolute(paths)
     if not found:
         return NOTHING
-    _check_of_no_store(engine, found)
-    _check_apart([_examined(engine, path) for path in found])
+    _check_of_no_store(upkeep, found)
+    _check_apart([_examined(upkeep, path) for path in found])
     if move:
         for path in found:
             _check_removable(path)
-    staging = Staging(engine.storage, engine.directory)
+    staging = Staging(storage, upkeep.tables.directory)
     try:
         for path in found:
-            _stage(engine, staging, path, move)
+            if verify:
+                _verify(upkeep, open_uncached(storage, path))
+            _stage(storage, staging, path, move)
     except BaseException:
         staging.remove()
         raise
-    report = engine.adopt(staging)
+    report = upkeep.adopt(staging)
     if move:
-        _remove_sources(engine.storage, found)
+        _remove_sources(storage, found)
     return report
 
 
@@ -78,29 +71,43 @@ def _absolute(paths: Any) -> list[str]:
 # Checks that change nothing
 
 
-def _examined(engine: Engine, path: str) -> _Source:
-    """Check what the end of a file tells."""
-    table = open_uncached(engine.storage, path)
+def _examined(upkeep: Upkeep, path: str) -> tuple[bytes, bytes, str]:
+    """Check what the end of a file tells; returns its first key, last key and path."""
+    _check_kind(upkeep.tables.storage, path)
+    table = open_uncached(upkeep.tables.storage, path)
     if table.has_versions:
         raise ValueError(
             f"{path} has several versions of a key: it is a table of a store with snapshots, and its "
             "entries cannot get one sequence number; write its newest entries with a TableWriter"
         )
     policy = table.filter_policy
-    if policy.scheme in PRIVATE_SCHEMES and engine.options.background == "process":
+    if policy.scheme in PRIVATE_SCHEMES and upkeep.tables.options.background == "process":
         raise ValueError(
             f"{path}: its filter policy {policy.name!r} is registered in this process alone, and "
             'compactions run in another; open the store with background="thread"'
         )
-    return _Source(path, table.smallest, table.largest)
+    return table.smallest, table.largest, path
 
 
-def _check_of_no_store(engine: Engine, paths: list[str]) -> None:
-    storage = engine.storage
+def _check_kind(storage: Storage, path: str) -> None:
+    """Refuse a file that is no table at all."""
+    with storage.open_random(path) as file:
+        offset = max(0, file.size - len(TABLE_MAGIC))
+        if file.pread(offset, file.size - offset, ReadKind.INDEX) != TABLE_MAGIC:
+            reason = (
+                "not a table file: lsmkv.TableWriter writes those; of CSV, TSV and JSON lines the "
+                'command "lsmkv load" puts the entries into a store'
+            )
+            raise CorruptionError(path, offset, reason)
+
+
+def _check_of_no_store(upkeep: Upkeep, paths: list[str]) -> None:
+    storage = upkeep.tables.storage
     own: dict[tuple[int, int], int] = {}
-    for table in engine.require_open().version.tables():
+    for table in upkeep.state.require_open().version.tables():
+        path = table_path(upkeep.tables.directory, table.meta.number)
         with contextlib.suppress(FileNotFoundError):  # a compaction has just removed it
-            device, number, _ = storage.identity(table_path(engine.directory, table.meta.number))
+            device, number, _ = storage.identity(path)
             own[device, number] = table.meta.number
     for path in paths:
         device, number, _ = storage.identity(path)
@@ -117,13 +124,13 @@ def _check_of_no_store(engine: Engine, paths: list[str]) -> None:
             )
 
 
-def _check_apart(sources: list[_Source]) -> None:
+def _check_apart(tables: list[tuple[bytes, bytes, str]]) -> None:
     """Refuse tables whose key ranges overlap: none is newer than the other."""
-    for left, right in pairwise(sorted(sources, key=attrgetter("smallest"))):
-        if left.largest >= right.smallest:
+    for (_, last, left), (first, _, right) in pairwise(sorted(tables)):
+        if last >= first:
             raise ValueError(
-                f"{left.path} (keys to {left.largest[:40]!r}) and {right.path} (keys from "
-                f"{right.smallest[:40]!r}) overlap: ingest them one after the other, the newer last"
+                f"{left} (keys to {last[:40]!r}) and {right} (keys from {first[:40]!r}) overlap: "
+                "ingest them one after the other, the newer last"
             )
 
 
@@ -136,10 +143,7 @@ def _check_removable(path: str) -> None:
 # Staging
 
 
-def _stage(engine: Engine, staging: Staging, path: str, move: bool) -> None:
-    storage = engine.storage
-    table = open_uncached(storage, path)
-    _verify(engine, table)
+def _stage(storage: Storage, staging: Staging, path: str, move: bool) -> None:
     with storage.open_random(path) as file:
         staged = staging.path(staging.allocate())
         in_place = move and _links(storage, path, staged, read_end(file))
@@ -150,7 +154,7 @@ def _stage(engine: Engine, staging: Staging, path: str, move: bool) -> None:
     staging.add(staged, in_place=in_place)
 
 
-def _verify(engine: Engine, table: TableReader) -> None:
+def _verify(upkeep: Upkeep, table: TableReader) -> None:
     """Read every byte of a table; CorruptionError if it is damaged."""
     entries = tombstones = raw_bytes = 0
     for block in every_block(table):
@@ -158,24 +162,17 @@ def _verify(engine: Engine, table: TableReader) -> None:
         raw_bytes += len(block.raw)
         if block.has_tags:
             tombstones += block.tags().count(TAG_DELETE)
-        engine.check_not_closing()
+        upkeep.state.check_not_ending()
     table.verify_sections()
-    stored, block_count = table.properties, table.index.block_count
+    stored, footer, block_count = table.properties, table.footer, table.index.block_count
     for what, expected, got in (
-        (
-            "entries",
-            (stored.entry_count, stored.tombstone_count),
-            (entries, tombstones),
-        ),
+        ("entries", (stored.entry_count, stored.tombstone_count), (entries, tombstones)),
         ("bytes before compression", stored.raw_bytes, raw_bytes),
         ("blocks", stored.block_count, block_count),
-        ("bytes of filters", stored.filter_bytes, table.footer.filters_length),
+        ("bytes of filters", stored.filter_bytes, footer.filters_length),
     ):
         if expected != got:
-            offset, reason = (
-                table.footer.properties_offset,
-                f"properties of a table count other {what}",
-            )
+            offset, reason = footer.properties_offset, f"properties of a table count other {what}"
             raise CorruptionError(table.path, offset, reason, expected=expected, got=got)
     # Filters that the properties describe wrongly deny most keys of any block.  To ask for every key
     # would take ten times as long as all the rest.
@@ -203,7 +200,7 @@ def _links(storage: Storage, path: str, staged: str, end: TableEnd) -> bool:
     return False
 
 
-def _remove_sources(storage: Storage, paths: Iterator[str] | list[str]) -> None:
+def _remove_sources(storage: Storage, paths: list[str]) -> None:
     """Remove the files that are part of the store now."""
     kept = []
     for path in paths:

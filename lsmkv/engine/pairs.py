@@ -7,14 +7,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import (
-    MAX_KEY_BYTES,
-    MAX_VALUE_BYTES,
-    Value,
-    key_bytes,
-    out_of_order,
-    value_bytes,
-)
+from lsmkv.encoding.entries import Value, key_bytes, out_of_order, value_bytes
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import caused
 
@@ -73,11 +66,7 @@ def _key_and_value(pair: Any) -> tuple[bytes, bytes]:
     if type(pair) is not tuple or len(pair) != 2:
         pair = _as_pair(pair)
     key, value = pair
-    if type(key) is not bytes or len(key) > MAX_KEY_BYTES:
-        key = key_bytes(key)
-    if type(value) is not bytes or len(value) > MAX_VALUE_BYTES:
-        value = value_bytes(value)
-    return key, value
+    return key_bytes(key), value_bytes(value)
 
 
 def _as_pair(pair: Any) -> tuple[Any, Any]:

@@ -6,10 +6,8 @@ The record is a chain of parts.  A transaction refers to the part in which it be
 follow; the store refers to the last one weakly.  So the record reaches back to the beginning of the
 oldest open transaction, and nothing is left to tidy up when a transaction is dropped.
 
-It takes at most :data:`MOST_BYTES`.  After that its oldest part is emptied, and a transaction that began
-there cannot be checked any more.
-
-Writers call this with the mutex held.
+Beyond :data:`MOST_BYTES` the oldest part is emptied, and a transaction that began there cannot be checked
+any more.  Writers call this with the mutex held.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Place:
         self._part = None
 
     def written_since(self) -> Iterator[Written]:
-        """What was written from this place on, which moves along.  Needs no lock.
+        """Yield the writes since this place, and advance it.  Needs no lock.
 
         ConflictError: the record does not reach back to it.  ClosedError: it was released.
         """

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from lsmkv.errors import BackgroundError, CorruptionError
 from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, trusted_logs
@@ -15,20 +15,19 @@ from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
 from lsmkv.storage.file_names import (
-    BACKUP,
-    CURRENT,
     UNFINISHED_COPY,
     is_staging_name,
+    is_unfinished_name,
     manifest_path,
     parse_file_name,
 )
-from lsmkv.storage.storage import UNFINISHED, Storage
+from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import Manifest, State, read_current, read_manifest
+from lsmkv.tree.ownership import is_unfinished_copy
 from lsmkv.tree.version import Version
 
 _Opened = TypeVar("_Opened")
-_TEMPORARY: Final = (CURRENT + UNFINISHED, BACKUP + UNFINISHED, UNFINISHED_COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +97,10 @@ def recover_beside_writer(
             found = recover(storage, directory)
             return found, open_tables(found.state.levels)
         except (FileNotFoundError, CorruptionError) as error:
+            if str(error) == previous:
+                raise
             is_damage = isinstance(error, CorruptionError)
-            if str(error) == previous or (
-                is_damage and _manifest_extent(storage, directory) == before
-            ):
+            if is_damage and _manifest_extent(storage, directory) == before:
                 raise
             previous = str(error)
     raise BackgroundError(
@@ -129,7 +128,8 @@ def remove_leftovers(
     A file that cannot be removed stays for the next opening.  Returns the numbers of the tables that
     stay: the first that could not be removed, and all newer ones, which may hide its entries.
     """
-    tables = {table.number for table in manifest.state.levels.tables()}
+    needed = {("table", table.number) for table in manifest.state.levels.tables()}
+    needed.add(("manifest", manifest.number))
     left: list[int] = []
     for name in sorted(names, key=_number_in):
         parsed = parse_file_name(name)
@@ -137,15 +137,14 @@ def remove_leftovers(
             with contextlib.suppress(OSError):  # nothing in it counts
                 storage.remove_tree(os.path.join(directory, name))
             continue
-        if parsed is None and name not in _TEMPORARY:
+        if (
+            parsed is None
+            and not is_unfinished_name(name)
+            and not (name == UNFINISHED_COPY and is_unfinished_copy(storage, directory))
+        ):
             continue
         kind, number = parsed or ("", 0)
-        needed = (
-            (kind == "table" and number in tables)
-            or (kind == "log" and number >= manifest.state.log_number)
-            or (kind == "manifest" and number == manifest.number)
-        )
-        if needed:
+        if parsed in needed or (kind == "log" and number >= manifest.state.log_number):
             continue
         if kind == "table" and left:
             left.append(number)

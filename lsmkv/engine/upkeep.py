@@ -1,19 +1,23 @@
-"""Flushes, compactions and ingests: what callers ask, and what the background work asks and tells."""
+"""Flush, compaction, ingest and resume: what users ask of the tree of an open store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lsmkv.background.events import Ingested
-from lsmkv.engine.write_path import WriteState
+from lsmkv.background.background_work import BackgroundWork
+from lsmkv.background.events import Ingested, Resumed
+from lsmkv.engine.writer import Writer
 from lsmkv.errors import caused
+from lsmkv.log.log_set import LogSet
 from lsmkv.memtable.memtable import Memtable
+from lsmkv.read.bounds import Bounds
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version import Version
+from lsmkv.tree.version_set import VersionSet
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -21,170 +25,200 @@ if TYPE_CHECKING:
     from lsmkv.engine.adoption import IngestReport, Staging
 
 
-class Upkeep(WriteState):
+class Upkeep:
     """The part of an open store that changes its tree."""
 
-    # What the background work asks and tells (see background_thread.Host)
+    def __init__(
+        self, writer: Writer, tables: VersionSet, logs: LogSet, background: BackgroundWork
+    ) -> None:
+        self.state = writer.state
+        self.tables = tables
+        self._writer = writer
+        self._logs = logs
+        self._background = background
 
-    def may_flush(self) -> bool:
-        return self._failure is None or self._resuming
-
-    def may_compact(self) -> bool:
-        return self._failure is None
-
-    def release_gil(self, wanted: bool) -> None:
-        self._logs.release_gil(wanted)
-
-    def work_failed(self, error: BaseException) -> None:
-        """Take no more writes, unless the work was only cancelled.  Notes an event."""
-        if not isinstance(error, CancelledError):
-            thread = self.entering()
-            with self._mutex:
-                self._owner = thread
-                self._fail(error)
-
-    def publish(self, version: Version, flushed: Memtable | None) -> None:
-        """Show ``version`` to readers, without the memtable that it replaces."""
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            current = self.require_open()
-            flushing = tuple(memtable for memtable in current.flushing if memtable is not flushed)
-            self._background.compactor.set_read_budget(version)
-            self.super_version = SuperVersion(current.memtable, flushing, version)
-            self._update_throttle()
-            self._changes.announce()
-
-    def _update_throttle(self) -> None:
-        runs = self.require_open().version.levels.level0_run_count
-        self._throttle.on = runs >= self.options.level0_slowdown_trigger
-
-    def remove_log(self, number: int) -> None:
-        self._logs.remove(number)
-
-    # Upkeep
+    # Flush
 
     def flush(self) -> None:
         """Write every memtable to tables.  Raises as ``DB.flush``."""
-        self.check_not_telling("flush()")
+        self.state.check_not_telling("flush()")
         try:
-            self._urgently(self._flush)
+            self._background.urgently(self._flush)
         finally:
-            self.tell()
+            self.state.events.tell()
 
     def _flush(self) -> None:
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            self._check_writable()
-            self.check_not_closing()
-            current = self.require_open()
-            if not current.memtable.is_empty:
-                self._rotate(current)
-            number = self._logs.current.number
-        self._wait_until(lambda: self._is_flushed(number))
+        state = self.state
+        thread = state.entering()
+        with state.mutex:
+            state.owner = thread
+            state.check_writable()
+            state.check_not_ending()
+            current = state.require_open()
+            if current.memtable.is_empty:
+                number = self._logs.current.number
+            else:
+                number = self._writer.rotate(current)
+        self._background.wait_until(lambda: self._is_flushed(number))
 
     def _is_flushed(self, log_number: int) -> bool:
         """Whether tables hold the writes of all logs before ``log_number``."""
-        self._check_writable()
-        return all(memtable.log_number >= log_number for memtable in self.require_open().flushing)
+        self.state.check_writable()
+        flushing = self.state.require_open().flushing
+        return all(memtable.log_number >= log_number for memtable in flushing)
 
-    def check_executor(self, executor: Executor) -> None:
-        """Raise TypeError or ValueError if ``executor`` cannot run jobs of this store."""
-        self._background.compactor.check_executor(executor)
+    # Compaction
 
-    def compact_range(
-        self, start: bytes | None, stop: bytes | None, force: bool, executor: Executor | None
-    ) -> None:
+    def compact_range(self, wanted: Bounds, force: bool, executor: Executor | None) -> None:
         """Flush, and merge a range into one run.  Raises as the method of ``DB``."""
-        self.check_not_telling("compact_range()")
-        compactor = self._background.compactor
+        compactor, start, stop = self._background.compactor, wanted.start, wanted.stop
+        if executor is not None:
+            compactor.check_executor(executor)
+        self.state.check_not_telling("compact_range()")
         self.flush()
+        if wanted.is_empty:
+            return
         try:
-            self._urgently(lambda: compactor.compact_range(start, stop, force, executor))
+            self._background.urgently(lambda: compactor.compact_range(start, stop, force, executor))
         except CancelledError:
-            raise caused(self.unusable(), None)
+            raise caused(self.state.unusable(), None)
         self._background.wake_compactor()
+
+    def wait_until_settled(self) -> None:
+        """Wait until no work is due.  Raises as the method of ``DB``."""
+        self.state.check_not_telling("wait_until_settled()")
+        self._background.urgently(self._settle)
+
+    def _settle(self) -> None:
+        state = self.state
+        is_settled = False
+        while not is_settled:
+            thread = state.entering()
+            with state.mutex:
+                state.owner = thread
+                state.check_writable()
+                state.check_not_ending()
+                is_settled = self._background.is_settled(state.require_open())
+            if not is_settled:
+                self._background.wake_flusher()
+                self._background.wake_compactor()
+                self._background.wait_idle()
+
+    # Ingest
+
+    def check_for_adopting(self) -> None:
+        """Raise for a handle, or in a place, that cannot adopt tables.
+
+        RuntimeError in a signal handler or finalizer inside a call, for whose lock it would wait.
+        """
+        self.state.check_for_writing()
+        self.state.entering()
 
     def adopt(self, staging: Staging) -> IngestReport:
         """Make staged tables part of the store; their files go if that fails.
 
-        Raises as ``DB.ingest``.  ``check_for_adopting`` comes before; :mod:`lsmkv.engine.adoption`
-        has the steps.
+        Raises as ``DB.ingest``.  ``check_for_adopting`` comes before.  See :mod:`lsmkv.engine.adoption`.
         """
+        state = self.state
         reports: list[IngestReport] = []
 
         def action(is_cancelled: Callable[[], bool]) -> None:
             report = self._adopt(staging, is_cancelled)
             reports.append(report)
             found = report.tables, report.entries, report.size_bytes
-            self.note(Ingested(self.directory, *found))
+            state.events.note(Ingested(state.directory, *found))
 
-        self.check_not_telling("ingest() or bulk_load()")
+        state.check_not_telling("ingest() or bulk_load()")
         compactor = self._background.compactor
         try:
-            self._urgently(lambda: compactor.exclusively("lsmkv-ingest", action, staging.remove))
+            self._background.urgently(
+                lambda: compactor.exclusively("lsmkv-ingest", action, staging.remove)
+            )
         except CancelledError:
-            raise caused(self.unusable(), None)
+            raise caused(state.unusable(), None)
         self._background.wake_compactor()
         return reports[0]
 
     def _adopt(self, staging: Staging, is_cancelled: Callable[[], bool]) -> IngestReport:
         self._flush()  # most of it, while writers go on
         try:
-            self._hold_writers()
+            self.state.with_mutex(self._writer.hold)
             self._flush()
             if is_cancelled():
                 raise CancelledError("the store is closing, or the caller was interrupted")
-            seq = self.last_seq + 1
-            placed = staging.adopt(self._tables, seq)
+            seq = self.state.last_seq + 1
+            placed = staging.adopt(self.tables, seq)
             edit = VersionEdit(added=placed, last_seq=seq)
             try:
-                self._tables.install(
-                    edit, lambda version: self._publish_adopted(version, placed, seq)
-                )
+                self.tables.install(edit, lambda version: self._publish(version, placed, seq))
             except BaseException as error:
-                if self._tables.is_in_doubt:
-                    self.work_failed(error)  # before a writer may use the sequence number
+                if self.tables.is_in_doubt:
+                    self.state.work_failed(error)  # before a writer may use the sequence number
                 raise
         finally:
-            self._release_writers()
+            self._writer.let_go()
         return staging.report(placed)
 
-    def _publish_adopted(self, version: Version, placed: list[PlacedTable], seq: int) -> None:
+    def _publish(self, version: Version, placed: list[PlacedTable], seq: int) -> None:
         """Show tables numbered ``seq``, with a memtable for what is newer.
 
         Nothing is in the memtable, and writers are held.
         """
-        thread = self.entering()
-        with self._mutex:
-            self._owner = thread
-            current = self.require_open()
+        state, metas = self.state, [table.meta for table in placed]
+        self._background.compactor.set_read_budget(version)
+        thread = state.entering()
+        with state.mutex:
+            state.owner = thread
+            current = state.require_open()
             memtable = Memtable(seq + 1, current.memtable.log_number)
-            metas = [table.meta for table in placed]
-            self.recent_writes.add_ranges([(meta.smallest, meta.largest) for meta in metas])
-            self._background.compactor.set_read_budget(version)
-            self.last_seq = seq
-            self.floor = None
-            self.super_version = SuperVersion(memtable, current.flushing, version)
-            self._update_throttle()
-            self._changes.announce()
+            self._writer.recent_writes.add_ranges([(meta.smallest, meta.largest) for meta in metas])
+            self._writer.watches.note_all()
+            state.last_seq = seq
+            state.show(SuperVersion(memtable, current.flushing, version))
 
-    def wait_until_settled(self) -> None:
-        """Wait until no work is due.  Raises as the method of ``DB``."""
-        self.check_not_telling("wait_until_settled()")
-        self._urgently(self._settle)
+    # Failures
 
-    def _settle(self) -> None:
-        is_settled = False
-        while not is_settled:
-            thread = self.entering()
-            with self._mutex:
-                self._owner = thread
-                self._check_writable()
-                self.check_not_closing()
-                is_settled = self._background.is_settled(self.require_open())
-            if not is_settled:
-                self._background.wake_flusher()
-                self._background.wake_compactor()
-                self._background.wait_idle()
+    def resume(self) -> None:
+        """Take writes again after a failure.  Raises as ``DB.resume``.
+
+        It flushes the memtables first, because their logs may be what failed.
+        """
+        self.state.require_open()
+        self.state.check_not_telling("resume()")
+        try:
+            self._background.urgently(self._resume)
+        finally:
+            self.state.events.tell()
+
+    def _resume(self) -> None:
+        state = self.state
+        if state.failure is not None:
+            self._background.wait_idle()  # work that began before the mending may still fail
+        thread = state.entering()
+        with self.tables.lock, state.mutex:
+            state.owner = thread
+            if state.super_version is None or state.read_only:
+                state.check_writable()
+            state.check_not_ending()
+            cause = state.failure
+            if cause is None:
+                return
+            self.tables.mend_manifest()
+            self._writer.rotate(state.require_open())
+        try:
+            state.resuming = True
+            self._background.wait_until(lambda: self._is_mended(cause))
+        finally:
+            state.resuming = False
+        self._background.wake_compactor()
+
+    def _is_mended(self, cause: BaseException) -> bool:
+        """Whether everything is flushed after ``cause``; then takes writes again."""
+        state = self.state
+        if state.failure is not cause:
+            state.check_writable()
+        if state.require_open().flushing:
+            return False
+        state.take_writes_again()
+        state.events.note(Resumed(state.directory))
+        return True

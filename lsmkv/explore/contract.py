@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 2
+VERSION: Final = 4
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
@@ -52,7 +52,6 @@ class Cells(Part):
         rate: mean of the exact rates of its blocks' filters; None where it is unknown.
         start, end: where its keys lie on the axis of keys (:class:`StoreMap`).
         reads: how often the page's recorded lookups read its blocks.
-        cached: how many of its blocks were in the block cache after these lookups.
     """
 
     first_block: list[int]
@@ -66,7 +65,6 @@ class Cells(Part):
     start: list[float]
     end: list[float]
     reads: list[int]
-    cached: list[int]
 
 
 class Table(Part):
@@ -75,7 +73,8 @@ class Table(Part):
     The fields up to ``writer`` are those of ``TableInfo`` (summed, or of the first table).
 
     Attributes:
-        codec: of its first block: ``"none"`` or ``"zstd"``; a block that does not shrink has none.
+        codec: of its first block: ``"none"`` or ``"zstd"``; a block that does not shrink has none;
+            ``"unknown"`` where that block is damaged.
         written_at_s: when its file was last written, in seconds since 1970; None if it has gone.
         start, end: where its keys lie on the axis of keys.
     """
@@ -158,6 +157,8 @@ class Filter(Part):
         block: the block's number; None for the filter of a whole table.
         key_count: n; None if it is unknown.
         parameter: k of a Bloom filter, columns of a ribbon, bits of a fuse filter's fingerprint.
+        rate: as the store expects it from n, m and k.
+        set_bits: how many of all its bits are set.
         bits: its first ``shown_bits`` bits in base64; bit i is bit i mod 8 of byte i div 8.
     """
 
@@ -168,6 +169,7 @@ class Filter(Part):
     bit_count: int
     parameter: int
     rate: float | None
+    set_bits: int
     shown_bits: int
     bits: str
 
@@ -186,7 +188,13 @@ class MemtableStep(Part):
 
 
 class FilterStep(Part):
-    """The answer of a filter; see :class:`lsmkv.inspection.explain.FilterStep`."""
+    """The answer of a filter; see :class:`lsmkv.inspection.explain.FilterStep`.
+
+    Attributes:
+        part: the prefix of the key that the filter was asked for, as text; None for the whole key.
+        holds_part: whether the block that was searched has a key with this prefix, so that the filter
+            was right to let it pass.
+    """
 
     verdict: Verdict
     policy: str
@@ -199,6 +207,8 @@ class FilterStep(Part):
     probes: list[int]
     unset_probes: list[int]
     was_learnt: bool
+    part: str | None = None
+    holds_part: bool = False
 
 
 class BlockStep(Part):
@@ -217,7 +227,6 @@ class RunStep(Part):
         spanning_block: the block whose key range spans the key, which a lookup without filters would
             search; None if none does.  (``block`` is None too where the table's filter said no.)
         spanning_bytes: its size as stored; 0 if there is none.
-        spanning_was_cached: whether it was in the block cache when the lookup began.
     """
 
     level: int
@@ -232,11 +241,10 @@ class RunStep(Part):
     is_false_positive: bool
     spanning_block: int | None
     spanning_bytes: int
-    spanning_was_cached: bool
 
 
 class Lookup(Part):
-    """One lookup, step by step: ``DB.explain``, and what it would have read without filters.
+    """One lookup without a block cache, step by step: ``DB.explain``, and what else it could have read.
 
     Attributes:
         kind: what the key was picked as; ``"absent"`` ones are drawn whether or not a filter lets them
@@ -246,9 +254,13 @@ class Lookup(Part):
         value_bytes: the value's whole size; 0 unless it was found.
         blocks_searched, blocks_read, read_bytes, filters_asked, filter_negatives, false_positives:
             the totals of ``Explanation``.
-        reads_without_filters: blocks that span the key, up to where the lookup ended, and were not
-            cached: with filters off it would have read each.
+        reads_without_filters: blocks that span the key, up to where the lookup ended: with filters off
+            it would have read each.
         read_bytes_without_filters: their size as stored.
+        cached_runs: items of ``runs`` whose spanning block a small block cache held when the same
+            lookups ran with one.
+        rebuilt: for each of ``Page.rates`` the items of ``runs`` in which a Bloom filter of that rate,
+            built of the spanning block's keys, lets the key pass; empty if none were built.
     """
 
     kind: LookupKind
@@ -268,6 +280,8 @@ class Lookup(Part):
     false_positives: int
     reads_without_filters: int
     read_bytes_without_filters: int
+    cached_runs: list[int]
+    rebuilt: list[list[int]]
 
 
 # What if
@@ -281,7 +295,7 @@ class Rebuilt(Part):
         bit_count: m, summed over the blocks.
         exact_rate: the mean of the filters' exact rates, weighted by the keys asked of each.
         false_positives: of ``WhatIf.absent_count`` absent keys, those that a filter let pass.
-        low, high: the 95 % interval of the measured rate (Wilson).
+        low, high: the 95 % interval of the measured rate (Clopper and Pearson's, of filters as clusters).
     """
 
     policy: str
@@ -300,7 +314,8 @@ class WhatIf(Part):
         block_count, key_count: the sampled blocks, and the distinct keys in them.
         block_bytes: size of these blocks as stored, filters included.
         filter_bits: size of the filters that they have now.
-        absent_count: absent keys, each asked of the one sampled block that spans it.
+        absent_count: absent keys, each asked of the one sampled block that spans it; where filters hold
+            prefixes, keys of absent prefixes.
         present: what the store's own filters answered; None if it has none.
         rebuilt: one item for each policy and rate; the policy ``"none"`` once.
     """
@@ -383,6 +398,8 @@ class Source(Part):
         path: the whole path, as text.
         made_at_s: when the page's data was read, in seconds since 1970.
         is_live: whether a server answers lookups of any key.
+        generation: of a published store; None for a store in a directory.
+        cache_bytes: the block cache of the lookups that ran with one; 0 if none did.
         options: the options that decided what the page's lookups cost.
     """
 
@@ -390,8 +407,20 @@ class Source(Part):
     path: str
     made_at_s: float
     is_live: bool
+    generation: int | None
+    cache_bytes: int
     lsmkv_version: str
     options: dict[str, str | int | float | bool]
+
+
+class Damage(Part):
+    """A block that cannot be read."""
+
+    table: int
+    block: int
+    file_name: str
+    offset: int | None
+    reason: str
 
 
 class Page(Part):
@@ -402,10 +431,12 @@ class Page(Part):
         filters: bits of filters: those that recorded lookups asked, and of as many blocks as fit.
         lookups: recorded lookups: present keys, absent ones, false positives; the first of these ran
             first, and once more as the last of all (``"typed"``).
+        rates: the rates of ``Lookup.rebuilt``, from high to low.
         lookups_tried: absent keys tried to find the false positives among ``lookups``.
         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
         memory: ``DB.memory_usage``, in bytes.
-        omitted: what was left out so that the page stays small, one sentence each.
+        damage: blocks that are damaged, among those checked.
+        omitted: what was left out so that the page stays small or is soon there, one sentence each.
     """
 
     version: int
@@ -415,9 +446,11 @@ class Page(Part):
     filters: list[Filter]
     lookups: list[Lookup]
     lookups_tried: int
+    rates: list[float]
     what_if: WhatIf | None
     history: History
     devices: list[Device]
     stats: dict[str, int | float]
     memory: dict[str, int]
+    damage: list[Damage]
     omitted: list[str]

@@ -1,16 +1,18 @@
 """One store that is being explored: what the page asks of it.
 
-It has two read-only handles: one for lookups, whose counters the page shows, and one for drawing
-samples.  So counters on the page count the page's lookups alone.
+It has three read-only handles: one for lookups, whose counters the page shows; one for the same lookups
+with a block cache; and one for drawing samples.  So counters on the page count its lookups alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,17 +23,14 @@ from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
 from lsmkv.explore.lookups import Explorer
+from lsmkv.explore.program import ProgramReader
 from lsmkv.explore.samples import KeySampler, within
 from lsmkv.explore.survey import Extent, Survey
-from lsmkv.explore.what_if import what_if
-from lsmkv.inspection.store_info import block_info
-from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import is_url
+from lsmkv.explore.what_if import RATES, what_if
 
 SEED: Final = 1970
 CACHE_BYTES: Final = 256 * 1024
-"""The block cache of the page's lookups: small, so that most searches of a block are reads."""
+"""The block cache of the lookups that run with one."""
 
 DEVICES: Final = (
     contract.Device(
@@ -66,6 +65,8 @@ class Detail:
         tried: absent keys tried, at most, to find the false positives.
         filters: filters with their bits, besides those that recorded lookups asked.
         steps: steps of the history.
+        rebuilding_s: the most for building filters anew for the lookups of each kind.
+        checking_s: the most for finding damaged blocks; a page is no verification.
     """
 
     extent: Extent = Extent()
@@ -75,6 +76,8 @@ class Detail:
     tried: int = 20_000
     filters: int = 1200
     steps: int = 2000
+    rebuilding_s: float = 1.0
+    checking_s: float = 0.5
 
     def halved(self) -> Detail:
         """Half of everything; at least one cell and table."""
@@ -110,6 +113,15 @@ def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
     return "absent"
 
 
+def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
+    try:
+        table.block(number)
+    except lsmkv.CorruptionError as error:
+        name = os.path.basename(error.path)
+        return contract.Damage(table.number, number, name, error.offset, error.reason)
+    return None
+
+
 class Exploration:
     """Explores the store in ``path``; any number of threads may use it.
 
@@ -123,34 +135,35 @@ class Exploration:
         )
         self._is_live = is_live
         self._lock = threading.RLock()
-        self._db = lsmkv.open(path, options, create_if_missing=False, read_only=True)
-        try:
-            # Its filters must not learn from drawing: lookups ask those of the other handle.
-            self._samples = lsmkv.open(
-                path,
-                options.replace(adaptive_filters=False),
-                create_if_missing=False,
-                read_only=True,
-            )
-        except BaseException:
-            self._db.close()
-            raise
-        self._explorer = Explorer(self._db)
+        with contextlib.ExitStack() as opened:
+
+            def reader(options: lsmkv.Options) -> lsmkv.DB:
+                return opened.enter_context(
+                    lsmkv.open(path, options, create_if_missing=False, read_only=True)
+                )
+
+            self._db = reader(options.replace(block_cache_size_bytes=0))
+            self._cached = reader(options)
+            # Its filters must not learn from drawing: lookups ask those of the other handles.
+            self._samples = reader(options.replace(adaptive_filters=False))
+            self._handles = opened.pop_all()
+        self._program = ProgramReader(self._db.path)
+        self._explorer = Explorer(self._db, self._cached, self._samples)
         self._sampler = KeySampler(self._samples, SEED)
-        self._history = HistoryReader(self._db.path, is_recording=is_live)
+        self._history = HistoryReader(self._samples, is_recording=is_live)
         self._steps: list[contract.HistoryStep] = []
         self._forgotten_steps = 0
         self._survey: Survey | None = None
-        self._tables: list[tuple[int, int, int]] = []
+        self._places: list[tuple[int, int, int]] = []
         self._codecs: dict[int, str] = {}  # by table
+        self._checked: dict[tuple[int, int], contract.Damage | None] = {}  # by table and block
         self._revision = 0
         self._rebuilt: contract.WhatIf | None = None
         self._what_if_due_s = 0.0
         self._refresh_due_s = 0.0
 
     def close(self) -> None:
-        self._db.close()
-        self._samples.close()
+        self._handles.close()
 
     def __enter__(self) -> Self:
         return self
@@ -175,16 +188,18 @@ class Exploration:
             if self._is_live:
                 self._refresh_if_due()
             self._follow_history()  # also if the last refresh failed between tables and history
-            survey = self._survey = Survey(self._shown(), detail.extent)
-            lookups, tried = self._record(survey, detail)
+            self._note_shown()
+            survey = self._survey = Survey(self._db, detail.extent)
             omitted: list[str] = []
+            damage = self._damage(detail, omitted)
+            lookups, tried = self._record(survey, detail)
             uncounted = self._uncounted_tables()
             store_map = survey.as_map(
                 self._explorer.reads, lambda table: self._codec(uncounted, table)
             )
             # Before the pictures of filters, which may read some from disk.
             stats, memory = self._stats(), self._db.memory_usage().as_dict()
-            steps = self._steps_until(survey.current)
+            steps = self._steps_until(survey.tables.keys())
             left_out = max(0, len(steps) - detail.steps)
             skipped = self._forgotten_steps + left_out
             if store_map.blocks_per_cell > 1:
@@ -203,6 +218,7 @@ class Exploration:
                 filters=filters,
                 lookups=lookups,
                 lookups_tried=tried,
+                rates=list(RATES),
                 what_if=self._what_if(),
                 history=contract.History(
                     begins_empty=self._history.begins_empty,
@@ -212,6 +228,7 @@ class Exploration:
                 devices=list(DEVICES),
                 stats=stats,
                 memory=memory,
+                damage=damage,
                 omitted=omitted,
             )
 
@@ -224,9 +241,13 @@ class Exploration:
         )
 
         def looked_up(keys: list[bytes], kind: contract.LookupKind) -> list[contract.Lookup]:
-            found = [self._explorer.look_up(key, kind, survey.axis) for key in keys]
-            for lookup in found:
-                lookup.kind = _kind_found(lookup)
+            found = []
+            rebuilds = within(detail.rebuilding_s)
+            for key in keys:
+                with contextlib.suppress(lsmkv.CorruptionError):  # the page tells of the damage
+                    lookup = self._explorer.look_up(key, kind, survey.axis, rebuilds)
+                    lookup.kind = _kind_found(lookup)
+                    found.append(lookup)
             return found
 
         # First those that filters may learn to deny; one of them once more, when they have.
@@ -235,6 +256,25 @@ class Exploration:
         if erred:
             lookups.append(self._explorer.look_up(passed[0], "typed", survey.axis))
         return lookups, tried
+
+    def _damage(self, detail: Detail, omitted: list[str]) -> list[contract.Damage]:
+        """Damaged blocks, among as many as there is time to read."""
+        go_on = within(detail.checking_s)
+        tables = self._samples.tables()
+        shown = {table.number for table in tables}
+        self._checked = {at: found for at, found in self._checked.items() if at[0] in shown}
+        for table, number in ((t, n) for t in tables for n in range(t.block_count)):
+            if (table.number, number) in self._checked:
+                continue
+            if not go_on():
+                total = sum(table.block_count for table in tables)
+                omitted.append(
+                    f"{len(self._checked):,} of {total:,} blocks were checked for damage; "
+                    "lsmkv verify checks all."
+                )
+                break
+            self._checked[table.number, number] = _damage_of(table, number)
+        return [found for found in self._checked.values() if found is not None]
 
     def _filters(
         self,
@@ -249,8 +289,8 @@ class Exploration:
             for asked in self._explorer.filters_asked(lookup):
                 found[asked.table, asked.block] = asked
         counts = [
-            (table, 1 if table.filters.per_table else int(table.index.block_count))
-            for table in survey.current.version.tables()
+            (table, 1 if table.filter(0).scope == "table" else table.block_count)
+            for table in survey.tables.values()
         ]
         total = sum(count for _, count in counts)
         step = math.ceil(total / max(1, most)) or 1
@@ -265,54 +305,49 @@ class Exploration:
             omitted.append(f"The page holds the bits of {len(found):,} of {total:,} filters.")
         return list(found.values())
 
-    def _uncounted_tables(self) -> dict[int, TableReader]:
+    def _uncounted_tables(self) -> dict[int, lsmkv.Table]:
         """Tables by number, of the handle whose counters nobody sees."""
-        current = self._samples._engine.require_open()
-        return {table.meta.number: table for table in current.version.tables()}
+        return {table.number: table for table in self._samples.tables()}
 
-    def _codec(self, uncounted: dict[int, TableReader], table: TableReader) -> str:
+    def _codec(self, uncounted: dict[int, lsmkv.Table], table: lsmkv.Table) -> str:
         """The codec of a table's first block, which is read once."""
-        number = table.meta.number
+        number = table.number
         if number not in self._codecs:
-            self._codecs[number] = block_info(uncounted.get(number, table), 0).codec
+            try:
+                self._codecs[number] = uncounted.get(number, table).block(0).codec
+            except lsmkv.CorruptionError:
+                self._codecs[number] = "unknown"
         return self._codecs[number]
 
     def _what_if(self) -> contract.WhatIf | None:
         """The rebuilt filters; not made anew for each of many flushes in a row."""
         if time.monotonic() >= self._what_if_due_s:
-            self._rebuilt = what_if(self._samples._engine.require_open(), self._sampler, SEED)
+            self._rebuilt = what_if(self._samples.tables(), self._sampler, SEED)
             self._what_if_due_s = time.monotonic() + _WHAT_IF_S
         return self._rebuilt
 
     def _follow_history(self) -> None:
-        if is_url(self._db.path):
-            return  # what is published has no manifest
         self._steps += self._history.poll()
         too_many = len(self._steps) - _MOST_STEPS
         if too_many > 0:
             del self._steps[:too_many]
             self._forgotten_steps += too_many
 
-    def _shown(self) -> SuperVersion:
-        """The state to show; a new revision if its tables are not those shown before."""
-        current = self._explorer.current()
-        tables = [
-            (run.level, run.number, table.meta.number)
-            for run in current.version.runs
-            for table in run.tables
-        ]
-        if tables != self._tables:
-            self._tables = tables
+    def _note_shown(self) -> tuple[lsmkv.Table, ...]:
+        """The tables to show; a new revision if they are not those shown before."""
+        tables = self._db.tables()
+        places = [(table.level, table.run, table.number) for table in tables]
+        if places != self._places:
+            self._places = places
             self._revision += 1
-            numbers = {number for _, _, number in tables}
+            numbers = {table.number for table in tables}
             self._explorer.forget_all_but(numbers)
             for gone in self._codecs.keys() - numbers:
                 del self._codecs[gone]
-        return current
+        return tables
 
-    def _steps_until(self, current: SuperVersion) -> list[contract.HistoryStep]:
-        """The steps that lead to ``current``; the manifest may have more by now."""
-        shown = {table.meta.number for table in current.version.tables()}
+    def _steps_until(self, shown: Set[int]) -> list[contract.HistoryStep]:
+        """The steps that lead to the tables ``shown``; the manifest may have more by now."""
         live = self._history.live_tables()
         for count in range(len(self._steps), 0, -1):
             if live == shown:
@@ -333,21 +368,23 @@ class Exploration:
         if began_s < self._refresh_due_s:
             return
         try:
-            self._samples.refresh()
-            self._db.refresh()
+            for handle in (self._samples, self._cached, self._db):
+                handle.refresh()
             self._follow_history()
         finally:
             ended_s = time.monotonic()
             self._refresh_due_s = ended_s + 4 * (ended_s - began_s)
 
     def _source(self) -> contract.Source:
-        options = self._db.options
+        options = self._cached.options
         name = os.path.basename(self._db.path.rstrip("/")) or self._db.path
         return contract.Source(
             name=text_of(os.fsencode(name)),
             path=text_of(os.fsencode(self._db.path), 200),
             made_at_s=time.time(),
             is_live=self._is_live,
+            generation=self._db.generation,
+            cache_bytes=options.block_cache_size_bytes,
             lsmkv_version=lsmkv.__version__,
             options={option: getattr(options, option) for option in _SHOWN_OPTIONS},
         )
@@ -376,23 +413,23 @@ class Exploration:
 
     def _reply(self, key: bytes, kind: contract.LookupKind) -> messages.LookupReply:
         with self._lock:
-            survey = self._survey or Survey(self._explorer.current(), Extent())
+            survey = self._survey or Survey(self._db, Extent())
             self._survey = survey
             lookup = self._explorer.look_up(key, kind, survey.axis)
             return messages.LookupReply(
                 version=contract.VERSION,
                 lookup=lookup,
                 filters=self._explorer.filters_asked(lookup),
-                cached=self._explorer.cached_blocks(),
                 stats=self._stats(),
             )
 
     def block(self, table_number: int, number: int) -> messages.BlockReply | None:
         """One block, read from disk; None if the store has no such block now."""
-        table = self._table(table_number)
-        if table is None or not 0 <= number < int(table.index.block_count):
+        shown = {table.number: table for table in self._db.tables()}
+        table = shown.get(table_number)
+        if table is None or not 0 <= number < table.block_count:
             return None
-        info = block_info(self._uncounted_tables().get(table_number, table), number)
+        info = self._uncounted_tables().get(table_number, table).block(number)
         return messages.BlockReply(
             version=contract.VERSION,
             table=table_number,
@@ -404,15 +441,8 @@ class Exploration:
             entry_count=info.entry_count,
             first_key=on_screen(info.first_key),
             last_key=on_screen(info.last_key),
-            is_cached=table.is_cached(number),
             filter=filter_of(table, number),
         )
-
-    def _table(self, number: int) -> TableReader | None:
-        for table in self._explorer.current().version.tables():
-            if table.meta.number == number:
-                return table
-        return None
 
     def pulse(self) -> messages.Pulse:
         """What changed since the last call; shows what another process wrote.
@@ -425,15 +455,15 @@ class Exploration:
                 self._refresh_if_due()
             except (lsmkv.Error, OSError) as error:
                 failure = str(error)
-            current = self._shown()
-            metas = [table.meta for table in current.version.tables()]
+            tables = self._note_shown()
             return messages.Pulse(
                 version=contract.VERSION,
                 revision=self._revision,
-                memtable_key_counts=list(map(len, current.memtables)),
-                size_bytes=sum(meta.size_bytes for meta in metas),
-                entry_count=sum(meta.entry_count for meta in metas),
-                table_count=len(metas),
+                memtable_key_counts=list(self._db.memtable_key_counts),
+                size_bytes=sum(table.size_bytes for table in tables),
+                entry_count=sum(table.entry_count for table in tables),
+                table_count=len(tables),
                 stats=self._stats(),
                 failure=failure,
+                program=self._program.now(),
             )

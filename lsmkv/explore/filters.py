@@ -5,29 +5,29 @@ from __future__ import annotations
 import base64
 from typing import Final
 
+import lsmkv
 from lsmkv.explore import contract
-from lsmkv.inspection.store_info import filter_rate, filter_shape
-from lsmkv.sstable.reader import TableReader
 
 MOST_SHOWN_BYTES: Final = 2048
 """Of a larger filter, such as a table's, the page shows this part."""
 
 
-def filter_of(table: TableReader, number: int) -> contract.Filter | None:
+def filter_of(table: lsmkv.Table, number: int) -> contract.Filter | None:
     """The filter of a block, or of its table; None without one that lookups ask."""
-    content = table.filters.bits_of(number)
+    content = table.filter_bits(number)
     if not content:
         return None
-    bits, key_count, parameter = filter_shape(table, number)
+    filter = table.filter(number)
     shown = content[:MOST_SHOWN_BYTES]
     return contract.Filter(
-        table=table.meta.number,
-        block=None if table.filters.per_table else number,
-        policy=table.filter_policy.name,
-        key_count=key_count,
-        bit_count=bits,
-        parameter=parameter,
-        rate=None if key_count is None else filter_rate(table, bits, key_count, parameter),
+        table=table.number,
+        block=None if filter.scope == "table" else number,
+        policy=filter.policy,
+        key_count=filter.key_count,
+        bit_count=filter.bit_count,
+        parameter=filter.probe_count,
+        rate=filter.expected_rate,
+        set_bits=int.from_bytes(content, "little").bit_count(),
         shown_bits=8 * len(shown),
         bits=base64.b64encode(shown).decode("ascii"),
     )

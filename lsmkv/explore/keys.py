@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Final
 
-from lsmkv.encoding.text_form import shortened, to_text
+import lsmkv
 from lsmkv.explore.contract import Key
 
 TEXT_CHARACTERS: Final = 60
@@ -21,9 +21,9 @@ def on_screen(key: bytes) -> Key:
 
 def text_of(data: bytes, characters: int = TEXT_CHARACTERS) -> str:
     """The start of ``data`` in the text form; long data is not converted whole."""
-    text = to_text(data[: 4 * characters])
-    is_cut = len(data) > 4 * characters and len(text) <= characters
-    return text[: characters - 3] + "..." if is_cut else shortened(text, characters)
+    text = lsmkv.to_text(data[: 4 * characters])
+    is_whole = len(text) <= characters and len(data) <= 4 * characters
+    return text if is_whole else text[: characters - 3] + "..."
 
 
 class KeyAxis:

@@ -1,84 +1,75 @@
-"""Lookups on the page: a key's path, and what it would have read without filters."""
+"""Lookups on the page: a key's path, and what else it could have read.
+
+Each runs without a block cache: reads that a cache spares would hide those that filters spare.  It runs
+once more on a second handle, whose small block cache tells which reads a cache would have spared.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import msgspec
 
-from lsmkv.api.db import DB
-from lsmkv.explore import contract, messages
+from lsmkv import DB, Explanation, RunStep, Table
+from lsmkv.explore import contract
 from lsmkv.explore.filters import filter_of
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
-from lsmkv.inspection.explain import Explanation, RunStep, explain_lookup
-from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.reader import TableReader
+from lsmkv.explore.what_if import Rebuilder
 
 _VALUE_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """The block of one run that spans a key; ``block`` is None if none does."""
-
-    table: TableReader | None
-    block: int | None
-    length_bytes: int
-    was_cached: bool
-
-
 class Explorer:
-    """Looks keys up step by step, and counts reads of each block.
+    """Looks keys up step by step, and counts reads of each block.  One thread uses it.
 
-    Any number of threads may use it.
+    ``db`` has no block cache, ``cached`` has one; what is read besides counts in ``aside``.
     """
 
-    def __init__(self, db: DB) -> None:
-        self._db = db
+    def __init__(self, db: DB, cached: DB, aside: DB) -> None:
+        self._db, self._cached, self._aside = db, cached, aside
+        self._rebuilder = Rebuilder()
         self.reads: Counter[tuple[int, int]] = Counter()
 
-    def current(self) -> SuperVersion:
-        """The store's present state; ClosedError if the handle is closed."""
-        return self._db._engine.require_open()
-
-    def look_up(self, key: bytes, kind: contract.LookupKind, axis: KeyAxis) -> contract.Lookup:
+    def look_up(
+        self,
+        key: bytes,
+        kind: contract.LookupKind,
+        axis: KeyAxis,
+        rebuilds: Callable[[], bool] = lambda: True,
+    ) -> contract.Lookup:
         """Look ``key`` up as :meth:`DB.explain` does.
 
-        ``kind`` is what the key was picked as.  Filters that learn do so, as from any lookup.
+        ``kind`` is what the key was picked as.  Filters that learn do so, as from any lookup.  With
+        ``rebuilds`` false, no filters are built anew for it.
         """
-        current, pin = self._db._engine.pin_current()
-        spans = [_span(table, key) for table in _tables_for(current, key)]
-        explained = explain_lookup(current, key, pin.seq)
+        explained = self._db.explain(key)
         for step in explained.runs:
             if step.table is not None:
                 self.reads.update(
                     (step.table, block.number) for block in step.blocks if not block.was_cached
                 )
-        if explained.false_positives and self._db.options.adaptive_filters:
-            self._db.get(key)  # filters learn from lookups, not from explanations
-        return _as_lookup(explained, spans, kind, axis)
+        cached = self._cached.explain(key)
+        for handle, found in ((self._db, explained), (self._cached, cached)):
+            if found.false_positives and handle.options.adaptive_filters:
+                handle.get(key)  # filters learn from lookups, not from explanations
+        tables = {table.number: table for table in self._aside.tables()}
+        lookup = _as_lookup(explained, kind, axis)
+        lookup.cached_runs = _cached_runs(explained, cached)
+        lookup.rebuilt = self._rebuilder.passing(explained, tables) if rebuilds() else []
+        for step, run in zip(explained.runs, lookup.runs, strict=True):
+            if step.table in tables and run.filter is not None:
+                _tell_part(run.filter, tables[step.table], explained.key, step)
+        return lookup
 
     def forget_all_but(self, tables: set[int]) -> None:
         """Forget the reads of other tables than these."""
         for place in [place for place in self.reads if place[0] not in tables]:
             del self.reads[place]
 
-    def cached_blocks(self) -> list[messages.BlockPlace]:
-        """The blocks that the block cache holds.
-
-        Lookups brought it there, so it is among what they read.  O(blocks ever read).
-        """
-        tables = {table.meta.number: table for table in self.current().version.tables()}
-        return [
-            messages.BlockPlace(number, block)
-            for number, block in self.reads
-            if number in tables and tables[number].is_cached(block)
-        ]
-
     def filters_asked(self, lookup: contract.Lookup) -> list[contract.Filter]:
         """The filters that a lookup asked, if their tables are still there."""
-        tables = {table.meta.number: table for table in self.current().version.tables()}
+        tables = {table.number: table for table in self._db.tables()}
         found = []
         for step in lookup.runs:
             table = None if step.table is None else tables.get(step.table)
@@ -90,23 +81,8 @@ class Explorer:
         return found
 
 
-def _tables_for(current: SuperVersion, key: bytes) -> list[TableReader | None]:
-    """For each run the table that spans ``key``, or None."""
-    return [run.table_for(key) for run in current.version.runs]
-
-
-def _span(table: TableReader | None, key: bytes) -> _Span:
-    number = -1 if table is None else int(table.index.find(key))
-    if table is None or number < 0:
-        return _Span(table, None, 0, False)
-    return _Span(table, number, table.block_length(number), table.is_cached(number))
-
-
-def _as_lookup(
-    explained: Explanation, spans: list[_Span], kind: contract.LookupKind, axis: KeyAxis
-) -> contract.Lookup:
-    reached = list(zip(explained.runs, spans, strict=False))
-    unread = [span for _, span in reached if span.block is not None and not span.was_cached]
+def _as_lookup(explained: Explanation, kind: contract.LookupKind, axis: KeyAxis) -> contract.Lookup:
+    spanning = [step.spanning for step in explained.runs if step.spanning is not None]
     value = explained.value
     return contract.Lookup(
         kind=kind,
@@ -120,19 +96,46 @@ def _as_lookup(
             msgspec.convert(step, contract.MemtableStep, from_attributes=True)
             for step in explained.memtables
         ],
-        runs=[_run_step(step, span) for step, span in reached],
+        runs=[_run_step(step) for step in explained.runs],
         blocks_searched=explained.blocks_searched,
         blocks_read=explained.blocks_read,
         read_bytes=explained.read_bytes,
         filters_asked=explained.filters_asked,
         filter_negatives=explained.filter_negatives,
         false_positives=explained.false_positives,
-        reads_without_filters=len(unread),
-        read_bytes_without_filters=sum(span.length_bytes for span in unread),
+        reads_without_filters=len(spanning),
+        read_bytes_without_filters=sum(block.length_bytes for block in spanning),
+        cached_runs=[],
+        rebuilt=[],
     )
 
 
-def _run_step(step: RunStep, span: _Span) -> contract.RunStep:
+def _cached_runs(explained: Explanation, cached: Explanation) -> list[int]:
+    """The items of ``explained.runs`` whose block the other handle's cache held."""
+    held = {
+        (step.table, step.spanning.number)
+        for step in cached.runs
+        if step.spanning is not None and step.spanning.was_cached
+    }
+    return [
+        at
+        for at, step in enumerate(explained.runs)
+        if step.spanning is not None and (step.table, step.spanning.number) in held
+    ]
+
+
+def _tell_part(filter: contract.FilterStep, table: Table, key: bytes, step: RunStep) -> None:
+    """Note which prefix a filter was asked for; is it there?"""
+    if table.filter_key.is_whole:
+        return
+    part = table.filter_key.part(key)
+    filter.part = text_of(part)
+    if step.is_false_positive and step.block is not None:
+        filter.holds_part = part in map(table.filter_key.part, table.keys(step.block))
+
+
+def _run_step(step: RunStep) -> contract.RunStep:
+    spanning = step.spanning
     return contract.RunStep(
         level=step.level,
         run=step.run,
@@ -149,7 +152,6 @@ def _run_step(step: RunStep, span: _Span) -> contract.RunStep:
         outcome=step.outcome,
         seq=step.seq,
         is_false_positive=step.is_false_positive,
-        spanning_block=span.block,
-        spanning_bytes=span.length_bytes,
-        spanning_was_cached=span.was_cached,
+        spanning_block=None if spanning is None else spanning.number,
+        spanning_bytes=0 if spanning is None else spanning.length_bytes,
     )

@@ -21,24 +21,12 @@ class LookupRequest(Part):
     pick: Literal["present", "absent", "false positive"] | None = None
 
 
-class BlockPlace(Part):
-    """A block by the number of its table and its own."""
-
-    table: int
-    number: int
-
-
 class LookupReply(Part):
-    """A lookup, the filters that it asked, and the counters after it.
-
-    Attributes:
-        cached: all blocks that the block cache holds after it.
-    """
+    """A lookup, the filters that it asked, and the counters after it."""
 
     version: int
     lookup: Lookup
     filters: list[Filter]
-    cached: list[BlockPlace]
     stats: dict[str, int | float]
 
 
@@ -47,7 +35,6 @@ class BlockReply(Part):
 
     Attributes:
         codec: ``"none"`` or ``"zstd"``.
-        is_cached: whether it is in the block cache.
     """
 
     version: int
@@ -60,8 +47,34 @@ class BlockReply(Part):
     entry_count: int
     first_key: Key
     last_key: Key
-    is_cached: bool
     filter: Filter | None
+
+
+class TableCount(Part):
+    """False positives of the lookups of a program in one table."""
+
+    table: int
+    level: int
+    false_positives: int
+
+
+class Program(Part):
+    """The counters that a program publishes (``lsmkv.counters``).
+
+    Attributes:
+        silent_s: seconds since it published them, once that is long: it has ended, or hangs.
+        stats: since it opened the store.
+        per_second: the same between its last two publications; empty until there were two.
+        tables: those with most false positives, most first.
+        problem: why what is there cannot be shown; then nothing else counts.
+    """
+
+    pid: int
+    silent_s: int | None
+    stats: dict[str, int | float]
+    per_second: dict[str, float]
+    tables: list[TableCount]
+    problem: str | None
 
 
 class Pulse(Part):
@@ -70,6 +83,7 @@ class Pulse(Part):
     Attributes:
         revision: goes up when tables changed, so that the page is worth fetching again.
         failure: why the store cannot be read now; None while it can.
+        program: what the program that has the store open publishes; None if nothing.
     """
 
     version: int
@@ -80,6 +94,7 @@ class Pulse(Part):
     table_count: int
     stats: dict[str, int | float]
     failure: str | None
+    program: Program | None
 
 
 class Problem(Part):

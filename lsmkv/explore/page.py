@@ -19,13 +19,15 @@ from lsmkv.explore.exploration import Detail, Exploration
 MOST_BYTES: Final = 2_000_000
 """The most bytes of a page in a file."""
 
+WHOLE: Final = Detail()
 
-def file_page(path: str, **settings: Any) -> str:
+
+def file_page(path: str, detail: Detail = WHOLE, **settings: Any) -> str:
     """The page of a store as one file of at most :data:`MOST_BYTES`.
 
-    Details are left out until it fits.  Raises as :func:`lsmkv.open`.
+    ``detail`` says how much it holds at most; some is left out until it fits.  Raises as
+    :func:`lsmkv.open`.
     """
-    detail = Detail()
     for attempt in count(1):
         # Opened anew each time: counters and lookups must be of one attempt.
         with Exploration(path, **settings) as exploration:

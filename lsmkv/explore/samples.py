@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import string
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from itertools import islice
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
 from typing import Final
 
-from lsmkv.api.db import DB
-from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.filters.hashing import hash_key
-from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.reader import TableReader
+from lsmkv import DB, MAX_KEY_BYTES, CorruptionError, FilterKey, Table
 
 _TRIES: Final = 50
+_MOST_FAILURES: Final = 100  # draws that met a damaged block
+_SHARE_WITHIN: Final = 0.8  # of absent keys, so many lie where a block could hold them
 _STEPS: Final = 64
 GoOn = Callable[[], bool]
 """Asked before each draw; False ends the drawing."""
@@ -44,18 +43,16 @@ class KeySampler:
         self._db = db
         self._draw = random.Random(seed)
 
-    def _current(self) -> SuperVersion:
-        return self._db._engine.require_open()
-
     def present(self, count: int, go_on: GoOn = always) -> list[bytes]:
         """Up to ``count`` keys that have a value; a key may come twice."""
         return list(islice(self._present(go_on), count))
 
     def _present(self, go_on: GoOn) -> Iterator[bytes]:
-        tables = list(self._current().version.tables())
-        weights = [table.meta.entry_count for table in tables]
-        in_memory = sum(map(len, self._current().memtables))
+        tables = self._db.tables()
+        weights = [table.entry_count for table in tables]
+        in_memory = sum(self._db.memtable_key_counts)
         missed = False
+        failures = 0
         while go_on():  # asked for each draw: large values or many deletions make draws slow
             start = None
             if (
@@ -64,9 +61,15 @@ class KeySampler:
                 and self._draw.randrange(sum(weights) + in_memory) >= in_memory
             ):
                 (table,) = self._draw.choices(tables, weights)
-                start = table.index.first_key(self._draw.randrange(int(table.index.block_count)))
+                start = table.first_key(self._draw.randrange(table.block_count))
             steps = self._draw.randrange(_STEPS)
-            keys = list(islice(iter(self._db.keys(start=start)), steps + 1))
+            try:
+                keys = list(islice(iter(self._db.keys(start=start)), steps + 1))
+            except CorruptionError:
+                failures += 1
+                if failures >= _MOST_FAILURES:
+                    return
+                continue
             if keys:
                 yield keys[-1]
             elif start is None:
@@ -76,22 +79,62 @@ class KeySampler:
     def absent(self, count: int, go_on: GoOn = always) -> list[bytes]:
         """Up to ``count`` different absent keys, near present ones."""
         found: dict[bytes, None] = {}
-        for key in islice(self._present(go_on), 4 * count + _TRIES):
+        for key in islice(self._stored(go_on), 4 * count + _TRIES):
             if len(found) >= count:
                 break
-            near = self._absent_near(key)
+            near = self._absent_near(key, by_prefix=self._draw.random() < 0.5)
             if near is not None:
                 found[near] = None
         return list(found)
 
-    def _absent_near(self, key: bytes) -> bytes | None:
-        """An absent key beside ``key``, of its length if there is one; None if none was found."""
+    def _stored(self, go_on: GoOn) -> Iterator[bytes]:
+        """Present keys; where all keys are deleted, these."""
+        known = self._present(go_on)
+        first = next(known, None)
+        if first is not None:
+            yield first
+            yield from known
+            return
+        for table in self._db.tables():
+            for block in range(table.block_count):
+                if not go_on():
+                    return
+                with contextlib.suppress(CorruptionError):
+                    yield from table.keys(block)
+
+    def _absent_near(self, key: bytes, *, by_prefix: bool) -> bytes | None:
+        """An absent key beside ``key``, of its length if there is one; None if none was found.
+
+        It mostly lies where a block could hold it: that is what filters are asked for.  With
+        ``by_prefix``, and filters that hold prefixes, its prefix is absent too.
+        """
+        tables = self._db.tables()
+        within = bool(tables) and self._draw.random() < _SHARE_WITHIN
+        filter_key = prefix_key(tables) if by_prefix else None
         for _ in range(_TRIES):
-            near = changed(key, self._draw)
-            if self._db.get(near) is None:
+            near = _beside(key, filter_key, self._draw)
+            if (not within or _is_spanned(tables, near)) and self._is_absent(near, filter_key):
                 return near
-        near = key[: MAX_KEY_BYTES - 8] + self._draw.randbytes(8)
-        return near if self._db.get(near) is None else None
+        if filter_key is not None:
+            near = _longer_prefix(key, filter_key, self._draw)
+            if self._is_absent(near, filter_key):
+                return near
+        for end in (self._draw.choice(string.digits).encode(), self._draw.randbytes(8)):
+            near = key[: MAX_KEY_BYTES - len(end)] + end
+            if self._is_absent(near, None):
+                return near
+        return None
+
+    def _is_absent(self, key: bytes, filter_key: FilterKey | None) -> bool:
+        """Whether no entry has ``key``, and none its prefix; False where damage hides it."""
+        try:
+            if self._db.get(key) is not None:
+                return False
+            if filter_key is None:
+                return True
+            return next(iter(self._db.keys(prefix=filter_key.part(key))), None) is None
+        except CorruptionError:
+            return False
 
     def false_positives(
         self, count: int, most_tried: int, go_on: GoOn = always
@@ -99,42 +142,80 @@ class KeySampler:
         """Absent keys that a filter lets pass, and how many were tried."""
         found: list[bytes] = []
         tried = 0
-        version = self._current().version
-        if not any(table.filters.exist for table in version.tables()):
+        tables = self._db.tables()
+        if not any(table.asks_filters for table in tables):
             return found, tried
+        runs = [list(run) for _, run in groupby(tables, lambda table: (table.level, table.run))]
         for key in self._present(go_on):
             if len(found) >= count or tried >= most_tried:
                 break
-            near = self._absent_near(key)
+            near = self._absent_near(key, by_prefix=True)
             if near is None:
                 continue
             tried += 1
             # Filters first, which are quick.  A deletion may end the lookup before it asks them.
-            if any(_passes(run.table_for(near), near) for run in version.runs) and (
-                self._db.explain(near).false_positives
-            ):
-                found.append(near)
+            if any(_passes(run, near) for run in runs):
+                with contextlib.suppress(CorruptionError):
+                    if self._db.explain(near).false_positives:
+                        found.append(near)
         return found, tried
 
-    def absent_within(self, keys: list[bytes], count: int) -> list[bytes]:
+    def absent_within(self, keys: list[bytes], count: int, filter_key: FilterKey) -> list[bytes]:
         """Up to ``count`` different absent keys within the range of ``keys``.
 
-        ``keys`` ascend; none of them is among the result.
+        ``keys`` ascend; a result shares the part of its key that filters hold with none of them.
         """
         found: dict[bytes, None] = {}
+        by_prefix = None if filter_key.is_whole else filter_key
+        parts = set(map(filter_key.part, keys))
         for attempt in range(4 * count):
             if len(found) >= count:
                 break
             key = self._draw.choice(keys)
             if attempt < 2 * count:
-                near = changed(key, self._draw)
+                near = _beside(key, by_prefix, self._draw)
+            elif by_prefix:
+                near = _longer_prefix(key, by_prefix, self._draw)
             else:  # keys that are close leave no room but behind them
                 near = key[: MAX_KEY_BYTES - 8] + self._draw.randbytes(8)
             at = bisect_left(keys, near)
             # A block may hold a key that was deleted since: its filter is right to let it pass.
-            if 0 < at < len(keys) and keys[at] != near and self._db.get(near) is None:
+            if not 0 < at < len(keys) or filter_key.part(near) in parts:
+                continue
+            if self._is_absent(near, None):
                 found[near] = None
         return list(found)
+
+
+def prefix_key(tables: Sequence[Table]) -> FilterKey | None:
+    """The prefix of keys that filters hold; None if they hold whole keys."""
+    return next((table.filter_key for table in tables if not table.filter_key.is_whole), None)
+
+
+def _beside(key: bytes, filter_key: FilterKey | None, draw: random.Random) -> bytes:
+    """``key`` with another byte, in its prefix if there is a ``filter_key``."""
+    if filter_key is None:
+        return changed(key, draw)
+    part = filter_key.part(key)
+    # Its last byte stays: it may be what ends a prefix.
+    return changed(part[:-1], draw) + key[len(part) - 1 :] if len(part) > 1 else changed(key, draw)
+
+
+def _longer_prefix(key: bytes, filter_key: FilterKey, draw: random.Random) -> bytes:
+    """``key`` with a longer prefix, for prefixes that leave no gap."""
+    part = filter_key.part(key)
+    longer = part[:-1] + draw.choice(string.ascii_letters).encode() + part[-1:]
+    return (longer + key[len(part) :])[:MAX_KEY_BYTES]
+
+
+def _is_spanned(tables: Sequence[Table], key: bytes) -> bool:
+    """Whether the keys of some block lie on both sides of ``key``."""
+    for table in tables:
+        if table.smallest <= key <= table.largest:
+            at = bisect_right(range(table.block_count), key, key=table.first_key) - 1
+            if at >= 0 and key <= table.last_key(at):
+                return True
+    return False
 
 
 def changed(key: bytes, draw: random.Random) -> bytes:
@@ -150,9 +231,7 @@ def changed(key: bytes, draw: random.Random) -> bytes:
     return key[:at] + bytes([other]) + key[at + 1 :]
 
 
-def _passes(table: TableReader | None, key: bytes) -> bool:
-    """Whether a block spans an absent key and its filter allows it."""
-    if table is None or not table.filters.exist:
-        return False
-    number = int(table.index.find(key))
-    return number >= 0 and table.filters.may_hold(number, table.filters.hash_of(key, hash_key(key)))
+def _passes(run: list[Table], key: bytes) -> bool:
+    """Whether a block spans an absent key, and its filter allows it."""
+    at = bisect_right(run, key, key=lambda table: table.smallest) - 1
+    return at >= 0 and run[at].asks_filters and run[at].may_contain(key)

@@ -12,6 +12,7 @@ import hmac
 import logging
 import re
 import secrets
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -27,9 +28,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.encoding.text_form import from_text
-from lsmkv.errors import Error
+from lsmkv import MAX_KEY_BYTES, Error, from_text
 from lsmkv.explore import contract, messages
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.page import content_policy, render
@@ -43,6 +42,8 @@ LIVE: Final = Detail(
     false_positives=10,
     tried=2_000,
     filters=200,
+    rebuilding_s=0.25,
+    checking_s=0.1,
 )
 """Less recorded than in a file, because a live page asks for what it needs."""
 
@@ -308,7 +309,7 @@ class LiveServer(uvicorn.Server):
 
 
 def serve(exploration: Exploration, port: int, ready: Callable[[str], Any]) -> None:
-    """Serve ``exploration`` on this machine until interrupted.
+    """Serve ``exploration`` on this machine until SIGINT or SIGTERM.  For the main thread.
 
     Args:
         port: 0 for any that is free.
@@ -320,6 +321,11 @@ def serve(exploration: Exploration, port: int, ready: Callable[[str], Any]) -> N
     token = secrets.token_urlsafe(24)
     with socket.create_server((ADDRESS, port)) as listening:
         own_port = listening.getsockname()[1]
-        with contextlib.suppress(KeyboardInterrupt):
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
             ready(f"http://{ADDRESS}:{own_port}/{token}/")
             LiveServer(exploration, token, own_port).run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.signal(signal.SIGTERM, before)

@@ -11,22 +11,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from lsmkv import DB, Table, TableInfo
 from lsmkv.explore import contract
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
-from lsmkv.inspection.store_info import (
-    StoreInfo,
-    TableInfo,
-    filter_rate,
-    filter_shape,
-    inspect_store,
-)
-from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.reader import TableReader
 
 BlockReads = Mapping[tuple[int, int], int]
 """How often each block was read, by the numbers of table and block."""
 
-CodecOf = Callable[[TableReader], str]
+CodecOf = Callable[[Table], str]
 """The codec of a table's first block."""
 
 
@@ -42,41 +34,41 @@ class Extent:
 class _Cell:
     """Blocks ``first`` to ``stop`` (not included) of a table."""
 
-    table: TableReader
+    table: Table
     first: int
     stop: int
 
     @property
     def first_key(self) -> bytes:
-        return self.table.index.first_key(self.first)
+        return self.table.first_key(self.first)
 
     @property
     def last_key(self) -> bytes:
-        return self.table.index.last_key(self.stop - 1)
+        return self.table.last_key(self.stop - 1)
 
     @property
     def size_bytes(self) -> int:
-        return self.table.index.offset(self.stop) - self.table.index.offset(self.first)
+        return sum(map(self.table.length_bytes, _blocks(self)))
 
 
 class Survey:
-    """The shape of one consistent state of a store, divided into cells."""
+    """The shape of a store, divided into cells; nobody refreshes it meanwhile."""
 
-    def __init__(self, current: SuperVersion, extent: Extent) -> None:
-        self.current = current
-        self._info: StoreInfo = inspect_store(current)
-        self._readers = {table.meta.number: table for table in current.version.tables()}
-        block_counts = [int(table.index.block_count) for table in self._readers.values()]
+    def __init__(self, db: DB, extent: Extent) -> None:
+        self._path = db.path
+        self._info = db.inspect()
+        self.tables = {table.number: table for table in db.tables()}
+        block_counts = [table.block_count for table in self.tables.values()]
         self._blocks_per_cell = blocks_per_cell(block_counts, extent.cells)
         self._tables_per_item = max(1, math.ceil(len(block_counts) / extent.tables))
         self.axis = KeyAxis(
             (cell.first_key, cell.size_bytes)
-            for table in self._readers.values()
+            for table in self.tables.values()
             for cell in self._cells(table)
         )
 
-    def _cells(self, table: TableReader) -> Iterator[_Cell]:
-        count = int(table.index.block_count)
+    def _cells(self, table: Table) -> Iterator[_Cell]:
+        count = table.block_count
         step = count if self._tables_per_item > 1 else self._blocks_per_cell
         for first in range(0, count, step):
             yield _Cell(table, first, min(count, first + step))
@@ -93,7 +85,7 @@ class Survey:
             entry_count=info.entry_count,
             filter_bytes=info.filter_bytes,
             filter_memory_bytes=info.filter_memory_bytes,
-            table_count=len(self._readers),
+            table_count=len(self.tables),
             block_count=sum(table.block_count for table in info.tables()),
             blocks_per_cell=self._blocks_per_cell,
             levels=[
@@ -127,7 +119,7 @@ class Survey:
     ) -> contract.Table:
         """One table, or several as one."""
         first, last = infos[0], infos[-1]
-        readers = [self._readers[info.number] for info in infos]
+        tables = [self.tables[info.number] for info in infos]
         rates = [(info.expected_rate, info.block_count) for info in infos]
         return contract.Table(
             number=first.number,
@@ -152,12 +144,12 @@ class Survey:
             requested_rate=first.requested_rate,
             expected_rate=_weighted(rates),
             writer=first.writer,
-            codec=codec_of(readers[0]),
+            codec=codec_of(tables[0]),
             table_count=len(infos),
-            written_at_s=_written_at(readers[0].path),
+            written_at_s=_written_at(os.path.join(self._path, first.file_name)),
             start=self.axis.start(first.smallest),
             end=self.axis.end(last.largest),
-            cells=self._columns([cell for table in readers for cell in self._cells(table)], reads),
+            cells=self._columns([cell for table in tables for cell in self._cells(table)], reads),
         )
 
     def _columns(self, cells: list[_Cell], reads: BlockReads) -> contract.Cells:
@@ -172,21 +164,15 @@ class Survey:
             first_key=[text_of(cell.first_key) for cell in cells],
             last_key=[text_of(cell.last_key) for cell in cells],
             size_bytes=[cell.size_bytes for cell in cells],
-            entry_count=[
-                sum(cell.table.index.entry_count(number) for number in _blocks(cell))
-                for cell in cells
-            ],
+            entry_count=[sum(map(cell.table.entries, _blocks(cell))) for cell in cells],
             filter_bits=[bit_count for bit_count, _, _ in filters],
             parameter=[parameter for _, parameter, _ in filters],
             rate=[rate for _, _, rate in filters],
             start=[self.axis.start(cell.first_key) for cell in cells],
             end=[self.axis.end(cell.last_key) for cell in cells],
             reads=[
-                sum(reads.get((cell.table.meta.number, number), 0) for number in _blocks(cell))
+                sum(reads.get((cell.table.number, number), 0) for number in _blocks(cell))
                 for cell in cells
-            ],
-            cached=[
-                sum(cell.table.is_cached(number) for number in _blocks(cell)) for cell in cells
             ],
         )
 
@@ -212,25 +198,13 @@ def _blocks(cell: _Cell) -> range:
 
 def _filters_of(cell: _Cell) -> tuple[int, int, float | None]:
     """Bits, parameter and mean exact rate of a cell's filters."""
-    table = cell.table
-    if table.properties.granularity == "table":
-        return 0, table.properties.probe_count, None
-    bit_count = 0
-    rates: list[float] = []
-    known: dict[tuple[int, int, int], float] = {}
-    for number in _blocks(cell):
-        bits, key_count, parameter = filter_shape(table, number)
-        bit_count += bits
-        if bits == 0:
-            rates.append(1.0)
-        elif key_count is not None:
-            shape = bits, key_count, parameter
-            if shape not in known:
-                known[shape] = filter_rate(table, *shape)
-            rates.append(known[shape])
-    whole = len(rates) == cell.stop - cell.first
-    rate = math.fsum(rates) / len(rates) if whole else None
-    return bit_count, int(table.index.probe_count(cell.first)), rate
+    filters = [cell.table.filter(number) for number in _blocks(cell)]
+    first = filters[0]
+    if first.scope == "table":
+        return 0, first.probe_count, None
+    rates = [filter.expected_rate for filter in filters if filter.expected_rate is not None]
+    rate = math.fsum(rates) / len(rates) if len(rates) == len(filters) else None
+    return sum(filter.bit_count for filter in filters), first.probe_count, rate
 
 
 def _weighted(rates: list[tuple[float | None, int]]) -> float | None:

@@ -78,6 +78,7 @@ from lsmkv.filters.maths.sizing import keys_for as keys_for
 from lsmkv.filters.maths.sizing import lower_bound_bits as lower_bound_bits
 from lsmkv.filters.maths.sizing import probes_for as probes_for
 from lsmkv.filters.maths.sizing import rate_for as rate_for
+from lsmkv.filters.policy import PRIVATE_SCHEMES as PRIVATE_SCHEMES
 from lsmkv.filters.policy import FilterPolicy as FilterPolicy
 from lsmkv.filters.policy import policies as policies
 from lsmkv.filters.policy import policy_for as policy_for

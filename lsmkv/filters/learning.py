@@ -1,161 +1,120 @@
-"""Ribbon filters that learn to deny hashes that they let pass.
+"""A packed list of absent keys that filters let pass.
 
-A filter (:mod:`lsmkv.filters.ribbon`) has more slots than its keys have equations.  So there are
-vectors of slots that meet each key's window in an even number of ones: added to a column, they change
-the answer to no key.  One that meets the window of another hash in an odd number turns the answer to
-that hash.  :func:`denying` finds such a vector, and picks the slots that are free at random, so that the
-answers to later hashes do not hang together.  Lessons take the columns in turn: in one column, two
-hashes that meet every vector alike would undo each other for ever.
+Lookups ask it after a filter's maybe, and it denies them.
 
-There is no such vector if the window of the hash follows from those of the keys.  With s free slots the
-chance of that is about 2^-s.  Such hashes are kept in a *list*: immutable bytes, ordered by hash, that
-name the block of each.
+A key is listed by the number of its block and the low bits of its hash.  There are as many of these as
+tell it from each key of that block, or it is not listed: no present key is denied.  Entries are
+numbers of a few bytes: block number, then low bits.  They ascend.  Nearly all fit the short list, whose
+low bits have at least 64 times as many values as a block has keys.  The others go to the long list, whose
+entries have 16 bits more.
+
+The list is bounded.  A full one forgets an entry for each new one; a hash of the new one decides which.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from librt.vecs import vec
-from mypy_extensions import i64, u8
+from librt.strings import read_i64_be
+from mypy_extensions import i64
 
-from lsmkv.encoding.fences import lower_bound
+from lsmkv.encoding.fences import first_head
 from lsmkv.filters.bloom import MULTIPLIER
-from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
-from lsmkv.filters.ribbon import is_shape, row_of, window_mask
+from lsmkv.filters.hashing import MASK_63
 
-MAX_FILTER_BYTES: Final = 1 << 10
-"""Larger filters learn nothing: a lesson would take longer than the read that it spares."""
+MAX_LIST_BYTES: Final = 1 << 15
+"""Size of a full list, of which a table has two."""
 
-LISTED_BYTES: Final = 16  # a hash; its block (upper half) and lesson (lower half)
-MAX_LISTED: Final = 4096
-
-_LESSON_MASK: Final = i64(0xFFFF_FFFF)
-
-
-def holds(packed: bytes, h: i64) -> bool:
-    """Whether ``h`` is one of the hashes in :func:`~lsmkv.filters.hashing.digests`."""
-    at: i64 = 0
-    while at < len(packed):
-        if read_i64_le(packed, at) & MASK_63 == h:
-            return True
-        at += DIGEST_BYTES
-    return False
+_PAD: Final = 8  # bytes before the first entry, which reads of whole words need
+_SPARE_BITS: Final = 6  # of a short entry, beyond those that number the keys of a block
+_LEAST_LOW_BITS: Final = 8
+_MAX_SHORT_BYTES: Final = 5
+_LONGER_BYTES: Final = 2
+_ONE: Final = i64(1)
 
 
-def denying(bits: bytes, columns: i64, packed: bytes, h: i64, lesson: i64) -> bytes:
-    """The filter ``bits`` with the answer to ``h`` turned in one column.
+class LearntKeys:
+    """The absent keys that one table has learnt to deny.
 
-    It keeps its answer to each hash in ``packed`` (:func:`~lsmkv.filters.hashing.digests`).  ``lesson``
-    is a running number: it chooses the column.  Empty if the window of ``h`` follows from theirs, or if
-    the filter has no bits.  O(keys * window).
+    Any number of threads may ask and add.  Of two keys that are added at once, one may be lost: it passes
+    once more.
     """
-    if not is_shape(len(bits), columns):
-        return b""
-    slots = (len(bits) << 3) // columns
-    vector = _vector(packed, slots, h, lesson)
-    if len(vector) == 0:
-        return b""
-    place: int = slots * (lesson % columns)
-    turned = int.from_bytes(bits, "little") ^ (int.from_bytes(vector, "little") << place)
-    return turned.to_bytes(len(bits), "little")
 
+    def __init__(self, block_count: int, entry_count: int) -> None:
+        block_bits = (block_count - 1).bit_length()
+        low_bits = max(_LEAST_LOW_BITS, (entry_count // block_count).bit_length() + _SPARE_BITS)
+        width = min((block_bits + low_bits + 7) >> 3, _MAX_SHORT_BYTES)
+        self._short_width: i64 = width
+        self._short_bits: i64 = 8 * width - block_bits
+        self._long_width: i64 = width + _LONGER_BYTES
+        self._long_bits: i64 = 8 * (width + _LONGER_BYTES) - block_bits
+        # Replaced as a whole: readers take no lock, and go on with the bytes that they began with.
+        self._short: bytes = b""
+        self._long: bytes = b""
 
-def _vector(packed: bytes, slots: i64, h: i64, lesson: i64) -> bytes:
-    """A vector of slots: even parity under each key's window, odd under ``h``'s."""
-    windows = vec[i64]([0] * slots)
-    at: i64 = 0
-    while at < len(packed):
-        _insert(windows, read_i64_le(packed, at) & MASK_63)
-        at += DIGEST_BYTES
-    odd = _insert(windows, h)
-    if odd < 0:
-        return b""
-    mask = window_mask(slots)
-    vector = vec[u8]([0] * ((slots + 7) >> 3))
-    ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8
-    random = h ^ (lesson * MULTIPLIER & MASK_63)
-    word: i64 = 0  # the bits from the slot on
-    slot = slots
-    while slot > 0:
-        slot -= 1
-        word = (word << 1) & mask
-        window = windows[slot]
-        if window:
-            bit = _parity(word & window)
-            if slot == odd:
-                bit ^= 1
+    def has(self, block_number: i64, h: i64) -> bool:
+        """Whether the list denies the hash ``h`` for a block.  O(log n)."""
+        short = _entry(block_number, h, self._short_bits)
+        if _is_in(self._short, self._short_width, short):
+            return True
+        long = self._long
+        return len(long) > 0 and _is_in(
+            long, self._long_width, _entry(block_number, h, self._long_bits)
+        )
+
+    def add(self, block_number: i64, h: i64, shared_bits: i64) -> bool:
+        """Deny ``h`` for a block; False if nothing tells it from a key.
+
+        ``shared_bits``: how many of its lowest bits the hash of some key there has too.  O(n), since the
+        list is copied.
+        """
+        if shared_bits < self._short_bits:
+            entry = _entry(block_number, h, self._short_bits)
+            self._short = _with(self._short, self._short_width, entry)
+        elif shared_bits < self._long_bits:
+            entry = _entry(block_number, h, self._long_bits)
+            self._long = _with(self._long, self._long_width, entry)
         else:
-            random = (random * MULTIPLIER + 1) & MASK_63
-            bit = random >> 62
-        if bit:
-            word |= 1
-            vector[slot >> 3] = vector[slot >> 3] | ones[slot & 7]
-    return bytes(vector)
+            return False
+        return True
+
+    @property
+    def memory_bytes(self) -> int:
+        return len(self._short) + len(self._long)
 
 
-def _insert(windows: vec[i64], h: i64) -> i64:
-    """Add the window of ``h`` to the echelon form.
-
-    Returns its slot, or -1 if it follows from the others.
-    """
-    slot, window = row_of(h, len(windows))
-    while windows[slot] != 0:
-        window ^= windows[slot]
-        if window == 0:
-            return -1
-        while not window & 1:
-            window >>= 1
-            slot += 1
-    windows[slot] = window
-    return slot
+def _entry(block_number: i64, h: i64, low_bits: i64) -> i64:
+    return (block_number << low_bits) | (h & ((_ONE << low_bits) - 1))
 
 
-def _parity(word: i64) -> i64:
-    return int(word).bit_count() & 1
+def _is_in(packed: bytes, width: i64, entry: i64) -> bool:
+    if len(packed) == 0:
+        return False
+    count = (len(packed) - _PAD) // width
+    return _has_at(packed, width, first_head(packed, _PAD, width, count, width, entry), entry)
 
 
-# Lists
+def _has_at(packed: bytes, width: i64, position: i64, entry: i64) -> bool:
+    """Whether ``entry`` is at ``position``, which may be behind the last."""
+    end = _PAD + width * (position + 1)
+    if end > len(packed):
+        return False
+    return read_i64_be(packed, end - 8) & ((_ONE << (8 * width)) - 1) == entry
 
 
-def is_listed(listed: bytes, block_number: i64, h: i64) -> bool:
-    """Whether the list has ``h`` for that block.  O(log n)."""
-    count: i64 = len(listed) // LISTED_BYTES
-    at = lower_bound(listed, 0, count, h)
-    while at < count and read_i64_le(listed, 8 * at) == h:
-        if read_i64_le(listed, 8 * (count + at)) >> 32 == block_number:
-            return True
-        at += 1
-    return False
-
-
-def with_listed(listed: bytes, block_number: i64, h: i64, lesson: i64) -> bytes:
-    """The list with ``h`` for that block; a full one loses the entry of its earliest lesson.  O(n)."""
-    count: i64 = len(listed) // LISTED_BYTES
-    hashes, places = listed[: 8 * count], listed[8 * count :]
-    if count >= MAX_LISTED:
-        oldest = 8 * _earliest(places)
-        hashes = hashes[:oldest] + hashes[oldest + 8 :]
-        places = places[:oldest] + places[oldest + 8 :]
-        count -= 1
-    at = 8 * lower_bound(hashes, 0, count, h)
-    place = BytesWriter()
-    write_i64_le(place, (block_number << 32) | (lesson & _LESSON_MASK))
-    packed = BytesWriter()
-    write_i64_le(packed, h)
-    hashes = hashes[:at] + packed.getvalue() + hashes[at:]
-    return hashes + places[:at] + place.getvalue() + places[at:]
-
-
-def _earliest(places: bytes) -> i64:
-    """Position of the place with the lowest lesson."""
-    best: i64 = 0
-    lowest: i64 = _LESSON_MASK + 1
-    at: i64 = 0
-    while at < len(places):
-        lesson = read_i64_le(places, at) & _LESSON_MASK
-        if lesson < lowest:
-            best, lowest = at >> 3, lesson
-        at += 8
-    return best
+def _with(packed: bytes, width: i64, entry: i64) -> bytes:
+    """The list with ``entry``; a full one loses another."""
+    added = int(entry).to_bytes(width, "big")
+    if len(packed) == 0:
+        return bytes(_PAD) + added
+    count = (len(packed) - _PAD) // width
+    position = first_head(packed, _PAD, width, count, width, entry)
+    if _has_at(packed, width, position, entry):
+        return packed
+    at = _PAD + width * position
+    if len(packed) + width <= MAX_LIST_BYTES:
+        return packed[:at] + added + packed[at:]
+    lost = _PAD + width * ((entry * MULTIPLIER & MASK_63) % count)
+    if lost < at:
+        return packed[:lost] + packed[lost + width : at] + added + packed[at:]
+    return packed[:at] + added + packed[at:lost] + packed[lost + width :]

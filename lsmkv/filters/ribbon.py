@@ -213,7 +213,7 @@ def _eliminate(
     and the bits ``results[i]``; a slot without one has the window 0.
     """
     slots: i64 = len(windows)
-    mask = window_mask(slots)
+    mask = (_ONE << (slots if slots < WINDOW_BITS else WINDOW_BITS)) - 1
     starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1
     result_mask = (_ONE << columns) - 1
     at: i64 = 0
@@ -312,19 +312,3 @@ def _last_word(bits: bytes, at: i64) -> i64:
         end -= 1
         word = (word << 8) | bits[end]
     return word
-
-
-# For filters that learn (:mod:`lsmkv.filters.learning`)
-
-
-def window_mask(slots: i64) -> i64:
-    """A one for each slot that a window covers."""
-    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
-    return (_ONE << width) - 1
-
-
-def row_of(h: i64, slots: i64) -> tuple[i64, i64]:
-    """The first slot and the window of a hash; the window's lowest bit, for that slot, is 1."""
-    starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1
-    slot = ((((h * MULTIPLIER) & MASK_63) >> 31) * starts) >> 32
-    return slot, ((((h ^ (h >> 32)) * _MIX) >> 7) & window_mask(slots)) | 1

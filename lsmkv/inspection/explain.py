@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, NamedTuple
 
 from lsmkv.encoding.entries import Absent
+from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.filters import blocked, bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.layouts import LINE_BYTES
 from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, RIBBON
-from lsmkv.inspection.report import Report, count
-from lsmkv.inspection.store_info import filter_rate, filter_shape
+from lsmkv.inspection.drawing import Row, drawn
+from lsmkv.inspection.report import Report, count, size
+from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
@@ -22,20 +25,35 @@ from lsmkv.tree.version import Run
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 Role = Literal["active", "flushing"]
-Scope = Literal["block", "table"]
 Outcome = Literal["found", "deleted", "absent"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
 
-_SHOWN_KEY_BYTES: Final = 60
+_COLUMNS: Final = 80
+_SHOWN_KEY_BYTES: Final = 300  # more than fit
 _PARAMETERS: Final = {RIBBON.name: "r", FUSE.name: "w"}
-_OUTCOME_TEXT: Final[dict[RunOutcome, str]] = {
+_IS_THERE: Final[dict[Outcome, str]] = {
+    "found": "is in this store",
+    "deleted": "was deleted",
+    "absent": "is not in this store",
+}
+_ENDS: Final[dict[RunOutcome, str]] = {
     "found": "found",
-    "deleted": "deleted here",
+    "deleted": "deleted",
     "absent": "not there",
     "no table": "no table spans the key",
-    "gap": "the key lies in the gap between two blocks",
-    "filtered": "nothing read",
+    "gap": "between two blocks",
+    "filtered": "not read",
 }
+
+
+class _Line(NamedTuple):
+    """A step in text: what ends the lookup has the sign +, a saved read -, a search in vain !."""
+
+    sign: str
+    place: str
+    file: str
+    block: str
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +74,25 @@ class MemtableStep(Report):
     outcome: Outcome
     first_seq: int
 
+    def row(self) -> Row:
+        """This step in a picture."""
+        return (
+            "memtable",
+            "aside" if self.outcome == "absent" else "found",
+            _ENDS[self.outcome],
+        )
+
     def __str__(self) -> str:
-        outcome = _OUTCOME_TEXT[self.outcome]
+        return _laid_out([self._line()])[0]
+
+    def _line(self) -> _Line:
         keys = count(self.entry_count, "key")
-        return f"memtable, {self.role} (log {self.log_number}, {keys}): {outcome}"
+        flushing = ", being flushed" if self.role == "flushing" else ""
+        sign = " " if self.outcome == "absent" else "+"
+        return _Line(sign, "memtable", "", "", f"{keys}{flushing}: {_ENDS[self.outcome]}")
+
+    def _details(self) -> str:
+        return f"the {self.role} one, of log {self.log_number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +113,7 @@ class FilterStep(Report):
         probes: the key's bits in a Bloom filter, numbered from 0, in ascending order.  Two of its k
             probes may be the same bit.  Empty for other filters.
         unset_probes: those that are not set; one is enough for a no.
-        was_learnt: whether the no comes from the list of keys that the filter could not learn to deny
+        was_learnt: whether the no comes from the list of absent keys that the filter let pass before
             (``Options.adaptive_filters``).
     """
 
@@ -98,6 +131,7 @@ class FilterStep(Report):
 
     @property
     def was_asked(self) -> bool:
+        """Whether it gave an answer."""
         return self.verdict in ("no", "maybe")
 
     def __str__(self) -> str:
@@ -143,6 +177,7 @@ class BlockStep(Report):
 
     @property
     def read_bytes(self) -> int:
+        """Bytes read from disk for it."""
         return 0 if self.was_cached else self.length_bytes
 
     def __str__(self) -> str:
@@ -164,6 +199,8 @@ class RunStep(Report):
             lacks the key.  ``"no table"``, ``"gap"`` (between two blocks) and ``"filtered"``: there
             was no block to search.
         seq: sequence number of the version found; 0 once compaction found that no snapshot needs it.
+        spanning: the block that spans the key by the fence keys, which a lookup without filters would
+            search; None if none does.  ``was_cached`` is as of when the lookup came to this run.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("is_false_positive",)
@@ -177,6 +214,7 @@ class RunStep(Report):
     blocks: tuple[BlockStep, ...]
     outcome: RunOutcome
     seq: int | None
+    spanning: BlockStep | None
 
     @property
     def is_false_positive(self) -> bool:
@@ -185,19 +223,56 @@ class RunStep(Report):
             return False
         return self.outcome in ("absent", "gap")
 
+    @property
+    def is_read_saved(self) -> bool:
+        """Whether a filter's no saved reading a block from disk."""
+        spanning = self.spanning
+        return self.outcome == "filtered" and spanning is not None and not spanning.was_cached
+
+    def row(self) -> Row:
+        """This step in a picture."""
+        name, text = f"level {self.level}, run {self.run}", _ENDS[self.outcome]
+        if self.outcome == "no table" or self.outcome == "gap":
+            return name, "aside", text
+        if self.outcome == "filtered":
+            spared = (
+                "" if self.spanning is None else f": {self.spanning.length_bytes:,} bytes not read"
+            )
+            return name, "avoided", f"the filter said no{spared}"
+        blocks = ", ".join(map(str, self.blocks))
+        return name, "wasted" if self.outcome == "absent" else "found", f"{blocks}: {text}"
+
     def __str__(self) -> str:
-        parts = [] if self.file_name is None else [self.file_name]
-        if self.block is not None:
-            parts.append(f"block {self.block}")
-        if self.filter is not None:
-            parts.append(str(self.filter))
+        return _laid_out([self._line()])[0]
+
+    def _line(self) -> _Line:
+        sign = "-" if self.is_read_saved else " "
+        if self.blocks:
+            sign = "!" if self.outcome == "absent" else "+"
+        block = "" if self.block is None else f"block {self.block}"
+        return _Line(sign, f"L{self.level}/{self.run}", self.file_name or "", block, self._told())
+
+    def _told(self) -> str:
+        """What the filter answered, and what came of it."""
+        ending = _ENDS[self.outcome]
+        if self.blocks:
+            read_bytes = sum(block.read_bytes for block in self.blocks)
+            how = f"{size(read_bytes)} read" if read_bytes else "cached"
+            ending = f"{how} in vain" if self.outcome == "absent" else f"{how}, {ending}"
+        if self.filter is None:
+            return ending
+        verdict = self.filter.verdict
+        if verdict == "none":
+            return f"no filter: {ending}"
+        learnt = ", by what it learnt" if self.filter.was_learnt else ""
+        return f"filter {'says ' if self.filter.was_asked else ''}{verdict}{learnt}: {ending}"
+
+    def _details(self) -> str:
+        parts = [] if self.filter is None else [str(self.filter)]
         parts += map(str, self.blocks)
-        outcome = _OUTCOME_TEXT[self.outcome]
         if self.seq is not None:
-            outcome += f", sequence number {self.seq}"
-        if self.is_false_positive:
-            outcome += ": a false positive"
-        return f"level {self.level}, run {self.run}: " + "; ".join([*parts, outcome])
+            parts.append(f"sequence number {self.seq}")
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +292,7 @@ class Explanation(Report):
         "filters_asked",
         "filter_negatives",
         "false_positives",
+        "reads_saved",
     )
 
     key: bytes
@@ -249,7 +325,7 @@ class Explanation(Report):
 
     @property
     def filter_negatives(self) -> int:
-        """Filters that answered no; each saved reading a block."""
+        """Filters that answered no."""
         return sum(step.outcome == "filtered" for step in self.runs)
 
     @property
@@ -257,24 +333,93 @@ class Explanation(Report):
         """Filters that answered maybe where the key was not there."""
         return sum(step.is_false_positive for step in self.runs)
 
+    @property
+    def reads_saved(self) -> int:
+        """Data blocks that filters saved reading from disk."""
+        return sum(step.is_read_saved for step in self.runs)
+
+    def _repr_html_(self) -> str:
+        rows = [*(step.row() for step in self.memtables), *(step.row() for step in self.runs)]
+        steps = Report._repr_html_(self)
+        return (
+            drawn(self.key, _IS_THERE[self.outcome], self._answer(), rows)
+            + f"<details><summary>every step</summary>{steps}</details>"
+        )
+
+    def _answer(self) -> str:
+        """Who could have the key, what filters said, and what was read."""
+        if any(step.outcome != "absent" for step in self.memtables):
+            return "The memtable has it. 0 reads."
+        spanned = [step for step in self.runs if step.spanning is not None]
+        denied = sum(step.outcome == "filtered" for step in spanned)
+        asked = sum(step.filter is not None and step.filter.was_asked for step in spanned)
+        parts = [f"{count(len(spanned), 'block') if spanned else 'No block'} could hold it."]
+        if asked == 1 == len(spanned):
+            parts.append(f"Its filter said {'no' if denied else 'maybe'}.")
+        elif denied:
+            maybe = f", {asked - denied:,} maybe" if asked > denied else ""
+            parts.append(f"{count(denied, 'filter')} said no{maybe}.")
+        elif asked:
+            parts.append(f"{count(asked, 'filter')} said maybe.")
+        return " ".join([*parts, f"{count(self.blocks_read, 'read')}."])
+
     def _blocks(self) -> Iterator[BlockStep]:
         for step in self.runs:
             yield from step.blocks
 
     def __str__(self) -> str:
-        shown = repr(self.key[:_SHOWN_KEY_BYTES])
-        if len(self.key) > _SHOWN_KEY_BYTES:
-            shown += f"... ({count(len(self.key), 'byte')})"
+        return "\n".join(self.lines())
+
+    def lines(self, *, with_filters: bool = False) -> list[str]:
+        """The text: the key, a line for each step, the totals.
+
+        A step's line begins with its sign: ``-`` where a filter saved a read, ``!`` for a search in
+        vain, ``+`` for the key's entry, else a space.  With ``with_filters`` indented lines after it
+        tell more of its filter and blocks.
+        """
+        steps: list[MemtableStep | RunStep] = [*self.memtables, *self.runs]
+        lines = [self._title()]
+        for step, line in zip(steps, _laid_out([step._line() for step in steps]), strict=True):
+            lines.append(line)
+            if with_filters:
+                lines += textwrap.wrap(
+                    step._details(), _COLUMNS, initial_indent="    ", subsequent_indent="      "
+                )
         result: str = self.outcome
         if self.value is not None:
-            result = f"found, a value of {count(len(self.value), 'byte')}"
-        totals = (
-            f"{result}; filters asked: {self.filters_asked}, said no: {self.filter_negatives}, "
-            f"false positives: {self.false_positives}; blocks searched: {self.blocks_searched}, "
-            f"read: {self.blocks_read} ({count(self.read_bytes, 'byte')} read in all)"
+            result = f"found, a value of {size(len(self.value))}"
+        reads = count(self.reads_saved + self.blocks_read, "read")
+        lines.append(
+            f"{result}; {size(self.read_bytes)} read; filters saved {self.reads_saved} of {reads}"
         )
-        steps = [f"  {step}" for step in (*self.memtables, *self.runs)]
-        return "\n".join([f"get {shown} as of sequence number {self.seq}", *steps, totals])
+        return lines
+
+    def _title(self) -> str:
+        ending = f" as of sequence number {self.seq}"
+        text = to_text(self.key[:_SHOWN_KEY_BYTES])
+        if len(text) > _COLUMNS - len("get ") - len(ending):
+            ending = f" ({count(len(self.key), 'byte')}){ending}"
+            text = shortened(text, _COLUMNS - len("get ") - len(ending))
+        return f"get {text}{ending}"
+
+
+def _laid_out(lines: list[_Line]) -> list[str]:
+    """The lines in columns as wide as they need."""
+    widths = [max((len(line[column]) for line in lines), default=0) for column in (1, 2, 3)]
+    return [
+        "  ".join(
+            [
+                f"{line.sign} {line.place.ljust(widths[0])}",
+                *(
+                    cell.ljust(width)
+                    for cell, width in zip((line.file, line.block), widths[1:], strict=True)
+                    if width
+                ),
+                line.told,
+            ]
+        )
+        for line in lines
+    ]
 
 
 def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
@@ -311,7 +456,8 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
 def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes | None]:
     table = run.table_for(key)
     if table is None:
-        return RunStep(run.level, run.number, None, None, None, None, (), "no table", None), None
+        nowhere = run.level, run.number, None, None, None
+        return RunStep(*nowhere, None, (), "no table", None, None), None
     found_seq: int | None = None
     value: bytes | None = None
     blocks: list[BlockStep] = []
@@ -319,16 +465,20 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
     asked: FilterStep | None = None
     outcome: RunOutcome
     filter_hash = table.filters.hash_of(key, h)
+    found = int(table.index.find(key))
+    spanning = None if found < 0 else _block_step(table, found)
     if table.filters.per_table:
         asked = _ask(table, 0, filter_hash)
     if asked is not None and asked.verdict == "no":
         outcome = "filtered"
-    elif (spanning := int(table.index.find(key))) < 0:
+    elif spanning is None:
         outcome = "gap"
     else:
-        block_number = spanning
+        block_number = found
         if asked is None:
             asked = _ask(table, block_number, filter_hash)
+        if asked.verdict != "no" and table.filters.learnt.has(block_number, h):
+            asked = replace(asked, verdict="no", was_learnt=True)
         if asked.verdict == "no":
             outcome = "filtered"
         else:
@@ -343,7 +493,13 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
                 asked = _with_counted_keys(asked, table, block)
     number, file_name = table.meta.number, os.path.basename(table.path)
     place = run.level, run.number, number, file_name, block_number
-    return RunStep(*place, asked, tuple(blocks), outcome, found_seq), value
+    return RunStep(*place, asked, tuple(blocks), outcome, found_seq, spanning), value
+
+
+def _block_step(table: TableReader, number: int) -> BlockStep:
+    return BlockStep(
+        number, table.index.offset(number), table.block_length(number), table.is_cached(number)
+    )
 
 
 def _search_blocks(
@@ -353,9 +509,7 @@ def _search_blocks(
     index = table.index
     is_newest = seq >= table.meta.largest_seq
     while True:
-        offset = index.offset(number)
-        length = index.offset(number + 1) - offset
-        steps.append(BlockStep(number, offset, length, table.is_cached(number)))
+        steps.append(_block_step(table, number))
         block = table.block(number, True)
         if is_newest:
             return block, int(block.find(key, h))
@@ -386,9 +540,7 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
     key_bits = _key_bits(policy, len(content), probes, filter_hash)
     unset = tuple(bit for bit in key_bits if not content[bit >> 3] >> (bit & 7) & 1)
     allows = table.filter_policy.may_contain(content, 0, len(content), probes, filter_hash)
-    was_learnt = allows and filters.per_block and filters.lists(number, filter_hash)
-    verdict: Verdict = "maybe" if allows and not was_learnt else "no"
-    return FilterStep(verdict, *shape, key_bits, unset, was_learnt)
+    return FilterStep("maybe" if allows else "no", *shape, key_bits, unset)
 
 
 def _key_bits(policy: str, byte_count: int, probe_count: int, h: int) -> tuple[int, ...]:

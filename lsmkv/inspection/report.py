@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from lsmkv.errors import CorruptionError
+from lsmkv.html import Row, table
 
 _BYTES_TYPES: Final = ("bytes", "bytes | None", bytes, bytes | None)  # as text or evaluated
+_MOST_ITEMS: Final = 40
+_LONGEST: Final = 500
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Report:
@@ -37,6 +41,19 @@ class Report:
     def text(self) -> str:
         """The report as text, as ``print`` shows it."""
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """Its attributes; a tuple has a row for each item."""
+        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        rows: list[Row] = []
+        for name in (*names, *self.derived):
+            value = getattr(self, name)
+            items = value if isinstance(value, tuple) else (value,)
+            shown = [_plain(item) for item in items[:_MOST_ITEMS]]
+            if len(items) > _MOST_ITEMS:
+                shown.append(f"… and {len(items) - _MOST_ITEMS:,} more")
+            rows += [(name if at == 0 else "", item) for at, item in enumerate(shown)]
+        return table(f"lsmkv {type(self).__name__}", rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,31 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 def count_entries(number: int) -> str:
     return count(number, "entry", "entries")
+
+
+def size(number: float) -> str:
+    """A number of bytes in the unit that fits it.
+
+    >>> size(0), size(1), size(1023), size(1536), size(3 << 30)
+    ('0 bytes', '1 byte', '1023 bytes', '1.5 KiB', '3.0 GiB')
+    """
+    if number < 1024:
+        return "1 byte" if number == 1 else f"{number:.0f} bytes"
+    power = 0
+    while number >= 1024 and power < len(_UNITS) - 1:
+        number /= 1024
+        power += 1
+    return f"{number:.1f} {_UNITS[power]}"
+
+
+def _plain(value: object) -> int | str:
+    """A part of a report: values may be large, and paths no UTF-8."""
+    if isinstance(value, bytes):
+        return repr(value[:_LONGEST])
+    if type(value) is int:
+        return value
+    text = str(value)
+    return text if text.isprintable() else repr(text)
 
 
 def _json_safe(value: object) -> object:

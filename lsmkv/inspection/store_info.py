@@ -7,12 +7,14 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from lsmkv.inspection.report import Report, count, count_entries
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
 from lsmkv.sstable.reader import TableReader
+
+Scope = Literal["block", "table"]
 
 _CODECS: Final = {CODEC_NONE: "none", CODEC_ZSTD: "zstd", CODEC_ZSTD_TRANSPOSED: "zstd"}
 
@@ -26,8 +28,10 @@ class BlockInfo(Report):
         offset, length_bytes: its place in the file, filter and trailer included.
         raw_bytes: size of its payload before compression.
         entry_count: its entries, deletions and old versions included.
-        key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter.
-        expected_rate: their exact false-positive rate; 1.0 without a filter of its own.
+        key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter, but n is 1
+            for a block of one key, which needs none.
+        expected_rate: their exact false-positive rate; 1.0 without a filter of its own, 0.0 for a
+            block of one key.
     """
 
     number: int
@@ -53,6 +57,27 @@ class BlockInfo(Report):
 
 
 @dataclass(frozen=True, slots=True)
+class FilterInfo(Report):
+    """The filter of a block, or of a whole table.
+
+    Attributes:
+        policy: the name of its policy (``Options.filter_policy``).
+        scope: whether it is that of a ``"block"`` or of the ``"table"``.
+        key_count, bit_count, probe_count: its n, m and k (of a ribbon filter: columns; of a binary fuse
+            filter: bits of a fingerprint).  n is None if only the block has it.  m is 0 without a filter.
+        expected_rate: their exact false-positive rate; None without n.  Without a filter 1.0, or 0.0 for
+            a block of one key.
+    """
+
+    policy: str
+    scope: Scope
+    key_count: int | None
+    bit_count: int
+    probe_count: int
+    expected_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class TableInfo(Report):
     """One table.
 
@@ -65,7 +90,7 @@ class TableInfo(Report):
         granularity: one filter per ``"block"``, or one for the ``"table"``.
         filter_key: the part of the key that the filters hold, in text form.
         filter_bytes: size of the filters; those of blocks are stored twice.
-        filter_memory_bytes: size of those that stay in memory, with what they could not learn
+        filter_memory_bytes: size of those that stay in memory, with the keys they learnt to deny
             (``Options.adaptive_filters``).
         requested_rate: the false-positive rate that the filters were sized for.
         expected_rate: their exact rate, as the mean over the blocks; None if the index cannot tell it.
@@ -123,6 +148,7 @@ class RunInfo(Report):
 
     @property
     def size_bytes(self) -> int:
+        """Length of its files."""
         return sum(table.size_bytes for table in self.tables)
 
     @property
@@ -148,10 +174,12 @@ class LevelInfo(Report):
 
     @property
     def size_bytes(self) -> int:
+        """Length of its files."""
         return sum(run.size_bytes for run in self.runs)
 
     @property
     def entry_count(self) -> int:
+        """Entries, deletions and old versions included."""
         return sum(run.entry_count for run in self.runs)
 
     def __str__(self) -> str:
@@ -188,10 +216,12 @@ class StoreInfo(Report):
 
     @property
     def size_bytes(self) -> int:
+        """Length of all table files."""
         return sum(level.size_bytes for level in self.levels)
 
     @property
     def entry_count(self) -> int:
+        """Entries, deletions and old versions included."""
         return sum(level.entry_count for level in self.levels)
 
     @property
@@ -226,7 +256,7 @@ def inspect_store(current: SuperVersion) -> StoreInfo:
         level: [] for level in range(len(current.version.levels.by_depth))
     }
     for run in current.version.runs:
-        tables = tuple(map(_table_info, run.tables))
+        tables = tuple(map(table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))
     return StoreInfo(
         tuple(map(len, current.memtables)),
@@ -275,18 +305,19 @@ def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]
 
 
 def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count: int) -> float:
-    """The exact rate of one filter; 1.0 without bits."""
-    policy = table.filters.policy
-    return policy.exact_rate(bit_count // 8, key_count, probe_count) if bit_count else 1.0
+    """The exact rate of one filter.  Without bits 1.0, or 0.0 for one key: the index holds that."""
+    if bit_count == 0:
+        return 0.0 if key_count == 1 else 1.0
+    return table.filters.policy.exact_rate(bit_count // 8, key_count, probe_count)
 
 
 def expected_error_rate(table: TableReader) -> float | None:
     """The false-positive rate to expect: the mean of the filters' exact rates.
 
-    A block without a filter has a rate of 1.  None if the index lacks the n of filters: of parts of
-    keys, or where keys have several versions.
+    A block without a filter has a rate of 1, one of a single key 0.  None if the index lacks the n of
+    filters: of parts of keys, or where keys have several versions.
     """
-    if table.footer.filters_length == 0:
+    if table.footer.filters_length == 0 and table.index.block_count < table.meta.entry_count:
         return 1.0
     is_per_block = table.properties.granularity != "table"
     shapes: Counter[tuple[int, int, int]] = Counter()
@@ -299,7 +330,8 @@ def expected_error_rate(table: TableReader) -> float | None:
     return total / shapes.total()
 
 
-def _table_info(table: TableReader) -> TableInfo:
+def table_info(table: TableReader) -> TableInfo:
+    """One table; reads no block.  O(blocks)."""
     table.load()  # the memory of its filters is that of a table in use
     meta, footer, properties = table.meta, table.footer, table.properties
     return TableInfo(

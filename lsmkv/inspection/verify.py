@@ -48,6 +48,7 @@ class VerifyReport(Report):
 
     @property
     def ok(self) -> bool:
+        """Whether there is no damage."""
         return not self.problems
 
     def __str__(self) -> str:

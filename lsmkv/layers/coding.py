@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
+from lsmkv.encoding.entries import Buffer
+
 K = TypeVar("K")
 V = TypeVar("V")
-KeyIn = TypeVar("KeyIn")
-"""What a method takes for a key: ``K``, or more."""
-ValueIn = TypeVar("ValueIn")
-"""What a method takes for a value: ``V``, or more."""
+KeyIn = TypeVar("KeyIn")  # what a method takes for a key: K, or more
+ValueIn = TypeVar("ValueIn")  # what a method takes for a value: V, or more
+_T_co = TypeVar("_T_co", covariant=True)
 
 
 class Readable(Protocol):
@@ -39,6 +40,12 @@ class ReadWritable(Readable, Writable, Protocol):
     """A store or transaction."""
 
 
+class Prefixable(Protocol[_T_co]):
+    """A store, snapshot, transaction or batch, which makes a part of itself."""
+
+    def prefixed(self, prefix: Buffer, /) -> _T_co: ...
+
+
 class Coding(ABC, Generic[K, V, KeyIn, ValueIn]):
     """Translates between a layer's keys and values and the bytes below.
 
@@ -48,13 +55,10 @@ class Coding(ABC, Generic[K, V, KeyIn, ValueIn]):
 
     @abstractmethod
     def encode_key(self, key: KeyIn, /) -> bytes: ...
-
     @abstractmethod
     def decode_key(self, data: bytes, /) -> K: ...
-
     @abstractmethod
     def encode_value(self, key: KeyIn, value: ValueIn, /) -> bytes: ...
-
     @abstractmethod
     def decode_value(self, key: bytes, data: bytes, /) -> V:
         """The value that ``data`` encodes; ``key`` is its encoded key, for errors."""

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Generic, Self
 
-import lsmkv
+from lsmkv.encoding.entries import prefix_successor
+from lsmkv.errors import ClosedError, CursorError
 from lsmkv.layers.coding import Coding, K, KeyIn, V
 
 
-def successor(prefix: bytes) -> bytes | None:
-    """The smallest key above every key with ``prefix``; None when there is none.
-
-    >>> successor(b"a\\xff"), successor(b"\\xff"), successor(b"")
-    (b'b', None, None)
-    """
-    stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
-
-
 class MappedCursor(Generic[K, V, KeyIn]):
-    """Moves over a layer's keys as they were when it was made: ``lsmkv.Cursor``.
-
-    Each move returns whether the cursor is at a key afterwards.  Past either end it is at none, and
-    ``next`` and ``prev`` leave it there.  A cursor is for one thread at a time (ValueError).
-    """
+    """Moves over a layer's keys as they were: as ``lsmkv.Cursor``."""
 
     def __init__(self, below: Any, coding: Coding[K, V, KeyIn, Any]) -> None:
         self._below = below
@@ -47,7 +34,7 @@ class MappedCursor(Generic[K, V, KeyIn]):
 
     def last(self) -> bool:
         """Go to the last key."""
-        end = successor(self._prefix)
+        end = prefix_successor(self._prefix)
         if end is None:
             return self._at(self._below.last())
         found = self._below.seek_for_prev(end)
@@ -69,7 +56,7 @@ class MappedCursor(Generic[K, V, KeyIn]):
 
     def _nowhere(self) -> bool:
         if self._below.closed:
-            raise lsmkv.ClosedError("the cursor is closed")
+            raise ClosedError("the cursor is closed")
         return False
 
     # Looking
@@ -81,7 +68,7 @@ class MappedCursor(Generic[K, V, KeyIn]):
 
     def _entry(self) -> tuple[bytes, bytes]:
         if not self.valid and not self._nowhere():
-            raise lsmkv.CursorError("the cursor is at no key; move it with seek, first or last")
+            raise CursorError("the cursor is at no key; move it with seek, first or last")
         entry: tuple[bytes, bytes] = self._below.item
         return entry
 
@@ -106,8 +93,7 @@ class MappedCursor(Generic[K, V, KeyIn]):
     @property
     def closed(self) -> bool:
         """Whether ``close`` was called."""
-        closed: bool = self._below.closed
-        return closed
+        return bool(self._below.closed)
 
     def close(self) -> None:
         """End the cursor, so that the store may drop old entries.  A second call does nothing."""

@@ -1,41 +1,52 @@
-"""Mappings over a store, snapshot or transaction, translated by a coding.
+"""Mappings and batches over those of a store, translated by a coding.
 
 ``DB.prefixed`` and ``lsmkv.typed`` differ only in their coding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, Generic, Self, TypeVar, overload
+from collections.abc import Iterable, MutableMapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
+from lsmkv.encoding.entries import prefix_successor
 from lsmkv.layers.coding import Coding, K, KeyIn, Readable, ReadWritable, V, ValueIn
 from lsmkv.layers.cursors import MappedCursor
+from lsmkv.layers.mapping import OrderedReader
 from lsmkv.layers.views import MappedItems, MappedKeys, MappedValues
 
+if TYPE_CHECKING:  # loaded by `DB.explain` alone
+    from lsmkv.inspection.explain import Explanation
+
 _T = TypeVar("_T")
+_MISSING: Final = object()
+_CLEAR_BATCH: Final = 1000
 
 
-class MappedReader(Mapping[K, V], Generic[K, V, KeyIn, ValueIn]):
+class MappedReader(
+    OrderedReader[K, V, KeyIn, KeyIn | tuple[Any, ...]], Generic[K, V, KeyIn, ValueIn]
+):
     """The reading part."""
+
+    _keys, _values, _items = MappedKeys, MappedValues, MappedItems
 
     def __init__(self, below: Readable, coding: Coding[K, V, KeyIn, ValueIn]) -> None:
         self._below: Any = below
         self._coding = coding
+
+    # Lookups are not those of the mapping: a value may decode as None.
 
     @overload  # type: ignore[override]  # KeyIn holds every K
     def get(self, key: KeyIn, default: None = None) -> V | None: ...
     @overload
     def get(self, key: KeyIn, default: _T) -> V | _T: ...
     def get(self, key: KeyIn, default: object = None) -> object:
-        """The value of ``key``, or ``default`` when it is not there.
-
-        TypeError or ValueError: not a key.  Other errors as those of the store.
-        """
+        """The value of ``key``, or ``default``: ``DB.get``.  TypeError, ValueError: not a key."""
         data = self._coding.encode_key(key)
         value = self._below.get(data)
         return default if value is None else self._coding.decode_value(data, value)
 
-    def __getitem__(self, key: KeyIn) -> V:  # type: ignore[override]  # KeyIn holds every K
+    def __getitem__(self, key: KeyIn) -> V:  # type: ignore[override]
         data = self._coding.encode_key(key)
         value = self._below.get(data)
         if value is None:
@@ -46,8 +57,7 @@ class MappedReader(Mapping[K, V], Generic[K, V, KeyIn, ValueIn]):
         data = self._coding.encode_key(key)  # type: ignore[arg-type]  # raises TypeError itself
         return self._below.get(data) is not None
 
-    def multi_get(self, keys: Iterable[KeyIn]) -> list[V | None]:
-        """The value of each key, in order, or None.  Raises as :meth:`get`."""
+    def _lookup_many(self, keys: Iterable[KeyIn]) -> list[V | None]:
         if isinstance(keys, (bytes, bytearray, memoryview, str)):
             raise TypeError(
                 f"keys is an iterable of keys, not one key: put the {type(keys).__name__} into a list"
@@ -66,80 +76,27 @@ class MappedReader(Mapping[K, V], Generic[K, V, KeyIn, ValueIn]):
         low, high, head = self._coding.encode_range(start, stop, prefix)
         return self._below.items(start=low, stop=high, prefix=head, reverse=reverse)
 
-    def keys(
-        self,
-        *,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
-        prefix: KeyIn | tuple[Any, ...] | None = None,
-        reverse: bool = False,
-    ) -> MappedKeys[K]:
-        """The keys between ``start`` and ``stop`` with ``prefix``, in order.
-
-        Args:
-            start, stop, prefix: start <= key < stop; None sets no bound.
-            reverse: in descending order instead.
-
-        Returns:
-            A view, as that of ``DB.keys``: later writes to a store do not change it.
-        """
-        return MappedKeys(self._range(start, stop, prefix, reverse), self._coding)
-
-    def values(
-        self,
-        *,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
-        prefix: KeyIn | tuple[Any, ...] | None = None,
-        reverse: bool = False,
-    ) -> MappedValues[V]:
-        """The values of the keys that :meth:`keys` returns, in their order."""
-        return MappedValues(self._range(start, stop, prefix, reverse), self._coding)
-
-    def items(
-        self,
-        *,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
-        prefix: KeyIn | tuple[Any, ...] | None = None,
-        reverse: bool = False,
-    ) -> MappedItems[K, V]:
-        """The keys that :meth:`keys` returns, each with its value."""
-        return MappedItems(self._range(start, stop, prefix, reverse), self._coding)
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.keys())
-
-    def __reversed__(self) -> Iterator[K]:
-        return iter(self.keys(reverse=True))
-
-    def __len__(self) -> int:
-        """The number of keys.  O(n): scans all."""
-        return len(self.keys())
-
     def __bool__(self) -> bool:
         """Whether there is any key.  Looks for the first only, and decodes nothing."""
         return next(iter(self._range(None, None, None, False)), None) is not None
+
+    def cursor(self) -> MappedCursor[K, V, KeyIn]:
+        """A cursor over the keys as they are now, at no key."""
+        return MappedCursor(self._below.cursor(), self._coding)
 
 
 class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn]):
     """The reading part, of a snapshot; end it with ``close`` or ``with``."""
 
-    def cursor(self) -> MappedCursor[K, V, KeyIn]:
-        """A cursor over the keys of the snapshot, at no key."""
-        return MappedCursor(self._below.cursor(), self._coding)
-
     @property
     def sequence_number(self) -> int:
         """The number of the last write that the snapshot sees."""
-        number: int = self._below.sequence_number
-        return number
+        return int(self._below.sequence_number)
 
     @property
     def closed(self) -> bool:
         """Whether the snapshot is closed."""
-        closed: bool = self._below.closed
-        return closed
+        return bool(self._below.closed)
 
     def close(self) -> None:
         """End the snapshot itself, also for others that read it."""
@@ -157,11 +114,12 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
     """Reading and writing, of anything that has ``get``, ``items``, ``put`` and ``delete``."""
 
     def __init__(self, below: ReadWritable, coding: Coding[K, V, KeyIn, ValueIn]) -> None:
+        for name in ("get", "items", "put", "delete"):
+            if not hasattr(below, name):
+                raise TypeError(
+                    f"{below!r} has no {name}(): it is no store, snapshot, batch or transaction"
+                )
         super().__init__(below, coding)
-
-    def cursor(self) -> MappedCursor[K, V, KeyIn]:
-        """A cursor over the keys as they are now, at no key."""
-        return MappedCursor(self._below.cursor(), self._coding)
 
     def put(self, key: KeyIn, value: ValueIn) -> None:
         """Set ``key`` to ``value``.  TypeError or ValueError: not a key or value."""
@@ -195,3 +153,162 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
         """Remove every key that is there now."""
         for key in [key for key, _ in self._range(None, None, None, False)]:
             self._below.delete(key)
+
+
+class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
+    """Reading and writing, of an open store.  Methods say what differs from those of ``DB``."""
+
+    def put(self, key: KeyIn, value: ValueIn, *, sync: bool = False) -> None:
+        """Set ``key`` to ``value``: ``DB.put``.  TypeError, ValueError: not a key or value."""
+        data = self._coding.encode_key(key)
+        self._below.put(data, self._coding.encode_value(key, value), sync=sync)
+
+    def delete(self, key: KeyIn, *, sync: bool = False) -> None:
+        """Remove ``key`` if it is there.  Arguments and errors as :meth:`put`."""
+        self._below.delete(self._coding.encode_key(key), sync=sync)
+
+    def __delitem__(self, key: KeyIn) -> None:  # type: ignore[override]
+        """Remove ``key``, in one step; KeyError when it is not there.  As ``del`` of a ``DB``."""
+        if self._below.pop(self._coding.encode_key(key), None) is None:
+            raise KeyError(key)
+
+    @overload  # type: ignore[override]  # KeyIn holds every K
+    def pop(self, key: KeyIn) -> V: ...
+    @overload
+    def pop(self, key: KeyIn, default: _T) -> V | _T: ...
+    def pop(self, key: KeyIn, default: object = _MISSING) -> object:
+        """Remove ``key``, and return its value or ``default``: ``DB.pop``.
+
+        A value that does not decode is put back.
+        """
+        data = self._coding.encode_key(key)
+        value = self._below.pop(data, None)
+        if value is not None:
+            return self._removed(data, value)[1]
+        if default is _MISSING:
+            raise KeyError(key)
+        return default
+
+    def popitem(self) -> tuple[K, V]:
+        """Remove the first key, and return it with its value: ``DB.popitem``.
+
+        One that does not decode is put back.
+        """
+        return self._removed(*self._below.popitem())
+
+    def _removed(self, key: bytes, value: bytes) -> tuple[K, V]:
+        """A removed entry; one that does not decode is put back, unless a newer one is there."""
+        try:
+            return self._coding.decode_key(key), self._coding.decode_value(key, value)
+        except BaseException:
+            self._below.setdefault(key, value)
+            raise
+
+    def setdefault(self, key: KeyIn, default: ValueIn) -> V:  # type: ignore[override]
+        """The value of ``key``, set to ``default`` if missing: ``DB.setdefault``."""
+        data = self._coding.encode_key(key)
+        value = self._below.setdefault(data, self._coding.encode_value(key, default))
+        return self._coding.decode_value(data, value)
+
+    def clear(self) -> None:
+        """Remove every key that is there now, in several batches."""
+        entries = iter(self._range(None, None, None, False))
+        while True:
+            with self._below.write_batch() as batch:
+                for key, _ in islice(entries, _CLEAR_BATCH):
+                    batch.delete(key)
+                if not len(batch):
+                    return
+
+    def sync(self) -> None:
+        """Make every write so far survive a power failure.  Raises as ``DB.sync``."""
+        self._below.sync()
+
+    def explain(self, key: KeyIn) -> Explanation:
+        """Every step of one lookup, as ``DB.explain`` tells it."""
+        told: Explanation = self._below.explain(self._coding.encode_key(key))
+        return told
+
+    def _bounds(self, start: Any, stop: Any) -> tuple[bytes | None, bytes | None]:
+        """The bounds of a range below, without a prefix."""
+        low, high, head = self._coding.encode_range(start, stop, None)
+        if not head:
+            return low, high
+        ends = [bound for bound in (high, prefix_successor(head)) if bound is not None]
+        return max(low or head, head), min(ends, default=None)
+
+    def approximate_size(
+        self,
+        start: KeyIn | tuple[Any, ...] | None = None,
+        stop: KeyIn | tuple[Any, ...] | None = None,
+    ) -> int:
+        """About how many bytes of tables a range of keys takes: ``DB.approximate_size``."""
+        return int(self._below.approximate_size(*self._bounds(start, stop)))
+
+    def compact_range(
+        self,
+        start: KeyIn | tuple[Any, ...] | None = None,
+        stop: KeyIn | tuple[Any, ...] | None = None,
+        *,
+        force: bool = False,
+    ) -> None:
+        """Flush, then merge all entries between two keys: ``DB.compact_range``."""
+        self._below.compact_range(*self._bounds(start, stop), force=force)
+
+
+class MappedBatch(Generic[K, V, KeyIn, ValueIn]):
+    """Operations for a batch of the store: applied in order, all or none.
+
+    Several of these may collect into one ``WriteBatch``.  Leaving a ``with`` block over any of them
+    commits all of it, through an exception discards it.
+    """
+
+    def __init__(self, below: Any, coding: Coding[K, V, KeyIn, ValueIn]) -> None:
+        self._below = below
+        self._coding = coding
+
+    def put(self, key: KeyIn, value: ValueIn) -> None:
+        """Set ``key`` to ``value`` when the batch is committed.  Raises as ``WriteBatch.put``."""
+        data = self._coding.encode_key(key)
+        self._below.put(data, self._coding.encode_value(key, value))
+
+    def delete(self, key: KeyIn) -> None:
+        """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
+        self._below.delete(self._coding.encode_key(key))
+
+    def __setitem__(self, key: KeyIn, value: ValueIn) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: KeyIn) -> None:
+        self.delete(key)
+
+    def __len__(self) -> int:
+        """Operations in the whole batch so far, also those of other mappings."""
+        return len(self._below)
+
+    def clear(self) -> None:
+        """Forget the operations of the whole batch so far."""
+        self._below.clear()
+
+    def commit(self) -> None:
+        """Apply the whole batch, in one step.  Raises as ``DB.put``."""
+        self._below.commit()
+
+    def close(self) -> None:
+        """Discard the whole batch unless it is committed.  A second call does nothing."""
+        self._below.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the batch was committed or discarded."""
+        return bool(self._below.closed)
+
+    def __enter__(self) -> Self:
+        self._below.__enter__()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._below.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._below!r}>"

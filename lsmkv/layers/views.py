@@ -1,24 +1,105 @@
-"""Views of ranges, as a layer shows them."""
+"""Views of ranges: what those of all mappings share, and those that a layer shows."""
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Sized, ValuesView
-from typing import Any, Generic
+from abc import abstractmethod
+from collections.abc import (
+    Collection,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Set,
+    Sized,
+    ValuesView,
+)
+from typing import TYPE_CHECKING, Any, Generic
 
+from lsmkv.html import table
 from lsmkv.layers.coding import Coding, K, V
+
+# Views by registration: the slot of those in collections.abc does not fit onto a compiled class.
+if TYPE_CHECKING:
+    _Keys = KeysView
+    _Values = ValuesView
+    _Items = ItemsView
+else:
+    _Keys, _Values, _Items = Set, Collection, Set
+
+
+class OrderedKeys(_Keys[K]):
+    """The keys of a range, in order, unchanged by later writes.  ``len`` scans."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __reversed__(self) -> Iterator[K]: ...
+
+    @abstractmethod
+    def value(self, key: object) -> Any:
+        """The value of ``key``; None if the range does not have it."""
+
+    _from_iterable = set  # what ``&`` and the like make
+
+    def __contains__(self, key: object) -> bool:
+        return self.value(key) is not None
+
+
+class OrderedValues(_Values[V]):
+    """The values of a range, in order, unchanged by later writes.  ``len`` scans."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __reversed__(self) -> Iterator[V]: ...
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == found for found in self)
+
+
+class OrderedItems(_Items[K, V]):
+    """The items of a range, in order, unchanged by later writes.  ``len`` scans."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __reversed__(self) -> Iterator[tuple[K, V]]: ...
+
+    @abstractmethod
+    def value(self, key: object) -> V | None:
+        """The value of ``key``; None if the range does not have it."""
+
+    _from_iterable = set
+
+    def __contains__(self, item: object) -> bool:
+        if not isinstance(item, tuple) or len(item) != 2:
+            return False
+        value = self.value(item[0])
+        return value is not None and bool(value == item[1])
+
+
+KeysView.register(OrderedKeys)  # type: ignore[type-abstract]
+ValuesView.register(OrderedValues)  # type: ignore[type-abstract]
+ItemsView.register(OrderedItems)  # type: ignore[type-abstract]
 
 
 class MappedView(Generic[K, V]):
-    """A range of entries below, and how to decode them.
+    """A range of entries below, and how ``reader`` decodes them."""
 
-    ``below`` is a view as ``DB.items`` returns, or any other iterable of pairs.
-    """
+    def __init__(self, reader: Any, start: Any, stop: Any, prefix: Any, reverse: bool) -> None:
+        self._coding: Coding[K, V, Any, Any] = reader._coding
+        # A view as ``DB.items`` returns, or any other iterable of pairs.
+        self._below: Any = reader._range(start, stop, prefix, reverse)
 
-    def __init__(
-        self, below: Iterable[tuple[bytes, bytes]], coding: Coding[K, V, Any, Any]
-    ) -> None:
-        self._below = below
-        self._coding = coding
+    @abstractmethod
+    def _decoded(self, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[Any]:
+        """What the view shows of entries below."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._decoded(self._below)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return self._decoded(reversed(self._below))
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
@@ -40,67 +121,41 @@ class MappedView(Generic[K, V]):
         look_up = getattr(self._below, "value", None)
         if look_up is None:  # some other iterable than a view
             return next((entry for entry in self._below if entry[0] == data), None)
-        found: bytes | None = look_up(data)
+        found = look_up(data)
         return None if found is None else (data, found)
-
-    def _entries(self) -> Iterator[tuple[K, V]]:
-        key_of, value_of = self._coding.decode_key, self._coding.decode_value
-        for key, value in self._below:
-            yield key_of(key), value_of(key, value)
-
-    def _entries_reversed(self) -> Iterator[tuple[bytes, bytes]]:
-        below: Any = self._below
-        entries: Iterator[tuple[bytes, bytes]] = reversed(below)
-        return entries
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._below!r}>"
 
     def _repr_html_(self) -> str:
-        from lsmkv.layers.notebook import of_mapped
-
-        return of_mapped(f"lsmkv {type(self).__name__}", self._below)
+        return table(f"lsmkv {type(self).__name__}", [("of", repr(self._below))])
 
 
-class MappedKeys(MappedView[K, Any], KeysView[K]):
+class MappedKeys(MappedView[K, Any], OrderedKeys[K]):
     """The keys of a range, in order.  ``len`` scans."""
 
-    def __iter__(self) -> Iterator[K]:
+    def _decoded(self, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[K]:
         key_of = self._coding.decode_key
-        return (key_of(key) for key, _ in self._below)
-
-    def __reversed__(self) -> Iterator[K]:
-        key_of = self._coding.decode_key
-        return (key_of(key) for key, _ in self._entries_reversed())
+        return (key_of(key) for key, _ in entries)
 
     def __contains__(self, key: object) -> bool:
         return self._find(key) is not None
 
 
-class MappedValues(MappedView[Any, V], ValuesView[V]):
+class MappedValues(MappedView[Any, V], OrderedValues[V]):
     """The values of a range, in order.  ``len`` scans."""
 
-    def __iter__(self) -> Iterator[V]:
+    def _decoded(self, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[V]:
         value_of = self._coding.decode_value
-        return (value_of(key, value) for key, value in self._below)
-
-    def __reversed__(self) -> Iterator[V]:
-        value_of = self._coding.decode_value
-        return (value_of(key, value) for key, value in self._entries_reversed())
-
-    def __contains__(self, value: object) -> bool:
-        return any(value == found for found in self)
+        return (value_of(key, value) for key, value in entries)
 
 
-class MappedItems(MappedView[K, V], ItemsView[K, V]):
+class MappedItems(MappedView[K, V], OrderedItems[K, V]):
     """The items of a range, in order.  ``len`` scans."""
 
-    def __iter__(self) -> Iterator[tuple[K, V]]:
-        return self._entries()
-
-    def __reversed__(self) -> Iterator[tuple[K, V]]:
+    def _decoded(self, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         key_of, value_of = self._coding.decode_key, self._coding.decode_value
-        return ((key_of(key), value_of(key, value)) for key, value in self._entries_reversed())
+        return ((key_of(key), value_of(key, value)) for key, value in entries)
 
     def __contains__(self, item: object) -> bool:
         if not isinstance(item, tuple) or len(item) != 2:

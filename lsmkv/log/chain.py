@@ -216,9 +216,11 @@ def _was_never_used(log: LogReader, before: LogReader) -> bool:
 
 
 def _gap(before: LogReader, log: LogReader) -> tuple[CorruptionError | None, bool]:
-    """What is missing between two logs, and whether it is torn."""
+    """The error for records missing between logs, and whether they are torn."""
     if log.previous_number != before.number:
         reason = f"it follows log {log.previous_number}, which is missing"
+        if log.previous_number < before.number:
+            reason = f"it follows log {log.previous_number}, but log {before.number} lies between"
         return CorruptionError(log.path, 0, reason), False
     if log.previous_end > before.end:
         reason = f"records are missing: the log ended at {log.previous_end} when the next was begun"

@@ -7,7 +7,7 @@ import os
 
 from lsmkv.log.reader import LogReader
 from lsmkv.log.writer import LogWriter
-from lsmkv.storage.file_names import log_path, parse_file_name
+from lsmkv.storage.file_names import UNFINISHED, log_path, parse_file_name
 from lsmkv.storage.storage import Storage
 
 
@@ -42,8 +42,11 @@ class LogSet:
         return sorted((log.number, log.salt, log.end) for log in logs)
 
     def create(self, number: int) -> None:
+        """Make the first log; it has its name once it is whole."""
         path = log_path(self._directory, number)
-        self._set_current(LogWriter.create(self._storage, path, number, "log"))
+        log = LogWriter.create(self._storage, path + UNFINISHED, number, "log")
+        self._set_current(log)
+        log.rename(self._storage, path)
 
     def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
         """Append to the logs ``found``, oldest first; remove all later ones.

@@ -141,6 +141,15 @@ class LogWriter:
         return cls(storage, file, contents.kind, number, salt, end, marked, None)
 
     @property
+    def path(self) -> str:
+        return self._file.path
+
+    def rename(self, storage: Storage, path: str) -> None:
+        """Give the file another name; the caller syncs the directory."""
+        storage.replace(self._file.path, path)
+        self._file.path = path
+
+    @property
     def end(self) -> int:
         return self._file.offset
 

@@ -222,6 +222,12 @@ class Memtable:
             return replaced[bisect_right(replaced, seq, key=_SEQ)][1]
         return value
 
+    def newest(self) -> list[tuple[bytes, Value]]:
+        """Each key with its newest value, in the order of first writes."""
+        if self.batches:
+            self._take_in_batches()
+        return list(self._live.items())
+
     def keys_beyond(
         self, border: bytes | None, included: bool, count: int, reverse: bool
     ) -> list[bytes]:

@@ -10,47 +10,47 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
+from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within
+from lsmkv.read.visible import visible_entries
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.read_ahead import read_ahead
+from lsmkv.sstable.read_ahead import CACHED_BLOCKS, read_ahead
 from lsmkv.sstable.reader import TableReader
 
 Item = tuple[bytes, bytes]
 
-CACHED_BLOCKS: Final = 4  # of each table, a scan's first blocks go through the cache
 _FIRST_KEYS: Final = 16  # of a memtable, read at first; then twice as many each time
 _MOST_KEYS: Final = 256
 _PREFETCHED: Final = 16  # entries; the processor prefetches longer copies by itself
+
+# States of a source.
+UNREAD: Final = i64(0)
+AT: Final = i64(1)
+ENDED: Final = i64(2)
 
 
 class Source:
     """A scan's place in one sorted source.
 
     Attributes:
-        live: whether there may be more entries.
-        pending: whether ``advance`` must come before ``key`` is used.  It reads, so it waits until
-            needed.
-        key: the key of the present entry.
-        key_is_lower_bound: whether, while pending, ``key`` is a lower bound (for a reverse scan, an
-            upper one) of the next key.
-        alone: whether it is the only source left, so that ``key`` need not be kept.
+        state: ``UNREAD`` before entries that are not loaded, ``AT`` an entry, or ``ENDED``.
+        key: the present entry's key; while ``UNREAD`` a bound, which no entry to come is before.  The
+            last source left need not keep it: nothing is compared with it.
     """
 
     def __init__(self, reverse: bool) -> None:
         self.reverse = reverse
-        self.live = True
-        self.pending = True
+        self.state: i64 = UNREAD
         self.key = b""
-        self.alone = False
-        self.key_is_lower_bound = False
 
-    def advance(self) -> None:
-        """Have entries at hand; or else know a new lower bound, or end."""
+    def load(self, is_last: bool) -> None:
+        """Load the next entries, from ``UNREAD``.  Then the source is in any of its states."""
         raise NotImplementedError
 
     def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
         """Append the next entries before ``bound`` to ``found``, without deletions.
 
-        It moves over 1 to ``size`` entries; ``key`` must lie before ``bound``.
+        It moves over 1 to ``size`` entries; ``key`` must lie before ``bound``, which is None for the
+        last source.
         """
         raise NotImplementedError
 
@@ -59,150 +59,144 @@ class Source:
         raise NotImplementedError
 
 
-class RunSource(Source):
-    """The tables of one run, each opened when the scan gets there."""
-
-    def __init__(self, tables: Iterator[Source], reverse: bool) -> None:
-        super().__init__(reverse)
-        self._tables = tables
-        self._table: Source | None = None
-
-    def advance(self) -> None:
-        table = self._table
-        while True:
-            if table is None:
-                table = next(self._tables, None)
-                if table is None:
-                    self.live = False
-                    return
-                self._table = table
-                table.alone = self.alone
-                if table.key_is_lower_bound and not self.alone:
-                    self.key, self.key_is_lower_bound = table.key, True
-                    return
-            if table.pending:
-                table.advance()
-            if table.live:
-                self.key = table.key
-                self.pending = self.key_is_lower_bound = False
-                return
-            table = None
-
-    def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
-        table = self._table
-        assert table is not None
-        table.alone = self.alone
-        table.take(bound, size, found)
-        self._follow(table)
-
-    def skip(self) -> None:
-        table = self._table
-        assert table is not None
-        table.skip()
-        self._follow(table)
-
-    def _follow(self, table: Source) -> None:
-        self.key = table.key
-        self.pending = table.pending
-        self.key_is_lower_bound = table.key_is_lower_bound
-
-
 class BlockSource(Source):
-    """Blocks of a table in which every key has one visible entry.
+    """A run's blocks, in which every key has one visible entry.
 
     Args:
-        first, last: the first and the last block; with ``kept``, their positions in it.
-        kept: the block numbers, ascending; None for all from ``first`` to ``last``.
-        start, stop: the scan's bounds, where the first or the last block may reach past them.
+        tables: at least one, ascending; all lie between the bounds in part.
+        wanted: the scan's bounds.
+        is_last: whether there is no other source.
     """
 
-    def __init__(
-        self,
-        table: TableReader,
-        first: i64,
-        last: i64,
-        kept: Sequence[int] | None,
-        start: bytes | None,
-        stop: bytes | None,
-        reverse: bool,
-    ) -> None:
-        super().__init__(reverse)
-        self._table = table
-        self._kept = kept
-        self._start = start
-        self._stop = stop
-        self._step: i64 = -1 if reverse else 1
-        # The blocks to come, up to ``beyond`` (not included).
-        self._first: i64 = last if reverse else first
-        self._next: i64 = self._first
-        self._beyond: i64 = first - 1 if reverse else last + 1
+    def __init__(self, tables: list[TableReader], wanted: Bounds, is_last: bool) -> None:
+        super().__init__(wanted.reverse)
+        self._tables = tables
+        self._wanted = wanted
+        self._step: i64 = -1 if wanted.reverse else 1
+        self._turn = len(tables) - 1 if wanted.reverse else 0
+        self._table = tables[self._turn]
+        # The blocks to come, up to ``beyond`` (not included); with ``kept``, their places in it.
+        self._kept: Sequence[int] | None = None
+        self._first: i64 = 0
+        self._next: i64 = 0
+        self._beyond: i64 = 0
+        self._start_block: i64 = -1  # the block that may reach past the start; -1: none
+        self._stop_block: i64 = -1
         self._read_count: i64 = 0
-        self._block: Block | None = None
-        self._prefix = b""
         self._following: Iterator[Block] | None = None
         # Positions of entries in the block.
+        self._block: Block | None = None
+        self._prefix = b""
         self._at: i64 = 0
         self._end: i64 = 0
-        if kept is None:
+        self._enter()
+        if self._begins_inside():
+            self.load(is_last)
+        else:
+            self._pass_block(is_last)
+
+    def _enter(self) -> None:
+        """Begin with the blocks of ``_table``."""
+        table, wanted = self._table, self._wanted
+        start, stop = bounds_within(table, wanted)
+        first, end = block_range(table, start, stop)
+        self._start_block = self._stop_block = -1
+        if start is not None:
+            self._start_block = first
+        if stop is not None:
+            self._stop_block = end - 1
+        self._kept = None
+        if wanted.prefix is not None:
+            self._kept = blocks_with_prefix(table, first, end, wanted.prefix)
+            first, end = 0, len(self._kept)
+        self._first = end - 1 if self.reverse else first
+        self._beyond = first - 1 if self.reverse else end
+        self._next = self._first
+        self._read_count = 0
+        self._following = None
+        if self._kept is None and first < end:
             table.prefetch(self._next)
 
-    def peek(self) -> None:
-        """Take the lower bound of the next block from the index."""
-        at, kept = self._next, self._kept
-        if at == self._beyond:
-            self.live = False
-            return
-        number: i64 = at if kept is None else kept[at]
-        index = self._table.index
-        self.key = index.last_key(number) if self.reverse else index.first_key(number)
-        self.key_is_lower_bound = True
+    def _begins_inside(self) -> bool:
+        """Whether the first block may reach past the scan's first bound."""
+        first, start = self._next, self._wanted.start
+        if first == self._beyond or self._kept is not None:
+            return first != self._beyond
+        if self.reverse:
+            return first == self._stop_block
+        if first != self._start_block or start is None:
+            return False
+        return not self._table.index.begins_above(first, start)
 
-    def advance(self) -> None:
-        while True:
-            block = self._next_block()
-            if block is None:
-                self.live = False
+    def _has_next_table(self) -> bool:
+        return 0 <= self._turn + self._step < len(self._tables)
+
+    def _pass_block(self, is_last: bool) -> None:
+        """Go to the border before the next block, or end."""
+        if self._next == self._beyond and not self._has_next_table():
+            self.state = ENDED
+            return
+        self.state = UNREAD
+        if not is_last:
+            self.key = self._bound()
+
+    def _bound(self) -> bytes:
+        """The bound that index and tables give the next block's keys."""
+        if self._next == self._beyond:
+            following = self._tables[self._turn + self._step]
+            return following.largest if self.reverse else following.smallest
+        kept, number = self._kept, self._next
+        if kept is not None:
+            number = kept[number]
+        index = self._table.index
+        return index.last_key(number) if self.reverse else index.first_key(number)
+
+    def load(self, is_last: bool) -> None:
+        if self._next == self._beyond:
+            self._turn += self._step
+            self._table = self._tables[self._turn]
+            self._enter()
+            if self._next == self._beyond:
+                self._pass_block(is_last)
                 return
-            low: i64 = 0
-            high: i64 = block.count
-            # Only the blocks at the ends reach past the bounds; to check the others costs little.
-            if self._start is not None:
-                low = block.lower_bound(self._start)
-                if not self.reverse:
-                    self._start = None
-            if self._stop is not None:
-                high = block.lower_bound(self._stop)
-                if self.reverse:
-                    self._stop = None
-            if low < high:
-                break
+        kept, number = self._kept, self._next
+        if kept is not None:
+            number = kept[number]
+        block = self._next_block(number)
+        low: i64 = 0
+        high: i64 = block.count
+        wanted = self._wanted
+        if number == self._start_block and wanted.start is not None:
+            low = block.lower_bound(wanted.start)
+        if number == self._stop_block and wanted.stop is not None:
+            high = block.lower_bound(wanted.stop)
+        if low >= high:
+            self._pass_block(is_last)
+            return
         self._block = block
         if self.reverse:
             self._at, self._end = high - 1, low - 1
         else:
             self._at, self._end = low, high
         self._prefix = block.prefix()
-        if not self.alone:
+        self.state = AT
+        if not is_last:
             self.key = block.key_after(self._prefix, self._at)
-        self.pending = self.key_is_lower_bound = False
 
-    def _next_block(self) -> Block | None:
+    def _next_block(self, number: i64) -> Block:
         """The next block; read ahead unless it is cached or among the first few."""
-        at = self._next
-        if at == self._beyond:
-            return None
-        self._next = at + self._step
-        if self._following is not None:
-            return next(self._following, None)
-        kept, table = self._kept, self._table
-        number: i64 = at if kept is None else kept[at]
-        if self._read_count < CACHED_BLOCKS:
-            self._read_count += 1
-            return table.block(number, True)
-        if table.is_cached(number):
-            return table.block(number, False)
-        self._following = self._read_ahead(at)
-        return next(self._following, None)
+        place = self._next
+        self._next = place + self._step
+        following = self._following
+        if following is None:
+            table = self._table
+            if self._read_count < CACHED_BLOCKS:
+                self._read_count += 1
+                return table.block(number, True)
+            if table.is_cached(number):
+                return table.block(number, False)
+            following = self._following = self._read_ahead(place)
+        return next(following)
 
     def _read_ahead(self, at: i64) -> Iterator[Block]:
         kept, table = self._kept, self._table
@@ -231,9 +225,9 @@ class BlockSource(Source):
                 self._prefetch_next()
             if self.reverse:
                 block.prefetch_values(end + 1, at + 1)  # the processor prefetches less downwards
-        key = block.key_after(self._prefix, at) if self.alone else self.key
+        key = block.key_after(self._prefix, at) if bound is None else self.key
         block.append_entries(found, self._prefix, key, at, end, self._step)
-        self._move(end)
+        self._move(end, bound is None)
 
     def _prefetch_next(self) -> None:
         """Have the processor fetch the next block, if it is cached."""
@@ -244,17 +238,15 @@ class BlockSource(Source):
             self._table.prefetch(self._next)
 
     def skip(self) -> None:
-        self._move(self._at + self._step)
+        self._move(self._at + self._step, False)
 
-    def _move(self, at: i64) -> None:
+    def _move(self, at: i64, is_last: bool) -> None:
         block = self._block
         assert block is not None
         self._at = at
         if at == self._end:
-            self.pending = True
-            if not self.alone:
-                self.peek()
-        elif not self.alone:
+            self._pass_block(is_last)
+        elif not is_last:
             self.key = block.key_after(self._prefix, at)
 
 
@@ -273,7 +265,7 @@ class KeysSource(Source):
         self._keys = keys
         self._at = 0
         self.key = keys[0]
-        self.pending = False
+        self.state = AT
 
     def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
         keys, at = self._keys, self._at
@@ -293,33 +285,41 @@ class KeysSource(Source):
         if at < len(self._keys):
             self.key = self._keys[at]
         else:
-            self.pending = True
+            self.state = UNREAD  # ``key``, the last one, is before all others
 
 
-class ListSource(KeysSource):
-    """Lists of ascending items; the lists come in the order of the scan."""
+class EntrySource(KeysSource):
+    """A run's tables of which not every entry is visible."""
 
-    def __init__(self, lists: Iterator[list[tuple[bytes, Value]]], reverse: bool) -> None:
-        super().__init__(reverse)
-        self._lists = lists
+    def __init__(self, tables: list[TableReader], seq: int, wanted: Bounds) -> None:
+        super().__init__(wanted.reverse)
+        if wanted.reverse:
+            tables = tables[::-1]
+        self._lists = visible_entries(tables, seq, wanted)
         self._values: list[Value] = []
+        if wanted.reverse:
+            self.key = (
+                tables[0].largest if wanted.stop is None else min(tables[0].largest, wanted.stop)
+            )
+        else:
+            self.key = max(tables[0].smallest, wanted.start or b"")
 
-    def advance(self) -> None:
-        for entries in self._lists:
-            if entries:
-                if self.reverse:
-                    entries = entries[::-1]
-                self._values = [value for _, value in entries]
-                self._begin([key for key, _ in entries])
-                return
-        self.live = False
+    def load(self, is_last: bool) -> None:
+        entries = next(self._lists, None)
+        if entries is None:
+            self.state = ENDED
+            return
+        if self.reverse:
+            entries = entries[::-1]
+        self._values = [value for _, value in entries]
+        self._begin([key for key, _ in entries])
 
     def _value(self, position: i64) -> Value | Absent:
         return self._values[position]
 
 
 class MemtableSource(KeysSource):
-    """A range of a memtable, as of a sequence number."""
+    """A range of a memtable, as of a sequence number.  Its first keys are loaded at once."""
 
     def __init__(
         self, memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
@@ -332,8 +332,9 @@ class MemtableSource(KeysSource):
         self._size: i64 = _FIRST_KEYS
         self._border = stop if reverse else start  # the next keys lie beyond it,
         self._included = True  # or at first, upwards, from it on
+        self.load(False)
 
-    def advance(self) -> None:
+    def load(self, is_last: bool) -> None:
         memtable, seq = self._memtable, self._seq
         while True:
             keys = memtable.keys_beyond(self._border, self._included, self._size, self.reverse)
@@ -342,7 +343,7 @@ class MemtableSource(KeysSource):
                 self._size = min(2 * self._size, _MOST_KEYS)
                 keys = self._in_range(keys)
             if not keys:
-                self.live = False
+                self.state = ENDED
                 return
             if memtable.has_history:  # some keys may be newer than the scan's view
                 keys = [key for key in keys if not isinstance(memtable.get_at(key, seq), Absent)]

@@ -8,6 +8,7 @@ does not reach it.  Every request is counted once, when it is sent; its retries 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import threading
@@ -16,12 +17,11 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from lsmkv.errors import ClosedError, CorruptionError, ForkedError, MissingExtraError
 from lsmkv.options import MIB, Options
+from lsmkv.remote.urls import checked_url, local_folder
 from lsmkv.stats import Stats
-from lsmkv.storage.storage import is_url
 
 try:
     import obstore
@@ -34,7 +34,6 @@ except ModuleNotFoundError as error:
 
 _T = TypeVar("_T")
 
-SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl", "file")
 PAGE_NAMES: Final = 1000
 """Names in one answer to a LIST request, at most; and objects that one request removes."""
 
@@ -46,10 +45,14 @@ _MOST_REQUESTS: Final = 64  # at the same time
 _PARTS_AT_ONCE: Final = 4  # of one object
 # Shares of a request's time: one attempt must leave time for others.
 _ATTEMPTS: Final = 4
-_GRACE_S: Final = 5.0  # obstore's own time-outs come first
 _LONGEST_REASON: Final = 300
 _BEYOND_THE_END: Final = ("416 Range Not Satisfiable", "Requested range was invalid")
 _CUT_ANSWER: Final = "response body error"
+_LEADS_ELSEWHERE: Final = re.compile(
+    "(AWS|AZURE|GOOGLE)_.*(ENDPOINT|URL|REGION|ACCOUNT|EMULATOR|PROFILE|APPLICATION_CREDENTIALS).*",
+    re.IGNORECASE,
+)
+"""Variables of the environment by which one URL names the storage of different servers or accounts."""
 
 _users: set[int] = set()  # the processes that have sent requests; a fork inherits the set
 _serving = threading.local()  # ``yes`` in the pools' threads
@@ -65,10 +68,14 @@ class Bucket:
     Names are relative to ``url``.  Raises OSError that names object and request when a request fails,
     FileNotFoundError when an object is missing, CorruptionError when it is shorter than asked for, and
     ClosedError once the bucket is closed.
+
+    Attributes:
+        identity: different for different storage; short, and tells nothing of it.
     """
 
     def __init__(self, url: str, options: Options, stats: Stats) -> None:
         self.url = checked_url(url)
+        self.identity = _identity(self.url)
         self._is_local = self.url.startswith("file:")
         self._stats = stats
         self._timeout_s = options.request_timeout_s
@@ -321,41 +328,11 @@ def _aws_profile() -> Any:
     return Boto3CredentialProvider()
 
 
-def checked_url(url: str) -> str:
-    """``url`` without a slash at its end; TypeError or ValueError if it names no object storage."""
-    if not isinstance(url, str):
-        raise TypeError(f"url is str, not {type(url).__name__}")
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES or not is_url(url):
-        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise ValueError(f"url={url!r}: object storage begins with one of {known}")
-    if parts.query or parts.fragment:
-        raise ValueError(f"url={url!r}: it has a query or a fragment; leave them out")
-    if parts.username or parts.password:
-        raise ValueError(
-            "the url holds a user name or password; leave credentials to the environment"
-        )
-    if not (parts.netloc or parts.scheme == "file") or (parts.scheme == "file" and parts.netloc):
-        pattern = (
-            "file:///absolute/path" if parts.scheme == "file" else f"{parts.scheme}://bucket/prefix"
-        )
-        raise ValueError(f"url={url!r}: it names no bucket or folder; write {pattern}")
-    url = url.rstrip("/")
-    if parts.scheme == "file" and local_folder(url).strip("/") == "":
-        raise ValueError(
-            f"url={parts.geturl()!r}: it is the root of the file system; name a folder"
-        )
-    return url
-
-
-def missing_folder(url: str) -> bool:
-    """Whether ``url`` names a local folder that is not there."""
-    return urlsplit(url).scheme == "file" and not os.path.lexists(local_folder(url))
-
-
-def local_folder(url: str) -> str:
-    """The folder that a ``file:`` URL names."""
-    return os.path.normpath(unquote(urlsplit(url).path) or "/")
+def _identity(url: str) -> str:
+    """A cryptographic hash of ``url`` and of what decides where it leads."""
+    given = [] if url.startswith("file:") else os.environ.items()
+    leading = sorted(item for item in given if _LEADS_ELSEWHERE.fullmatch(item[0]))
+    return hashlib.blake2b(repr((url, leading)).encode(), digest_size=16).hexdigest()
 
 
 def _refuse_fork() -> None:

@@ -4,6 +4,11 @@ The cache is a directory of segment files (``cache_segment.py``), which are appe
 the oldest first.  So blocks leave in the order in which they came: reading keeps none.  Tables are
 content-addressed, so what is cached never becomes stale.
 
+Stores may share a directory, also with a hostile one.  The caller names a range by its store and its
+table (``Bucket.identity``), and gets only what was put under that name; a hostile store can do no more
+than push out what others have kept.  The names and checksums of tables alone would prove nothing: whoever
+publishes chooses both.
+
 Nothing is synced, and nothing need be: every record has a checksum over its name and its data, and one
 that does not check out is a miss.  A process may be killed at any point.
 
@@ -19,17 +24,20 @@ import re
 import threading
 from typing import Final
 
-from lsmkv.errors import CorruptionError, LockedError
+from lsmkv.errors import CorruptionError, LockedError, note_disk_cache_failure
 from lsmkv.remote.cache_segment import (
+    HEADER,
     MAX_NAME_BYTES,
     SegmentEntries,
     data_of,
     footer_size,
+    new_tag,
     pack_record,
     read_entries,
     record_key,
     record_size,
 )
+from lsmkv.stats import Stats
 from lsmkv.storage.file_names import LOCK
 from lsmkv.storage.storage import AppendFile, FileLock, PathLike, ReadKind, Storage, absolute_path
 
@@ -39,7 +47,7 @@ SEGMENTS: Final = 16
 
 _LOCK_FILE_BYTES: Final = 64  # the lock's file holds the number of a process
 _NUMBER_SHIFT: Final = 40  # places: segment number, position
-_NAME: Final = re.compile(r"(\d{12})\.segment")
+_NAME: Final = re.compile(r"([0-9]{12,})\.segment")
 
 
 class DiskCache:
@@ -49,12 +57,15 @@ class DiskCache:
     of that is not kept.  Each cached range takes some 140 bytes of memory, and adding or finding one
     constant time.
 
-    A cache never fails a read: where its disk is full or broken, it keeps less, and counts that.
+    A cache never fails a read, nor an opening: where its directory cannot be had, read or written, it
+    keeps less, or nothing, and counts that.  The first failure is logged.  Links in the place of its
+    files are not followed, and pipes not waited for.
 
     Attributes:
         hits, misses: answers of :meth:`get`.
         damaged: records, or ends of segments, that did not check out; such a lookup is a miss, too.
-        failures: writes that failed, for example on a full disk.
+        failures: calls to the operating system that failed, for example on a full disk; ``stats`` counts
+            them, too.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -66,12 +77,16 @@ class DiskCache:
     """
 
     def __init__(
-        self, path: PathLike, capacity_bytes: int, *, storage: Storage | None = None
+        self,
+        path: PathLike,
+        capacity_bytes: int,
+        stats: Stats | None = None,
+        *,
+        storage: Storage | None = None,
     ) -> None:
         """Open the cache below ``path``, which is made if missing.
 
-        ValueError if ``capacity_bytes`` is below :data:`MIN_CAPACITY_BYTES`; OSError if the directory
-        cannot be made or read.
+        ValueError if ``capacity_bytes`` is below :data:`MIN_CAPACITY_BYTES`.
         """
         if capacity_bytes < MIN_CAPACITY_BYTES:
             raise ValueError(
@@ -81,21 +96,28 @@ class DiskCache:
         self.capacity_bytes = capacity_bytes
         self.hits = self.misses = self.damaged = self.failures = 0
         self._segment_bytes = (capacity_bytes - _LOCK_FILE_BYTES) // SEGMENTS
+        self._stats = Stats() if stats is None else stats
         self._storage = Storage() if storage is None else storage
         self._lock = threading.Lock()
         self._is_closed = False
+        self._untold = ""  # the first failure, until it is logged
         self._places: dict[int, int] = {}
-        # By segment number: the size when its entries were read, and their keys.
+        # By segment number: the size when its entries were read, and their keys.  No place without it.
         self._known: dict[int, tuple[int, SegmentEntries]] = {}
         self._file: AppendFile | None = (
             None  # the segment of this handle, and its number and entries
         )
         self._number = 0
-        self._entries = SegmentEntries()
-        self._storage.make_directory(self.path)
-        self._learn(self._numbers())
-        with contextlib.suppress(LockedError), self._directory_lock():  # who holds it makes room
-            self._make_room(0)
+        self._entries = SegmentEntries(0)
+        try:
+            self._storage.make_directory(self.path)
+            self._learn(self._numbers())
+            # Who holds the lock makes room.
+            with contextlib.suppress(LockedError), self._directory_lock():
+                self._make_room(0)
+        except OSError as error:
+            self._fail(error)
+        self._tell()
 
     def get(self, table: str, offset: int, length: int) -> bytes | None:
         """The bytes put for exactly this range; None if missing or damaged."""
@@ -103,35 +125,42 @@ class DiskCache:
         key = record_key(name, offset, length)
         with self._lock:
             place = self._places.get(key)
-        if place is None:
-            self._count(0, 1, 0)
-            return None
-        number, position = place >> _NUMBER_SHIFT, place & (1 << _NUMBER_SHIFT) - 1
+            if place is None:
+                self.misses += 1
+                return None
+            number, position = place >> _NUMBER_SHIFT, place & (1 << _NUMBER_SHIFT) - 1
+            tag = self._known[number][1].tag
+        data, is_damaged, failure = None, False, ""
         try:
             with self._storage.open_random(self._segment_path(number)) as file:
                 record = file.pread(position, record_size(name, length), ReadKind.DATA)
-            data = data_of(record, name, offset)
+            data = data_of(record, tag, name, offset)
+            is_damaged = data is None
         except FileNotFoundError:  # another process has dropped it
-            self._count(0, 1, 0)
-            with self._lock:
-                self._forget(number)
-            return None
-        except (CorruptionError, OSError):
-            data = None
-        if data is None:
-            self._count(0, 1, 1)
-            with self._lock:
+            pass
+        except CorruptionError:  # it ends early
+            is_damaged = True
+        except OSError as error:
+            failure = str(error)
+        with self._lock:
+            if data is None:
+                self.misses += 1
+                self.damaged += is_damaged
                 if self._places.get(key) == place:
                     del self._places[key]
-            return None
-        self._count(1, 0, 0)
+            else:
+                self.hits += 1
+            if failure:
+                self._fail(failure)
+        self._tell()
         return data
 
     def put(self, table: str, offset: int, data: bytes) -> None:
         """Keep ``data``, from ``offset`` of the table, unless there or too long."""
         name = table.encode()
         size_bytes = record_size(name, len(data))
-        if size_bytes + footer_size(1) > self._segment_bytes or len(name) > MAX_NAME_BYTES:
+        least = HEADER.size + size_bytes + footer_size(1)
+        if least > self._segment_bytes or len(name) > MAX_NAME_BYTES:
             return
         key = record_key(name, offset, len(data))
         with self._lock:
@@ -139,10 +168,11 @@ class DiskCache:
                 return
             try:
                 if self._has_room(size_bytes) or self._next_segment(size_bytes):
-                    self._append(key, pack_record(name, offset, data))
-            except OSError:  # a full disk, or a directory that is gone
-                self.failures += 1
+                    self._append(key, pack_record(self._entries.tag, name, offset, data))
+            except OSError as error:
                 self._abandon()
+                self._fail(error)
+        self._tell()
 
     def close(self) -> None:
         """Finish the segment of this handle; later calls find and keep nothing."""
@@ -152,14 +182,25 @@ class DiskCache:
             self._is_closed = True
             self._seal()
             self._places.clear()
+        self._tell()
 
-    def _count(self, hits: int, misses: int, damaged: int) -> None:
-        with self._lock:
-            self.hits += hits
-            self.misses += misses
-            self.damaged += damaged
+    # Failures
 
-    # The segment that this handle appends to; all under the lock.
+    def _tell(self) -> None:
+        """Log the first failure; without the lock, because a logging handler may use the store."""
+        if self._untold:
+            with self._lock:
+                untold, self._untold = self._untold, ""
+            if untold:  # no other thread was faster
+                note_disk_cache_failure(self.path, untold)
+
+    def _fail(self, reason: object) -> None:
+        self.failures += 1
+        self._stats.disk_cache_failures += 1
+        if self.failures == 1:
+            self._untold = str(reason)
+
+    # The segment of this handle that it appends to; all under the lock.
 
     def _has_room(self, size_bytes: int) -> bool:
         if self._file is None:
@@ -195,7 +236,7 @@ class DiskCache:
             number = max((*numbers, *self._known, self._number), default=0) + 1
             file = self._storage.claim(self._segment_path(number), create=True)
             assert file is not None
-            self._hold(file, number, SegmentEntries())
+            self._hold(file, number, SegmentEntries(0))
         return True
 
     def _resume(self, numbers: list[int], size_bytes: int) -> bool:
@@ -203,19 +244,23 @@ class DiskCache:
         for number in reversed(numbers):
             if number not in self._known or self._known[number][0] > self._segment_bytes // 2:
                 continue
-            file = self._storage.claim(self._segment_path(number))
-            if file is None:
+            file = self._claim(number)
+            if file is None or not self._load(number):  # its writer may have gone on since
                 continue
-            self._load(number)  # its writer may have gone on since
-            entries = self._known.pop(number)[1]
-            file.truncate(entries.end)
-            self._hold(file, number, entries)
+            self._hold(file, number, self._known[number][1])
             if self._has_room(size_bytes):
                 return True
             self._seal()
         return False
 
     def _hold(self, file: AppendFile, number: int, entries: SegmentEntries) -> None:
+        """Append to a segment; one without records begins anew."""
+        if entries.keys:
+            file.truncate(entries.end)
+        else:
+            entries = SegmentEntries(new_tag())
+            file.truncate(0)
+            file.append(entries.header())
         self._file, self._number, self._entries = file, number, entries
         self._known[number] = (file.offset, entries)
 
@@ -223,18 +268,19 @@ class DiskCache:
         file, self._file = self._file, None
         if file is None:
             return
-        entries, self._entries = self._entries, SegmentEntries()
+        entries, self._entries = self._entries, SegmentEntries(0)
         try:
-            file.append(entries.footer())
-        except OSError:
-            self.failures += 1
+            with file:  # which unlocks it
+                file.append(entries.footer())
+        except OSError as error:
+            self._fail(error)
         self._known[self._number] = (file.offset, entries)
-        file.close()  # which unlocks it
 
     def _abandon(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            file.close()
+            with contextlib.suppress(OSError):
+                file.close()
 
     # All segments in the directory.
 
@@ -258,33 +304,49 @@ class DiskCache:
                 if number not in self._known or self._known[number][0] != size_bytes:
                     self._load(number)
 
-    def _load(self, number: int) -> None:
+    def _load(self, number: int) -> bool:
+        """Read the entries of a segment; False if that cannot be done."""
+        self._forget(number)
         try:
             with self._storage.open_random(self._segment_path(number)) as file:
                 size_bytes = file.size
                 entries = read_entries(file)
         except FileNotFoundError:
-            raise
-        except (CorruptionError, OSError):
+            return False
+        except CorruptionError:
             self.damaged += 1
-            return
+            return False
+        except OSError as error:
+            self._fail(error)
+            return False
         self.damaged += not entries.is_whole
         self._known[number] = (size_bytes, entries)
         start = number << _NUMBER_SHIFT
         self._places.update(
             zip(entries.keys, (start | at for at in entries.positions), strict=True)
         )
+        return True
 
     def _forget(self, number: int) -> None:
-        entries = self._known.pop(number, (0, SegmentEntries()))[1]
-        for key in entries.keys:
+        if number not in self._known:
+            return
+        for key in self._known.pop(number)[1].keys:
             if self._places.get(key, -1) >> _NUMBER_SHIFT == number:
                 del self._places[key]
+
+    def _claim(self, number: int) -> AppendFile | None:
+        """The file of a segment, locked; None if it is in use, or is none that can be written."""
+        try:
+            return self._storage.claim(self._segment_path(number))
+        except OSError as error:
+            self._fail(error)
+            return None
 
     def _make_room(self, size_bytes: int) -> bool:
         """Drop the oldest segments until ``size_bytes`` more fit; False if impossible.
 
-        Segments in use stay.  Each counts as full, because its writer may be filling it.
+        Segments in use stay, and what has the name of one but cannot be opened.  Each counts as full,
+        because its writer may be filling it.
         """
         sizes = {}
         for number in self._numbers():
@@ -295,11 +357,19 @@ class DiskCache:
         for number, found in sizes.items():
             if used <= self.capacity_bytes:
                 break
-            path = self._segment_path(number)
-            file = self._storage.claim(path)
-            if file is not None:
-                with file:
-                    self._storage.remove(path)
-                self._forget(number)
+            if self._drop(number):
                 used -= found
         return used <= self.capacity_bytes
+
+    def _drop(self, number: int) -> bool:
+        file = self._claim(number)
+        if file is None:
+            return False
+        try:
+            with file:
+                self._storage.remove(self._segment_path(number))
+        except OSError as error:
+            self._fail(error)
+            return False
+        self._forget(number)
+        return True

@@ -18,7 +18,7 @@ _MOST_FETCHED_BYTES: Final = 64 * MIB  # in answers that wait to be read; older 
 
 
 class RangeCache(Protocol):
-    """Keeps ranges of tables, on a local disk for example; ``table`` names the bytes of a file."""
+    """Keeps ranges of tables, on a local disk for example; ``table`` names a store and its table."""
 
     def get(self, table: str, offset: int, length: int) -> bytes | None: ...
     def put(self, table: str, offset: int, data: bytes) -> None: ...
@@ -38,10 +38,14 @@ class ObjectFile(RandomFile):
     ) -> None:
         super().__init__(bucket.path(name), -1, size, stats, False)
         self.can_fetch = False  # no read-around, which is for a page cache
-        self.is_remote = True
+        # It takes long to answer: what is read next is asked for first, all at once.
+        self.lookups_together = 512
+        self.read_ahead_bytes = MIB
+        self.reads_under_way = 4  # the first of them ends while the others run
         self._bucket = bucket
         self._name = name
         self._cache = cache
+        self._cached_name = f"{bucket.identity}/{name}"
         self._fetched: dict[tuple[int, int], Future[bytes]] = {}
         self._fetched_bytes = 0
         self._held: Sequence[tuple[int, bytes]] = ()
@@ -73,7 +77,7 @@ class ObjectFile(RandomFile):
     def keep(self, offset: int, data: bytes) -> None:
         """Cache a range that has been checked."""
         if self._cache is not None:
-            self._cache.put(self._name, offset, data)
+            self._cache.put(self._cached_name, offset, data)
 
     def keep_held(self, places: Sequence[tuple[int, int]]) -> None:
         """Cache ranges of the parts that are held, which have been checked."""
@@ -128,7 +132,7 @@ class ObjectFile(RandomFile):
         return self._bucket.start_get(self._name, offset, length)
 
     def _cached(self, cache: RangeCache, offset: int, length: int) -> bytes | None:
-        found = cache.get(self._name, offset, length)
+        found = cache.get(self._cached_name, offset, length)
         if found is None:
             self._stats.disk_cache_misses += 1
         else:

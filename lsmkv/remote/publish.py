@@ -19,15 +19,13 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from lsmkv.encoding.checksums import running_content_checksum
 from lsmkv.errors import CorruptionError, PublishConflictError
-from lsmkv.inspection.report import Report, count
 from lsmkv.read.view import SuperVersion
-from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket, checked_url, local_folder
+from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket
 from lsmkv.remote.generation import (
     FORMAT,
     GENERATIONS,
@@ -44,6 +42,7 @@ from lsmkv.remote.generation import (
     table_generation,
     table_name,
 )
+from lsmkv.remote.report import PublishReport
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 from lsmkv.tree.levels import Levels
@@ -51,46 +50,6 @@ from lsmkv.tree.levels import Levels
 Progress = Callable[[int, int], None]
 
 _TABLES_AT_ONCE: Final = 4  # tables that are being sent
-
-
-@dataclass(frozen=True, slots=True)
-class PublishReport(Report):
-    """What a publication did.
-
-    Attributes:
-        url: where the store is published.
-        generation: the number of the newest generation, which holds the store.
-        is_new: whether this publication made it; False if the newest one held the same tables.
-        table_count, size_bytes: its tables.
-        sent_count, sent_bytes: the tables that were not there yet.
-        removed_generation_count, removed_table_count: what ``keep`` removed.
-    """
-
-    derived: ClassVar[tuple[str, ...]] = ()
-
-    url: str
-    generation: int
-    is_new: bool
-    table_count: int
-    size_bytes: int
-    sent_count: int
-    sent_bytes: int
-    removed_generation_count: int
-    removed_table_count: int
-
-    def __str__(self) -> str:
-        made = "published" if self.is_new else "published already"
-        removed = ""
-        if self.removed_generation_count or self.removed_table_count:
-            removed = (
-                f"; removed {count(self.removed_generation_count, 'old generation')} and "
-                f"{count(self.removed_table_count, 'table')}"
-            )
-        return (
-            f"{self.url}: generation {self.generation} {made}, {count(self.table_count, 'table')} "
-            f"of {count(self.size_bytes, 'byte')}; sent {count(self.sent_count, 'table')} "
-            f"of {count(self.sent_bytes, 'byte')}{removed}"
-        )
 
 
 class Publication:
@@ -103,17 +62,11 @@ class Publication:
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
-        newest = newest_generation(bucket)
-        self.number = 1 if newest is None else newest + 1
-        if self.number > LAST_GENERATION:
-            raise ValueError(
-                f"{bucket.url}: {generation_name(LAST_GENERATION)} is the last generation that can be: "
-                "remove it, if it is not a publication's, or publish to another url"
-            )
+        self.number = next_generation(bucket)
         self.base: Generation | None = None
-        if newest is not None:
+        if self.number > 1:
             try:
-                self.base = read_generation(bucket, newest)
+                self.base = read_generation(bucket, self.number - 1)
             except CorruptionError:
                 pass  # all tables are sent, and the new generation mends it
             except FileNotFoundError as error:
@@ -143,41 +96,64 @@ class Publication:
     def commit(self, tables: list[PublishedTable], last_seq: int) -> Generation:
         """Create the generation; its tables must be there.
 
-        PublishConflictError: another publication was faster.  ValueError: the tables make no tree.
+        Raises as :func:`make_generation`.
         """
-        generation = Generation(
-            format=FORMAT,
-            number=self.number,
-            publication=os.urandom(16).hex(),
-            last_seq=last_seq,
-            tables=tables,
+        return make_generation(self.bucket, self.number, tables, last_seq)
+
+
+def next_generation(bucket: Bucket) -> int:
+    """The number after the newest generation; ValueError if there is none.  One request."""
+    number = 1 + (newest_generation(bucket) or 0)
+    if number > LAST_GENERATION:
+        raise ValueError(
+            f"{bucket.url}: {generation_name(LAST_GENERATION)} is the last generation that can be: "
+            "remove it, if it is not a publication's, or publish to another url"
         )
-        generation.levels()
-        self._create(generation_name(self.number), encode_generation(generation))
-        return generation
+    return number
 
-    def _create(self, name: str, data: bytes) -> None:
-        """Create the generation's object.
 
-        When an answer is lost, nobody knows whether the object was made: a look at it tells.
-        """
-        for is_last in (False, True):
-            try:
-                self.bucket.create(name, data)
+def make_generation(
+    bucket: Bucket, number: int, tables: list[PublishedTable], last_seq: int
+) -> Generation:
+    """Create generation ``number`` of tables that are there.
+
+    PublishConflictError: another publication was faster.  ValueError: the tables make no tree.
+    """
+    generation = Generation(
+        format=FORMAT,
+        number=number,
+        publication=os.urandom(16).hex(),
+        last_seq=last_seq,
+        tables=tables,
+    )
+    generation.levels()
+    _create(bucket, number, encode_generation(generation))
+    return generation
+
+
+def _create(bucket: Bucket, number: int, data: bytes) -> None:
+    """Create the generation's object.
+
+    When an answer is lost, nobody knows whether the object was made: a look at it tells.
+    """
+    for is_last in (False, True):
+        try:
+            bucket.create(generation_name(number), data)
+            return
+        except AlreadyThereError:
+            break
+        except OSError:
+            if is_last:
+                raise
+            with contextlib.suppress(FileNotFoundError):
+                _check_ours(bucket, number, data)
                 return
-            except AlreadyThereError:
-                break
-            except OSError:
-                if is_last:
-                    raise
-                with contextlib.suppress(FileNotFoundError):
-                    self._check_ours(name, data)
-                    return
-        self._check_ours(name, data)
+    _check_ours(bucket, number, data)
 
-    def _check_ours(self, name: str, data: bytes) -> None:
-        if self.bucket.get_whole(name, MAX_GENERATION_BYTES) != data:
-            raise _lost_race(self.bucket, self.number)
+
+def _check_ours(bucket: Bucket, number: int, data: bytes) -> None:
+    if bucket.get_whole(generation_name(number), MAX_GENERATION_BYTES) != data:
+        raise _lost_race(bucket, number)
 
 
 def _lost_race(bucket: Bucket, number: int) -> PublishConflictError:
@@ -185,14 +161,6 @@ def _lost_race(bucket: Bucket, number: int) -> PublishConflictError:
         f"{bucket.url}: another process has published generation {number} meanwhile; "
         "publish again to replace it"
     )
-
-
-def check_outside(url: str, directory: str) -> None:
-    """ValueError if ``url`` is the store's directory, or inside it."""
-    if checked_url(url).startswith("file:"):
-        store, folder = map(os.path.realpath, (directory, local_folder(url)))
-        if os.path.commonpath((store, folder)) == store:
-            raise ValueError(f"url={url!r}: it is inside the store {directory}; publish elsewhere")
 
 
 def publish(
@@ -210,7 +178,7 @@ def publish(
     readers = {reader.meta.number: reader for reader in current.version.tables()}
     for number, reader in readers.items():
         if number not in contents:
-            contents[number] = content_of(reader)
+            contents[number] = content_of(partial(file_bytes, reader), reader.meta.size_bytes)
     names = {number: publication.name_of(contents[number]) for number in readers}
     tables = _published(current.version.levels, readers, names)
     base = publication.base
@@ -237,12 +205,11 @@ def publish(
     )
 
 
-def content_of(reader: TableReader) -> str:
-    """The XXH3-128 of a table's whole file, in hexadecimal.  Reads all of it."""
+def content_of(read: Callable[[int, int], bytes], size_bytes: int) -> str:
+    """The XXH3-128 of all that ``read(offset, length)`` returns, in hexadecimal."""
     running = running_content_checksum()
-    size_bytes = reader.meta.size_bytes
     for offset in range(0, size_bytes, PART_BYTES):
-        running.update(file_bytes(reader, offset, min(PART_BYTES, size_bytes - offset)))
+        running.update(read(offset, min(PART_BYTES, size_bytes - offset)))
     return running.hexdigest()
 
 
@@ -320,6 +287,8 @@ def remove_old(bucket: Bucket, keep: int) -> tuple[int, int]:
     """
     listed = map(generation_number, bucket.names(GENERATIONS))
     numbers = sorted(number for number in listed if number is not None)
+    if not numbers:  # the list lags behind what was just created
+        return 0, 0
     old, kept = numbers[:-keep], numbers[-keep:]
     # First of all: a damaged generation ends this before anything is removed.
     needed = {table.name for number in kept for table in read_generation(bucket, number).tables}

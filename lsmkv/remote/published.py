@@ -1,4 +1,4 @@
-"""A published store, as the engine reads it."""
+"""A published store: a location that an engine reads from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lsmkv.errors import BackgroundError, CorruptionError, NotAStoreError
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
-from lsmkv.remote.bucket import PART_BYTES, Bucket, checked_url, missing_folder
+from lsmkv.remote.bucket import PART_BYTES, Bucket
 from lsmkv.remote.disk_cache import DiskCache
 from lsmkv.remote.generation import (
     GENERATIONS,
@@ -20,10 +20,12 @@ from lsmkv.remote.generation import (
     read_generation,
 )
 from lsmkv.remote.object_file import ObjectFile, OneFile, RangeCache
+from lsmkv.remote.urls import checked_url, missing_folder
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
-from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
+from lsmkv.tree.capture import Capture
+from lsmkv.tree.manifest import State
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
 
@@ -36,28 +38,36 @@ _TABLES_AT_ONCE: Final = 32  # whose sections are held in memory before their ta
 
 
 class PublishedStore:
-    """A store below a URL, as the last look found it."""
+    """A store below a URL, as the last look found it: an ``engine.location.Location``."""
 
-    def __init__(self, url: str, options: Options, stats: Stats) -> None:
+    directory = None
+
+    def __init__(self, url: str, options: Options, storage: Storage) -> None:
+        stats = storage.stats
+        self.storage = storage
+        self.found_more = False
         self._cache: RangeCache | None = None
         if missing_folder(checked_url(url)):  # a bucket would make it
             raise NotAStoreError(f"{url} holds no published store (there is no such folder)")
         self.bucket = Bucket(url, options, stats)
         if options.disk_cache_path is not None:
-            self._cache = DiskCache(options.disk_cache_path, options.disk_cache_size_bytes)
+            self._cache = DiskCache(options.disk_cache_path, options.disk_cache_size_bytes, stats)
         self._tables: PublishedTables | None = None
         self._open: tuple[SuperVersion, Generation] | None = None
+
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return self.bucket.url
 
     @property
     def generation(self) -> int:
         """The number of the open generation; 0 before the first."""
         return 0 if self._open is None else self._open[1].number
 
-    def tables(
-        self, storage: Storage, directory: str, options: Options, cache: BlockCache
-    ) -> VersionSet:
+    def open_tables(self, options: Options, cache: BlockCache) -> VersionSet:
         """The version set of the engine that reads this store."""
-        tables = PublishedTables(self.bucket, self._cache, storage, directory, options, cache)
+        tables = PublishedTables(self.bucket, self._cache, self.storage, options, cache)
         self._tables = tables
         return tables
 
@@ -75,9 +85,12 @@ class PublishedStore:
                 raise NotAStoreError(f"{url} holds no published store (it has no {GENERATIONS}/)")
             if self._open is not None and number <= self.generation:
                 current, generation = self._open
+                self.found_more = False
                 return current, generation.last_seq
             try:
-                return self._opened(number)
+                found = self._opened(number)
+                self.found_more = True
+                return found
             except (FileNotFoundError, CorruptionError) as error:
                 gone = error if isinstance(error, FileNotFoundError) else error.__cause__
                 if missing == number and isinstance(error, FileNotFoundError):
@@ -99,15 +112,23 @@ class PublishedStore:
         self._open = current, generation
         return current, generation.last_seq
 
-    def verify(self, progress: Callable[[int, int], None] | None) -> VerifyReport:
+    def capture(self, current: SuperVersion, last_seq: int, /) -> Capture:
+        """The state that is open; a published store has no logs."""
+        levels = current.version.levels
+        highest = max((table.number for table in levels.tables()), default=0)
+        state = State(levels, highest + 1, last_seq, log_number=0)
+        files = {table.meta.number: table.file for table in current.version.tables()}
+        return Capture(None, state, last_seq, files, [])
+
+    def verify(
+        self, current: SuperVersion, progress: Callable[[int, int], None] | None, /
+    ) -> VerifyReport:
         """Check every byte of the open generation and its tables."""
         from lsmkv.remote.verify import verify_published
 
-        assert self._tables is not None and self._open is not None
-        current, generation = self._open
-        return verify_published(
-            self.bucket, generation, current, self._tables.storage.stats, progress
-        )
+        assert self._open is not None
+        current, generation = self._open  # which go together
+        return verify_published(self.bucket, generation, current, self.storage.stats, progress)
 
     def close(self) -> None:
         """End all requests; may come twice."""
@@ -124,11 +145,10 @@ class PublishedTables(VersionSet):
         bucket: Bucket,
         ranges: RangeCache | None,
         storage: Storage,
-        directory: str,
         options: Options,
         cache: BlockCache,
     ) -> None:
-        super().__init__(storage, directory, options, cache)
+        super().__init__(storage, bucket.url, options, cache)
         self._bucket = bucket
         self._ranges = ranges
         self._by_name: dict[str, TableReader] = {}

@@ -35,6 +35,7 @@ from lsmkv.sstable.format import (
 )
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.index_codec import checked_index
+from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
 _MAGIC_AT: Final = 22  # in a trailer
@@ -259,6 +260,15 @@ class TableSalvage:
         except CorruptionError:
             return None
         return length
+
+
+def holds_whole_block(storage: Storage, directory: str, number: int) -> bool:
+    """Whether a block tells that lsmkv wrote this table."""
+    try:
+        table = TableSalvage(storage, table_path(directory, number), number)
+    except OSError:
+        return False
+    return any(isinstance(item, Block) for _, item in table.blocks())
 
 
 def _bounded(lost: LostBlock, before: tuple[bytes, int] | None, after: bytes | None) -> LostBlock:

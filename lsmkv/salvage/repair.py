@@ -18,6 +18,7 @@ from lsmkv.errors import NotAStoreError
 from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
+from lsmkv.salvage.damaged_table import holds_whole_block
 from lsmkv.salvage.logs import SalvagedLogs, salvage_logs
 from lsmkv.salvage.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.salvage.report import LOST_FOLDER, RepairReport
@@ -30,7 +31,7 @@ from lsmkv.storage.storage import FileLock, ReadKind, Storage, absolute_path
 from lsmkv.storage.store_lock import lock_store
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, Manifest, State, VersionEdit, check_file_number
-from lsmkv.tree.ownership import check_is_ours
+from lsmkv.tree.ownership import check_is_ours, is_free, other_program
 
 _COPY_BYTES: Final = 1 << 20
 
@@ -61,7 +62,8 @@ def repair(
     Raises:
         ValueError: not exactly one of ``output`` and ``in_place`` is given, or ``output`` is the
             damaged store's directory or inside it.
-        NotAStoreError: no file of a store is at ``path``.
+        NotAStoreError: no file of a store is at ``path``, or the files are another program's.  Nothing
+            was written.
         FileExistsError: ``output`` is not empty.
         LockedError: the store is open for writing.
         UnsupportedFormatError: a file is in a format of another release: repair with that one.
@@ -94,22 +96,32 @@ def repair(
         if target != source:
             storage.make_directory(target)
             stack_of_locks.enter_context(storage.lock(os.path.join(target, LOCK)))
+            _check_free(storage, target)  # again: another process may have been faster
         return _Repair(storage, source, target, progress).run()
 
 
 def _check_source(storage: Storage, source: str) -> None:
+    """Refuse a directory without a file of a store of ours."""
     try:
         names = storage.list_directory(source)
     except (FileNotFoundError, NotADirectoryError):
         names = []
-    if CURRENT not in names and not any(map(parse_file_name, names)):
+    parsed = list(filter(None, map(parse_file_name, names)))
+    if CURRENT not in names and not parsed:
         raise NotAStoreError(f"{source} holds no file of an lsmkv store")
+    try:
+        check_is_ours(storage, source)
+    except NotAStoreError:
+        numbers = [number for kind, number in parsed if kind == "table"]
+        if other_program(storage, source, names) or not any(
+            holds_whole_block(storage, source, number) for number in numbers
+        ):
+            raise
 
 
 def _check_target(storage: Storage, source: str, target: str | None) -> None:
     """Refuse an output that is not empty, or not outside the store; None: in place."""
     if target is None:
-        check_is_ours(storage, source)
         _check_lost_folder(source)
         return
     parent = os.path.realpath(target)
@@ -123,7 +135,12 @@ def _check_target(storage: Storage, source: str, target: str | None) -> None:
         if parent == os.path.dirname(parent):
             break
         parent = os.path.dirname(parent)
-    if storage.exists(target) and storage.list_directory(target):
+    if storage.exists(target):
+        _check_free(storage, target)
+
+
+def _check_free(storage: Storage, target: str) -> None:
+    if not is_free(storage, target):
         raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
 
 

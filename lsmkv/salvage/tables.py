@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lsmkv.errors import CorruptionError
+from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import policy_for
 from lsmkv.inspection.report import Problem
 from lsmkv.inspection.table_check import check_table, open_uncached
@@ -188,15 +189,16 @@ class TableRescue:
 
 
 def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
-    """The format of a table, for writing another like it."""
+    """The format of a table, for writing another like it; ValueError if its filter key is none."""
     options = Options()
-    block_size = properties.raw_bytes // max(1, properties.block_count)
+    block_size = footer.data_length // max(1, properties.block_count)  # as stored
     return TableFormat(
         block_size_bytes=min(max(block_size, 256), options.block_size_bytes * 4096),
+        fit_pages=options.fit_pages,
         compression="zstd" if footer.data_length < properties.raw_bytes else "none",
         compression_level=options.compression_level,
         dictionary_size_bytes=footer.dictionary_length,
-        filter_key=properties.filter_key,
+        filter_key=filter_key_from_spec(properties.filter_key).to_spec(),
         granularity=properties.granularity,
         policy=policy_for(properties.filter_scheme, properties.filter_policy).name,
         error_rate=properties.error_rate,

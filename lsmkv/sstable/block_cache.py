@@ -192,7 +192,8 @@ class TableMemory:
     def admits_filters(self, size_bytes: int) -> bool:
         """Whether such filters leave the cache a quarter of the budget."""
         cache = self._cache
-        return cache.reserved_bytes + size_bytes <= cache.budget_bytes // 4 * 3
+        # No product: compiled code dies of one of large numbers that an interrupt cuts short.
+        return cache.reserved_bytes + size_bytes <= cache.budget_bytes - cache.budget_bytes // 4
 
     def residency(self, wanted: str, size_bytes: int) -> str:
         """The residency of filters that are about to be loaded: ``cached`` if there is no room."""

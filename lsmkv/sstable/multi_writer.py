@@ -99,7 +99,7 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
 
 
 def _note(replaces: tuple[int, ...], before: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
-    """What the last table notes: the replaced tables, and those written ``before`` it."""
+    """The lineage recorded in the last table: tables replaced, and tables written ``before`` it."""
     if len(replaces) + len(before) > _MAX_NOTED:
         return None, []
     return list(replaces), [table.number for table in before] if replaces else []

@@ -1,27 +1,28 @@
 """Reads many blocks of a table at once, for scans and compactions.
 
 A scan reads its first blocks one by one, through the cache.  After that each read is twice as long as
-the one before, up to 256 KiB, and past the cache: a long scan must not evict what lookups need.  In a
-remote table reads grow to 1 MiB, and the next few are under way while one is used.
+the one before, up to the file's ``read_ahead_bytes``, and past the cache: a long scan must not evict
+what lookups need.  The next read is under way while one of full length is used, in a remote table the
+next few.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from mypy_extensions import i64
 
 from lsmkv.errors import CorruptionError
+from lsmkv.runtime import Finalizer
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block_checks import why_not_mergeable
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 
-_READ_AHEAD_BYTES: Final = 256 * 1024
-_REMOTE_READ_BYTES: Final = 1024 * 1024
-_READS_UNDER_WAY: Final = 4  # of a remote table; the first of them ends while the others run
+CACHED_BLOCKS: Final = 4  # of each table, a scan's first blocks go through the cache
 
 
 def fetch_blocks(table: TableReader, first: i64, end: i64) -> None:
@@ -36,14 +37,12 @@ def forget_blocks(table: TableReader, first: i64, end: i64) -> None:
     table.file.forget(offset, table.index.offset(end) - offset)
 
 
-def blocks_ahead(
-    table: TableReader, block_numbers: Sequence[int], *, cached_first: int
-) -> Iterator[Block]:
-    """Blocks for a scan, the first ``cached_first`` of them through the cache.
+def blocks_ahead(table: TableReader, block_numbers: Sequence[int]) -> Iterator[Block]:
+    """Blocks for a scan, the first :data:`CACHED_BLOCKS` of them through the cache.
 
     ``block_numbers`` ascend or descend.
     """
-    first, rest = block_numbers[:cached_first], block_numbers[cached_first:]
+    first, rest = block_numbers[:CACHED_BLOCKS], block_numbers[CACHED_BLOCKS:]
     for block_number in first:
         yield table.block(block_number, True)
     yield from read_ahead(table, rest, sum(map(table.block_length, first)))
@@ -57,13 +56,19 @@ def read_ahead(
     Neighbours are read at once; blocks in the cache are taken from there.
     """
     groups = _groups(table, block_numbers, passed_bytes)
-    for neighbours, is_cached in _fetched(table, groups) if table.file.is_remote else groups:
+    most = table.file.read_ahead_bytes
+    is_descending = len(block_numbers) > 1 and block_numbers[0] > block_numbers[1]
+    if table.file.reads_under_way > 1:
+        groups = _fetched(table, groups)
+    for neighbours, is_cached in groups:
         if is_cached:
             yield table.block(neighbours[0], False)
             continue
         low, high = sorted((neighbours[0], neighbours[-1]))
         data = table.read_frames(low, high + 1, ReadKind.DATA)
         base = table.index.offset(low)
+        if len(data) >= most and table.file.can_fetch:  # while these blocks are used
+            table.file.fetch(max(0, base - most) if is_descending else base + len(data), most)
         for block_number in neighbours:
             offset = table.index.offset(block_number)
             stop = table.index.offset(block_number + 1) - base
@@ -75,7 +80,7 @@ def _groups(
 ) -> Iterator[tuple[Sequence[int], bool]]:
     """Neighbours to read at once, and whether the cache has them."""
     at = 0
-    most = _REMOTE_READ_BYTES if table.file.is_remote else _READ_AHEAD_BYTES
+    most = table.file.read_ahead_bytes
     size_bytes = min(passed_bytes, most)
     while at < len(block_numbers):
         if table.is_cached(block_numbers[at]):
@@ -92,26 +97,31 @@ def _fetched(
     table: TableReader, groups: Iterator[tuple[Sequence[int], bool]]
 ) -> Iterator[tuple[Sequence[int], bool]]:
     """The same groups, each fetched some places before it is due."""
+    under_way = table.file.reads_under_way
     ahead: deque[tuple[Sequence[int], bool]] = deque()
-    try:
-        while True:
-            while len(ahead) < _READS_UNDER_WAY:
-                group = next(groups, None)
-                if group is None:
-                    break
-                ahead.append(group)
-                neighbours, is_cached = group
-                if not is_cached:
-                    low, high = sorted((neighbours[0], neighbours[-1]))
-                    fetch_blocks(table, low, high + 1)
-            if not ahead:
-                return
-            yield ahead.popleft()
-    finally:  # a scan may end early
-        for neighbours, is_cached in ahead:
+    # A scan may end early: then this generator is dropped, and compiled it would pass over a ``finally``.
+    forgetting = Finalizer(partial(_forget_groups, table, ahead))
+    while True:
+        while len(ahead) < under_way:
+            group = next(groups, None)
+            if group is None:
+                break
+            ahead.append(group)
+            neighbours, is_cached = group
             if not is_cached:
                 low, high = sorted((neighbours[0], neighbours[-1]))
-                forget_blocks(table, low, high + 1)
+                fetch_blocks(table, low, high + 1)
+        if not ahead:
+            forgetting.cancel()
+            return
+        yield ahead.popleft()
+
+
+def _forget_groups(table: TableReader, groups: Iterable[tuple[Sequence[int], bool]]) -> None:
+    for neighbours, is_cached in groups:
+        if not is_cached:
+            low, high = sorted((neighbours[0], neighbours[-1]))
+            forget_blocks(table, low, high + 1)
 
 
 def _neighbours_end(
@@ -154,19 +164,21 @@ def blocks_between(
 def every_block(table: TableReader, first: i64 = 0, count: i64 = -1) -> Iterator[Block]:
     """The blocks from ``first`` up to ``count`` (-1: all), for a compaction.
 
-    They are read past the cache, by 256 KiB.  Raises CorruptionError if a block is damaged or its keys
+    They are read past the cache, many at once.  Raises CorruptionError if a block is damaged or its keys
     do not ascend.
     """
-    index = table.index
+    index, most = table.index, table.file.read_ahead_bytes
     if count < 0:
         count = index.block_count
     block_number = first
     while block_number < count:
         end = block_number + 1
         base = index.offset(block_number)
-        while end < count and index.offset(end) - base < _READ_AHEAD_BYTES:
+        while end < count and index.offset(end) - base < most:
             end += 1
         data = table.read_frames(block_number, end, ReadKind.COMPACTION)
+        if end < count and table.file.can_fetch:
+            table.file.fetch(base + len(data), most)
         offset = base
         while block_number < end:
             following = index.offset(block_number + 1)

@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.errors import CorruptionError, caused, note_full_budget
-from lsmkv.filters.policy import SCHEME_RIBBON, FilterPolicy
+from lsmkv.filters.policy import FilterPolicy
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
@@ -48,6 +48,8 @@ It must not wait for ever.  A finalizer may run in any thread that holds a lock 
 logging handler's, or one of these) and look keys up: two such threads would wait for each other.
 """
 
+_LEARNT_STEP_BITS: Final = 10  # what is learnt is taken from the memory budget by the KiB
+
 
 class TableReader:
     """An open table, shared by any number of threads.
@@ -74,6 +76,7 @@ class TableReader:
         self._stats = storage.stats
         self.path = path
         self._file = storage.open_random(path)
+        self._file.expect_random_reads()
         end = read_end(self._file)
         footer: Footer = end.footer
         self.footer = footer
@@ -94,14 +97,9 @@ class TableReader:
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
-        self.learns: bool = (
-            adaptive_filters
-            and self._has_filters
-            and filter_residency == "resident"
-            and self.properties.granularity == "block"
-            and self._filter_kind.policy.scheme == SCHEME_RIBBON
-            and self._filter_kind.key.is_whole
-        )
+        self.learns: bool = adaptive_filters and self._has_filters
+        self._has_learnt = False  # spares lookups a call
+        self.false_positives: i64 = 0
         # Spares threads from loading at once; what protects is that equal results are put in place by
         # assignments, index and filters last.  Re-entrant: a finalizer may run while this thread loads.
         self._loading = threading.RLock()
@@ -109,6 +107,10 @@ class TableReader:
         self._filters: TableFilters | None = None
         self._blocks: TableCacheSlots = cache.slots(0)
         self._memory = TableMemory(cache)
+
+    def is_all_visible(self, seq: int) -> bool:
+        """Whether a view of ``seq`` sees every entry, one for each key."""
+        return seq >= self.largest_seq and not self.has_versions
 
     # Index and filters, read at first use
 
@@ -221,7 +223,7 @@ class TableReader:
         value, None if that version is a deletion, or ABSENT if the table has no such version.
         """
         block_number = self.block_for(key, h)
-        if block_number < 0 or (self.learns and self._is_listed(block_number, h)):
+        if block_number < 0 or (self._has_learnt and self._is_learnt(block_number, h)):
             return ABSENT
         block = self.block(block_number, True)
         position = self.find_in(block, key, h)
@@ -282,7 +284,7 @@ class TableReader:
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return False
-        return not self.learns or not self._is_listed(block_number, h)
+        return not self._has_learnt or not self._is_learnt(block_number, h)
 
     def _count_gap(self) -> None:
         """Count a lookup whose key lies between two blocks."""
@@ -290,6 +292,7 @@ class TableReader:
         filters = self._filters
         if filters is not None and filters.per_table:
             self._stats.filter_false_positives += 1
+            self.false_positives += 1
 
     def find_in(self, block: Block, key: bytes, h: i64) -> i64:
         """Position of the newest version of ``key``, or -1; counted."""
@@ -300,32 +303,28 @@ class TableReader:
             self._stats.filter_true_positives += 1
         else:
             self._stats.filter_false_positives += 1
+            self.false_positives += 1
         return position
 
-    def _is_listed(self, block_number: i64, h: i64) -> bool:
-        """Whether a key that its filter lets pass is listed as absent; counted."""
+    def _is_learnt(self, block_number: i64, h: i64) -> bool:
+        """Whether a key that passed its filter is listed; counted."""
         filters = self._filters
-        if filters is None or len(filters.listed) == 0:
-            return False
-        if not filters.lists(block_number, h):
+        if filters is None or not filters.learnt.has(block_number, h):
             return False
         self._stats.filter_negatives += 1
         return True
 
     def learn(self, block: Block, key: bytes, h: i64) -> None:
-        """Let the filter of ``block`` learn that ``key`` is absent; only if the table ``learns``.
-
-        A block that was read teaches once.  So lessons cost no more than reads, and a block that stays
-        in the cache, where false positives cost little, teaches no more.
-        """
-        if block.has_taught:
-            return
-        block.has_taught = True
+        """List ``key``, which ``block`` spans and lacks; only if the table ``learns``."""
         filters = self.filters
+        learnt = filters.learnt
+        before = learnt.memory_bytes >> _LEARNT_STEP_BITS
         block_number = filters.index.find(key)
-        if block_number >= 0 and filters.can_learn(block_number):
-            filters.learn(block_number, block.keys(), h)
-            self._memory.hold_filters(filters.memory_bytes)
+        if block_number >= 0 and learnt.add(block_number, h, block.shared_hash_bits(h)):
+            self._has_learnt = True
+            self._stats.filter_lessons += 1
+            if learnt.memory_bytes >> _LEARNT_STEP_BITS != before:
+                self._memory.hold_filters(filters.memory_bytes)
 
     def _continues(self, block_number: i64, key: bytes) -> bool:
         """Whether the next block may hold older versions of ``key``."""
@@ -350,8 +349,7 @@ class TableReader:
         data = self._file.pread(offset, length, ReadKind.DATA)
         self._around.note(offset)
         block = self.decode(data, 0, length, offset, block_number)
-        if self._file.is_remote:
-            self._file.keep(offset, data)
+        self._file.keep(offset, data)
         if fill_cache:
             self._cache.put(self._blocks, block_number, block)
         return block

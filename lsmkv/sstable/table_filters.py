@@ -6,7 +6,6 @@ are damaged too, or a table has only one filter, blocks are searched without one
 
 from __future__ import annotations
 
-import threading
 from typing import Final, NamedTuple
 
 from mypy_extensions import i64
@@ -19,9 +18,10 @@ from lsmkv.errors import (
     note_lost_filters,
     note_rebuilt_filters,
 )
-from lsmkv.filters import bloom, learning, ribbon
-from lsmkv.filters.hashing import digests, hash_key
+from lsmkv.filters import bloom, ribbon
+from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
+from lsmkv.filters.learning import LearntKeys
 from lsmkv.filters.policy import SCHEME_BLOOM, SCHEME_RIBBON, FilterPolicy, policy_for
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableCacheSlots
@@ -70,8 +70,9 @@ def filter_kind(properties: TableProperties, path: str, footer: Footer) -> Filte
 class TableFilters:
     """A table's filters, asked by any number of threads.
 
-    ``exist`` tells whether there are filters to ask: one ``per_block`` or one ``per_table``.  Raises
-    CorruptionError if a filter has a size or parameter that its policy cannot have.
+    ``exist`` tells whether there are filters to ask: one ``per_block`` or one ``per_table``.  ``learnt``
+    has keys that they let pass, which lookups ask afterwards.  Raises CorruptionError if a filter has a
+    size or parameter that its policy cannot have.
     """
 
     def __init__(
@@ -106,14 +107,10 @@ class TableFilters:
         self._unreported_rebuilt: list[int] = []  # offsets of damage not yet logged
         self._unreported_lost: list[int] = []
         self._chunks: TableCacheSlots = cache.slots(index.chunk_count)
-        # Replaced as a whole: lookups take no lock, and go on with the bytes that they began with.
         self._resident: bytes | None = None
         if self.exist and residency == "resident":
             self._resident = self._read_resident()
-        # Never waited for.  Re-entrant: a finalizer may run while this thread learns, and learn too.
-        self._learning = threading.RLock()
-        self._lessons: i64 = 0
-        self.listed: bytes = b""  # what filters let pass and cannot learn to deny
+        self.learnt = LearntKeys(index.block_count, properties.entry_count)
 
     def _check_shapes(self, properties: TableProperties) -> None:
         footer, policy = self._footer, self.policy
@@ -162,13 +159,7 @@ class TableFilters:
             return self.table_may_hold(filter_hash)
         if not self.per_block:
             return True
-        return self.block_may_hold(block_number, filter_hash) and not self.lists(
-            block_number, filter_hash
-        )
-
-    def lists(self, block_number: i64, filter_hash: i64) -> bool:
-        """Whether a hash that a filter lets pass is listed as absent."""
-        return learning.is_listed(self.listed, block_number, filter_hash)
+        return self.block_may_hold(block_number, filter_hash)
 
     def _ask(
         self, block_number: i64, start: i64, length: i64, probes: i64, filter_hash: i64
@@ -213,43 +204,6 @@ class TableFilters:
         if bits is not None and start < end:
             fetched += bits[start] + bits[end - 1]
         return fetched
-
-    # Learning
-
-    def can_learn(self, block_number: i64) -> bool:
-        """Whether a block has a filter that is small enough to learn."""
-        start = self.index.filter_start(block_number)
-        length = self.index.filter_start(block_number + 1) - start
-        return 0 < length <= learning.MAX_FILTER_BYTES
-
-    def learn(self, block_number: i64, keys: list[bytes], filter_hash: i64) -> None:
-        """Deny ``filter_hash`` from now on for a block with these ``keys``.
-
-        The filters must be resident ribbon filters of whole keys, one per block.  Nothing is learnt if
-        one of the keys has that hash.  Only the copy in memory learns.  O(section), since it is copied.
-        """
-        packed = digests(keys)
-        if learning.holds(packed, filter_hash):
-            return
-        start = self.index.filter_start(block_number)
-        end = self.index.filter_start(block_number + 1)
-        columns = self.index.probe_count(block_number)
-        if not self._learning.acquire(blocking=False):
-            return  # another thread learns; to wait for it would risk a deadlock of finalizers
-        try:
-            bits = self._resident
-            if bits is None or not self.may_hold(block_number, filter_hash):
-                return  # another thread was faster: a second lesson might undo the first
-            lesson = self._lessons = self._lessons + 1
-            taught = learning.denying(bits[start:end], columns, packed, filter_hash, lesson)
-            if taught:
-                whole = memoryview(bits)
-                self._resident = b"".join((whole[:start], taught, whole[end:]))
-            else:
-                self.listed = learning.with_listed(self.listed, block_number, filter_hash, lesson)
-            self._stats.filter_lessons += 1
-        finally:
-            self._learning.release()
 
     # Reading the filter section
 
@@ -310,8 +264,7 @@ class TableFilters:
         error = self._damage(bits, low, chunk)
         if error is not None:
             return self._recovered_once(chunk, error)
-        if self._file.is_remote:
-            self._file.keep(self._footer.filters_offset + low, bits)
+        self._file.keep(self._footer.filters_offset + low, bits)
         item = FilterChunk(bits, low)
         self._cache.put(self._chunks, chunk, item)
         return item
@@ -402,7 +355,7 @@ class TableFilters:
     def memory_bytes(self) -> int:
         kept = sum([chunk.charge_bytes for chunk in self._kept.copy().values()])
         resident = self._resident
-        return kept + len(self.listed) + (0 if resident is None else len(resident))
+        return kept + self.learnt.memory_bytes + (0 if resident is None else len(resident))
 
     def bytes_to_read(self, block_number: i64) -> int:
         """Bytes that asking a block's filter would read from disk now."""

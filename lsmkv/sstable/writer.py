@@ -24,16 +24,18 @@ from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, po
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
-from lsmkv.sstable.block.trailer import encode_trailer
+from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
+from lsmkv.sstable.pages import PageFit
 from lsmkv.sstable.table_end import with_room
 from lsmkv.storage.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
 NO_LIMIT: Final = 1 << 62
 _NO_FILTER: Final = (b"", 0, 0)  # filter, key count and parameter of a block without a filter
+_ONE_KEY: Final = (b"", 1, 0)  # the index holds that key, and so answers for the block
 _WRITE_BYTES: Final = 256 * 1024  # blocks are appended to the file in pieces of about this size
 _MAX_HELD_BLOCKS: Final = 16  # the last entries of a larger batch are copied, so that it can go
 _SAMPLES_PER_DICTIONARY_BYTE: Final = 100  # how much zstd advises to train a dictionary on
@@ -48,6 +50,7 @@ class TableFormat:
     """
 
     block_size_bytes: int
+    fit_pages: bool
     compression: str
     compression_level: int
     dictionary_size_bytes: int
@@ -69,8 +72,10 @@ class _FinishedBlock:
         filter_bits: bytes,
         filter_key_count: int,
         probe_count: int,
+        entry_bytes: int,
     ) -> None:
         self.payload = payload
+        self.entry_bytes = entry_bytes
         self.first = first
         self.last = last
         self.entry_count = entry_count
@@ -98,6 +103,8 @@ class TableWriter:
         self._is_compressed = form.compression == "zstd"
         self._trains = form.dictionary_size_bytes > 0
         self._block_size: i64 = form.block_size_bytes
+        self._pages = PageFit(form.block_size_bytes)
+        self._fits_pages = form.fit_pages
         self._file = storage.create(path)
         self._index = IndexBuilder()
         self._compressor: Compressor | None = None
@@ -116,6 +123,7 @@ class TableWriter:
         self._block: list[EntrySlice] = []
         self._block_repeats = False
         self._block_bytes = 0
+        self._block_limit: i64 = form.block_size_bytes
         # The table so far.
         self._table_has_versions = False
         self._smallest = b""
@@ -160,6 +168,8 @@ class TableWriter:
         key_ends, value_ends = versions.key_ends, versions.value_ends
         has_tags = bool(tags)
         block_size = self._block_size
+        block_limit: i64 = self._block_limit
+        fits_pages = self._fits_pages
         block_bytes: i64 = self._block_bytes
         tombstones: i64 = 0
         room = self._room(limit_bytes)
@@ -169,11 +179,20 @@ class TableWriter:
         while number < count:
             if block_bytes >= room and not repeats and has_entries:
                 break
-            if block_bytes >= block_size:
+            position = order[number]
+            size = (
+                (key_ends[position + 1] - key_ends[position])
+                + (value_ends[position + 1] - value_ends[position])
+                + ENTRY_OVERHEAD_BYTES
+            )
+            ends = block_bytes + size > block_limit if fits_pages else block_bytes >= block_limit
+            if ends and block_bytes > 0:
                 self._fill(versions, begun, number)
+                self._block_bytes = block_bytes
                 self._finish_block()
                 begun = number
                 block_bytes = 0
+                block_limit = self._block_limit
                 room = self._room(limit_bytes)
             if not has_entries:
                 has_entries = self._has_entries = True
@@ -181,14 +200,9 @@ class TableWriter:
             elif repeats:
                 self._table_has_versions = True
                 self._block_repeats = number > begun or bool(self._block)
-            position = order[number]
             if has_tags and tags[position] == TAG_DELETE:
                 tombstones += 1
-            block_bytes += (
-                (key_ends[position + 1] - key_ends[position])
-                + (value_ends[position + 1] - value_ends[position])
-                + ENTRY_OVERHEAD_BYTES
-            )
+            block_bytes += size
             number += 1
             # If keys do not repeat in the batch, only its first can repeat the one added before.
             repeats = may_repeat and number < count and not versions.is_new_key(number)
@@ -304,7 +318,8 @@ class TableWriter:
         if not self._block:
             return
         made = BlockBuilder(self._block)
-        filter_bits, filter_key_count, probe_count = self._block_filter(made.digests)
+        has_one_key = made.first == made.last
+        filter_bits, filter_key_count, probe_count = self._block_filter(made.digests, has_one_key)
         fingerprints = made.digests[::DIGEST_BYTES]
         payload = made.finish(fingerprints, has_versions=self._block_repeats)
         self._smallest_seq = min(self._smallest_seq, made.smallest_seq)
@@ -312,7 +327,14 @@ class TableWriter:
         self._entry_count += made.count
         self._raw_bytes += len(payload)
         block = _FinishedBlock(
-            payload, made.first, made.last, made.count, filter_bits, filter_key_count, probe_count
+            payload,
+            made.first,
+            made.last,
+            made.count,
+            filter_bits,
+            filter_key_count,
+            probe_count,
+            self._block_bytes,
         )
         self._block = []
         self._block_repeats = False
@@ -345,6 +367,13 @@ class TableWriter:
                 self._compressor = Compressor(self._form.compression_level, b"")
             codec, stored = self._compressor.compress_block(block.payload)
         bits = block.filter_bits
+        length = len(stored) + len(bits) + TRAILER_BYTES
+        if self._fits_pages:
+            padding = self._pages.padding(block.entry_bytes, self._data_bytes, length)
+            if padding > 0:
+                stored += bytes(padding)
+                length += padding
+            self._block_limit = self._pages.entry_bytes(self._data_bytes + length)
         tail = encode_trailer(
             stored,
             bits,
@@ -357,7 +386,6 @@ class TableWriter:
             number=self._number,
             offset=self._data_bytes,
         )
-        length = len(stored) + len(bits) + len(tail)
         entries, probes = block.entry_count, block.probe_count
         self._index.add(block.first, block.last, length, len(bits), entries, probes)
         self._filters.write(bits)
@@ -375,10 +403,12 @@ class TableWriter:
 
     # Filters
 
-    def _block_filter(self, packed: bytes) -> tuple[bytes, int, int]:
+    def _block_filter(self, packed: bytes, has_one_key: bool) -> tuple[bytes, int, int]:
         """Filter, key count and parameter for the block; ``packed`` are its digests."""
         if self._scheme == SCHEME_NONE:
             return _NO_FILTER
+        if has_one_key and self._form.granularity == "block":
+            return _ONE_KEY
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
             part_of = self._filter_key.part

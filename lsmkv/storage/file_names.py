@@ -15,12 +15,15 @@ BACKUP: Final = "BACKUP"
 """In a backup: what it was made of (:mod:`lsmkv.copies.record`)."""
 UNFINISHED_COPY: Final = "UNFINISHED"
 """In a directory in which a checkpoint or a first backup is being made, or was until a crash."""
+UNFINISHED: Final = ".lsmkv-tmp"
+"""The suffix of files that are being written.  No other program uses it, so it tells whose they are."""
+
 _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
-_FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
-_STAGED_NAME: Final = re.compile(r"[0-9a-f]{16}-[0-9]{6,8}\.sst\.tmp")
-
-
-_STAGING: Final = re.compile(r"staging-[0-9a-f]{32}(\.tmp)?")
+_SUFFIX: Final = re.escape(UNFINISHED)
+_FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))({_SUFFIX})?")
+_STAGED_NAME: Final = re.compile(rf"[0-9a-f]{{16}}-[0-9]{{6,8}}\.sst{_SUFFIX}")
+_STAGING: Final = re.compile(rf"staging-[0-9a-f]{{32}}({_SUFFIX})?")
+_REPLACED: Final = frozenset(name + UNFINISHED for name in (CURRENT, BACKUP, UNFINISHED_COPY))
 
 
 def new_staging_name() -> str:
@@ -32,7 +35,7 @@ def new_staging_name() -> str:
 
 
 def is_staging_name(name: str) -> bool:
-    """Whether this is a staging directory; ``.tmp``: it is being removed.
+    """Whether this is a staging directory, also one that is being removed.
 
     >>> is_staging_name(new_staging_name()), is_staging_name("staging-area")
     (True, False)
@@ -57,7 +60,17 @@ def staged_path(directory: str, token: str, number: int) -> str:
 
     Nobody else uses names with this token, so such files need no lock and no number of the store.
     """
-    return os.path.join(directory, f"{token}-{number:06}.sst.tmp")
+    return os.path.join(directory, f"{token}-{number:06}.sst{UNFINISHED}")
+
+
+def is_unfinished_name(name: str) -> bool:
+    """Whether this is a file that was being written: ours, whatever is in it.
+
+    >>> is_unfinished_name("CURRENT.lsmkv-tmp"), is_unfinished_name("CURRENT")
+    (True, False)
+    """
+    kind, _ = parse_file_name(name) or ("", 0)
+    return name in _REPLACED or kind in ("temporary", "staged")
 
 
 def parse_file_name(name: str) -> tuple[str, int] | None:

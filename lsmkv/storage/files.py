@@ -24,6 +24,9 @@ from lsmkv.storage.posix import fcntl
 DIRECT_ALIGNMENT_BYTES: Final = 4096
 """Direct reads start and end at multiples of this many bytes."""
 
+LOOKUPS_TOGETHER: Final = 64
+"""How many keys are looked up side by side in files on a disk."""
+
 NO_DIRECT: Final = "direct reads are refused by the file system; open with direct_reads=False"
 
 
@@ -85,17 +88,31 @@ class Descriptor:
 class RandomFile(Descriptor):
     """A finished file, for reads at any offset.  Any thread may use it.
 
-    :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.  A file that ``is_remote``
-    takes long to answer: what is read next should be fetched first, all at once.
+    :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.
+
+    Attributes:
+        lookups_together: how many keys are best looked up side by side; so many blocks are held.
+        read_ahead_bytes: how long the reads of a scan become.
+        reads_under_way: how many of these are best fetched before the first is used; 1: none.
     """
 
-    __slots__ = ("_direct", "_stats", "can_fetch", "is_remote", "size")
+    __slots__ = (
+        "_direct",
+        "_stats",
+        "can_fetch",
+        "lookups_together",
+        "read_ahead_bytes",
+        "reads_under_way",
+        "size",
+    )
 
     def __init__(self, path: str, descriptor: int, size: int, stats: Stats, direct: bool) -> None:
         super().__init__(path, descriptor)
         self._direct = direct
         self.can_fetch = not direct and hasattr(os, "posix_fadvise")
-        self.is_remote = False
+        self.lookups_together = LOOKUPS_TOGETHER
+        self.read_ahead_bytes = 256 * 1024
+        self.reads_under_way = 1
         self._stats = stats
         self.size = size
 
@@ -132,6 +149,15 @@ class RandomFile(Descriptor):
                 raise caused(OSError(errno.EINVAL, NO_DIRECT, self.path), error)
             self.locate(error)
             raise
+
+    def expect_random_reads(self) -> None:
+        """Ask the operating system to read no more than is asked for.
+
+        By itself it reads ahead wherever a page beside the one asked for is in memory.
+        """
+        if self.can_fetch:
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
 
     def fetch(self, offset: int, length: int) -> None:
         """Hint the operating system to cache a range; does not wait."""

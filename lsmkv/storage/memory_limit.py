@@ -1,4 +1,4 @@
-"""The memory that this process may use: the machine's, or a control group's."""
+"""The memory that this process may use: what is left of the machine's, or a control group's."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from collections.abc import Iterator
 from typing import Final
 
 CGROUPS = "/sys/fs/cgroup"
+MEMINFO = "/proc/meminfo"
 GROUPS_OF_PROCESS: Final = "/proc/self/cgroup"
 _NO_LIMIT: Final = 1 << 60  # version 1 has a huge number for none
 
 
 def usable_memory_bytes() -> int:
-    """The machine's memory, or its control group's lower limit; 0 if not known."""
-    known = "SC_PHYS_PAGES" in os.sysconf_names
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known else 0
+    """What programs leave of the machine's memory, or a group's lower limit; 0 if not known."""
+    machine = _available_bytes()
     limit = memory_limit_bytes()
     return machine if limit is None else min(machine, limit)
+
+
+def _available_bytes() -> int:
+    """The kernel's estimate, page cache included (proc(5)); without one, all of the memory."""
+    for line in _text(MEMINFO).splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    if "SC_PHYS_PAGES" not in os.sysconf_names:
+        return 0
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def memory_limit_bytes(groups: str = GROUPS_OF_PROCESS) -> int | None:

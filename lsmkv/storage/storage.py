@@ -22,6 +22,7 @@ from lsmkv.errors import CorruptionError, LockedError, caused
 from lsmkv.runtime import Opened
 from lsmkv.stats import Stats
 from lsmkv.storage.append_file import AppendFile as AppendFile
+from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.files import DIRECT_ALIGNMENT_BYTES as DIRECT_ALIGNMENT_BYTES
 from lsmkv.storage.files import NO_DIRECT, Descriptor
 from lsmkv.storage.files import FileLock as FileLock
@@ -31,10 +32,9 @@ from lsmkv.storage.posix import fcntl
 
 PathLike = str | os.PathLike[str]
 
-UNFINISHED: Final = ".tmp"
-"""The suffix of files that ``write_atomically`` has not finished."""
-
 _URL: Final = re.compile("[a-z][a-z0-9+.-]*://")
+_LOCK_RECORD: Final = b"lsmkv process "
+MAX_LOCK_BYTES: Final = 64  # a lock's file has at most these, if nobody else writes to it
 _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 # Symbolic links are refused, so that a store writes only in its own directory.  O_NONBLOCK has no
 # effect on regular files, and makes a pipe an error instead of a wait.
@@ -223,10 +223,12 @@ class Storage:
         os.rmdir(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all in it, if it exists.
+        """Remove a directory with all in it, if it exists; anything else of its name stays.
 
         It is renamed first, so that other processes create nothing more in it.
         """
+        if os.path.islink(path) or not os.path.isdir(path):
+            return  # rmtree would wait for the other end of a pipe
         going = path if path.endswith(UNFINISHED) else path + UNFINISHED
         try:
             if going != path:
@@ -234,6 +236,10 @@ class Storage:
             shutil.rmtree(going)
         except FileNotFoundError:
             pass
+        except RecursionError:
+            raise caused(
+                OSError(errno.ENAMETOOLONG, "directories are nested too deep", going), None
+            )
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in the directory durable."""
@@ -247,7 +253,8 @@ class Storage:
     def lock(self, path: str) -> FileLock:
         """Lock a file, which is created if missing and never removed.
 
-        LockedError if another process (whose pid is in the file) or this one holds the lock.
+        The file then holds the number of this process, unless another program has written to it.
+        LockedError if another process (whose number is in the file) or this one holds the lock.
         """
         while True:
             with contextlib.suppress(FileExistsError):
@@ -266,9 +273,10 @@ class Storage:
                 break
             lock.release()  # its holder destroyed the store meanwhile, and the file with it
         with contextlib.suppress(OSError):  # only for people to read: a full disk is no failure
-            record = f"{os.getpid()}\n".encode()
-            os.pwrite(descriptor, record, 0)
-            os.ftruncate(descriptor, len(record))
+            if is_lock_record(os.pread(descriptor, MAX_LOCK_BYTES + 1, 0)):
+                record = b"%b%d\n" % (_LOCK_RECORD, os.getpid())
+                os.pwrite(descriptor, record, 0)
+                os.ftruncate(descriptor, len(record))
         return lock
 
     def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
@@ -331,8 +339,21 @@ def _is_at(path: str, descriptor: int) -> bool:
     return (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
 
 
+def is_lock_record(data: bytes) -> bool:
+    """Whether ``Storage.lock`` wrote these bytes, or a crash left them of that.
+
+    >>> is_lock_record(b""), is_lock_record(b"lsmkv process 17\\n"), is_lock_record(b"17\\n")
+    (True, True, False)
+    """
+    written = data.rstrip(b"\0")
+    head, rest = written[: len(_LOCK_RECORD)], written[len(_LOCK_RECORD) :]
+    is_known = _LOCK_RECORD.startswith(head) and not rest.strip(b"0123456789\n")
+    return is_known and len(data) <= MAX_LOCK_BYTES
+
+
 def _read_pid(descriptor: int) -> int | None:
     try:
-        return int(os.pread(descriptor, 32, 0).split(b"\n")[0])
+        record = os.pread(descriptor, MAX_LOCK_BYTES, 0)
+        return int(record.removeprefix(_LOCK_RECORD).split(b"\n")[0])
     except (OSError, ValueError):
         return None

@@ -10,41 +10,25 @@ from lsmkv.errors import LockedError
 from lsmkv.storage.file_names import CURRENT, LOCK
 from lsmkv.storage.storage import FileLock, Storage
 
-_ORPHANS_END_S: Final = 10.0  # helper processes whose parent was killed have ended by then
 _FIRST_PAUSE_S: Final = 0.002
 _LONGEST_PAUSE_S: Final = 0.05
 
 
 def lock_store(storage: Storage, directory: str, wait_s: float = 0.0) -> FileLock:
-    """Take the lock on a store; LockedError if another handle holds it for ``wait_s`` more.
-
-    Waits for the helpers of a killed process, which hold its lock until they end, soon.
-    """
+    """Take the lock on a store; LockedError if another handle holds it for ``wait_s`` more."""
     path = os.path.join(directory, LOCK)
     began = time.monotonic()
     pause = _FIRST_PAUSE_S
     while True:
         try:
             return storage.lock(path)
-        except LockedError as error:
-            waited = time.monotonic() - began
-            is_orphaned = error.pid is not None and not _is_alive(error.pid)
-            left = max(wait_s, _ORPHANS_END_S if is_orphaned else 0.0) - waited
+        except LockedError:
+            left = wait_s - (time.monotonic() - began)
             if left <= 0:
                 raise
         # Asking again and again lets an interrupt end the wait, which a blocking flock would not.
         time.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        pass
-    return True
 
 
 def holds_store(storage: Storage, directory: str) -> bool:

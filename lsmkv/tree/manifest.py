@@ -5,8 +5,8 @@ each later one changes it.  ``CURRENT`` is one line: the manifest's file name, a
 of the name in hexadecimal; it is replaced by a rename.
 
 An edit counts once its record is synced.  Only then does the store use the new state, and remove the
-tables that the edit removes.  A fresh manifest is synced, then its directory, then CURRENT is replaced,
-and only then is the old manifest removed.
+tables that the edit removes.  A fresh manifest is synced, then gets its name, then its directory is
+synced, then CURRENT is replaced, and only then is the old manifest removed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,16 @@ from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.log.chain import ClosedLog
 from lsmkv.log.reader import MARK_BYTES, LogReader, read_log, read_more
 from lsmkv.log.writer import LogWriter
-from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, manifest_path, parse_file_name
+from lsmkv.storage.file_names import (
+    CURRENT,
+    MAX_FILE_NUMBER,
+    UNFINISHED,
+    manifest_path,
+    parse_file_name,
+)
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.levels import Levels, PlacedTable
 
-CURRENT_BYTES: Final = len(b"MANIFEST-000001 0123456789abcdef\n")  # at least
 _MAX_CURRENT_BYTES: Final = 200
 # A manifest is rewritten once it is this many times as long as its first record.
 _GROWTH: Final = 8
@@ -126,7 +131,18 @@ class State:
         )
 
 
+_NOTHING_THERE: Final = ": nothing is there; lsmkv.open(path) makes a store"
+
 EMPTY_STATE: Final = State(Levels(), next_file=1, last_seq=0, log_number=0)
+NEW_STATE: Final = State(Levels(), next_file=2, last_seq=0, log_number=1)
+"""The state of a new store.  Its log has the number 1, and its manifest the number 2."""
+
+
+def no_store(storage: Storage, directory: str) -> NotAStoreError:
+    """The error for a directory without CURRENT."""
+    if not storage.exists(directory):
+        return NotAStoreError(f"{directory} holds no lsmkv store{_NOTHING_THERE}")
+    return NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
 
 
 def read_current(storage: Storage, directory: str) -> int:
@@ -135,7 +151,7 @@ def read_current(storage: Storage, directory: str) -> int:
     try:
         data = storage.read_whole(path, ReadKind.LOG, _MAX_CURRENT_BYTES)
     except FileNotFoundError:
-        raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})") from None
+        raise no_store(storage, directory) from None
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise CorruptionError(path, 0, "it is too long") from error
@@ -186,11 +202,24 @@ def read_more_manifest(storage: Storage, state: State, known: LogReader) -> tupl
 
 def _state_after(state: State, contents: LogReader) -> State:
     for offset, payload in contents.records():
+        edit = decode_edit(payload, contents.path, offset)
         try:
-            state = state.changed(msgspec.json.decode(payload, type=VersionEdit))
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-            raise CorruptionError(contents.path, offset, f"bad manifest record: {error}") from error
+            state = state.changed(edit)
+        except ValueError as error:
+            raise _bad_record(contents.path, offset, error) from error
     return state
+
+
+def decode_edit(payload: bytes, path: str, offset: int) -> VersionEdit:
+    """A record of a manifest; CorruptionError if it is none."""
+    try:
+        return msgspec.json.decode(payload, type=VersionEdit)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _bad_record(path, offset, error) from error
+
+
+def _bad_record(path: str, offset: int, error: Exception) -> CorruptionError:
+    return CorruptionError(path, offset, f"bad manifest record: {error}")
 
 
 class Manifest:
@@ -239,14 +268,15 @@ class Manifest:
         number = self.allocate()
         state = replace(self.state, next_file=self._next_file)
         path = manifest_path(self._directory, number)
-        log = LogWriter.create(self._storage, path, number, "manifest")
+        log = LogWriter.create(self._storage, path + UNFINISHED, number, "manifest")
         try:
             log.sync_through(log.append(msgspec.json.encode(state.as_edit())))
+            log.rename(self._storage, path)
             self._storage.sync_directory(self._directory)
         except BaseException:
             log.close()
             with contextlib.suppress(OSError):  # the next open removes what is left over
-                self._storage.remove(path)
+                self._storage.remove(log.path)
             raise
         self._drop_log()  # if the next step fails, CURRENT may name either
         try:

@@ -22,6 +22,7 @@ from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import fetch_blocks, forget_blocks
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
+from lsmkv.storage.files import LOOKUPS_TOGETHER
 from lsmkv.tree.levels import Levels
 
 _ENDLESS: Final = i64(1 << 62)
@@ -35,6 +36,8 @@ class Run:
         self._smallest = [table.meta.smallest for table in tables]
         self._largest = [table.meta.largest for table in tables]
         self._first_key = self._smallest[0]
+        self._largest_seq = max([table.largest_seq for table in tables])
+        self._has_versions = True in [table.has_versions for table in tables]
         self._prefix_length = common_prefix_length([self._first_key, self._largest[-1]])
         self._smallest_fences = self._fences(self._smallest)
         self._largest_fences = self._fences(self._largest)
@@ -62,6 +65,10 @@ class Run:
         if target < smallest or (target == smallest and key < self._smallest[at]):
             return None
         return self.tables[at]
+
+    def is_all_visible(self, seq: int) -> bool:
+        """Whether a view of ``seq`` sees every entry, one for each key."""
+        return seq >= self._largest_seq and not self._has_versions
 
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
         """Tables that may hold keys with start <= key < stop; not to be changed."""
@@ -176,8 +183,8 @@ def _find_entries(
     if COMPILED:
         for at in range(count):
             tables[at].is_cached(places[at])  # which reads the cache entry of the block
-    if count > 1 and tables[0].file.is_remote:
-        blocks = _remote_blocks(tables, places)
+    if count > 1 and tables[0].file.reads_under_way > 1:
+        blocks = _blocks_together(tables, places)
     else:
         blocks = []
         for at in range(count):
@@ -204,7 +211,7 @@ def _find_entries(
     return unknown
 
 
-def _remote_blocks(tables: list[TableReader], places: vec[i64]) -> list[Block]:
+def _blocks_together(tables: list[TableReader], places: vec[i64]) -> list[Block]:
     """The first blocks ``places``, one of each table: each read once, all at the same time."""
     found: dict[tuple[int, int], Block] = {}
     blocks: list[Block] = []
@@ -242,7 +249,9 @@ class Version:
             for level, runs in enumerate(levels.by_depth)
             for run in runs
         ]
-        self.is_remote: bool = any(reader.file.is_remote for reader in readers.values())
+        self.lookups_together = max(
+            (reader.file.lookups_together for reader in readers.values()), default=LOOKUPS_TOGETHER
+        )
 
     def get(self, key: bytes, h: i64, max_seq: int, stats: Stats) -> Value:
         """The newest value of ``key`` numbered ``max_seq`` or lower; None: there is none."""

@@ -248,6 +248,7 @@ def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
 def table_format(options: Options, error_rate: float) -> TableFormat:
     return TableFormat(
         options.block_size_bytes,
+        options.fit_pages,
         options.compression,
         options.compression_level,
         options.compression_dictionary_size_bytes,

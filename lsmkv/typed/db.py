@@ -6,15 +6,14 @@ from typing import Any, Generic, overload
 
 import lsmkv
 from lsmkv.layers.coding import Coding, K, ReadWritable, V
-from lsmkv.layers.mapped import MappedReader, MappedSnapshot, MappedStore
-from lsmkv.layers.mapped_db import MappedBatch, MappedDB
+from lsmkv.layers.mapped import MappedBatch, MappedDB, MappedReader, MappedSnapshot, MappedStore
 from lsmkv.layers.prefixed import (
     PrefixedBatch,
     PrefixedDB,
     PrefixedMapping,
     PrefixedSnapshot,
 )
-from lsmkv.typed.keys import Codec, KeyCodec
+from lsmkv.typed.keys import Codec, KeyCodec, codec_advice
 
 _SHOWN = 200  # characters of a key in an error
 
@@ -106,7 +105,7 @@ class TypedCoding(Coding[K, V, K, V]):
 
 def _check_codec(name: str, codec: object, kind: type) -> None:
     if not isinstance(codec, kind):
-        advice = f": write {codec.__name__}()" if isinstance(codec, type) else ""
+        advice = codec_advice(codec)
         raise TypeError(f"{name} is an lsmkv.typed.{kind.__name__}, not {codec!r}{advice}")
 
 
@@ -176,11 +175,6 @@ class TypedMapping(_Typed[K, V], MappedStore[K, V, K, V]):
     """
 
     def __init__(self, below: ReadWritable, *, key: KeyCodec[K], value: Codec[V]) -> None:
-        for name in ("get", "items", "put", "delete"):
-            if not hasattr(below, name):
-                raise TypeError(
-                    f"{below!r} has no {name}(): it is no store, snapshot, batch or transaction"
-                )
         super().__init__(below, TypedCoding(key, value))
 
 

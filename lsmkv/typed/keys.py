@@ -14,6 +14,24 @@ _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 
 
+_CODEC_NAMES: Final[dict[object, str]] = {
+    str: "Str",
+    bytes: "Bytes",
+    int: "Int64",
+    float: "Float",
+    UUID: "Uuid",
+    dict: "Json",
+    list: "Json",
+}
+
+
+def codec_advice(given: object) -> str:
+    """What to write for a type, given instead of a codec; empty for anything else."""
+    if not isinstance(given, type):
+        return ""
+    return f": write {_CODEC_NAMES.get(given, given.__name__)}()"
+
+
 class Codec(ABC, Generic[T]):
     """Turns objects into bytes and back.
 

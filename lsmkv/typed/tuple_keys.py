@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from lsmkv.typed.keys import Part, T
+from lsmkv.typed.keys import Part, T, codec_advice
 from lsmkv.typed.tuples import pack, unpack
 
 A = TypeVar("A")
@@ -70,7 +70,7 @@ class Tuple(Part[T]):
     def __init__(self, *parts: Any) -> None:
         for part in parts:
             if not isinstance(part, Part):
-                advice = f": write {part.__name__}()" if isinstance(part, type) else ""
+                advice = codec_advice(part)
                 raise TypeError(f"{part!r} is no codec that a tuple may have as a part{advice}")
         self.parts: tuple[Part[Any], ...] = parts
         self._to_elements = [part.to_element for part in parts]

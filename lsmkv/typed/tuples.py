@@ -136,10 +136,10 @@ def _packed(element: object, depth: int) -> bytes:
     for kind, known in _PACKERS.items():  # a subclass, such as an IntEnum
         if isinstance(element, kind):
             return known(element)
-    raise TypeError(
-        f"{_shown(element)} is {type(element).__name__}: an element is None, bytes, str, tuple, int, "
-        "float, bool, UUID or SingleFloat"
-    )
+    advice = "an element is None, bytes, str, tuple, int, float, bool, UUID or SingleFloat"
+    if isinstance(element, list):
+        advice = "make it a tuple"
+    raise TypeError(f"{_shown(element)} is {type(element).__name__}: {advice}")
 
 
 def _packed_tuple(elements: tuple[Any, ...], depth: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -300,3 +301,32 @@ def test_closing_a_batch_discards_it(db: DB) -> None:
     with pytest.raises(ClosedError):
         batch.commit()
     assert not db
+
+
+# Wrong arguments
+
+
+@pytest.mark.parametrize("number", ["4", 4.0, None])
+def test_the_number_of_a_table_is_an_int(tmp_path: Path, number: Any) -> None:
+    with lsmkv.open(tmp_path / "db") as db, pytest.raises(TypeError) as caught:
+        db.blocks(number)
+    assert str(caught.value).startswith(f"table_number={number!r}: give the number of a table")
+
+
+def test_changes_come_after_a_change(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db, pytest.raises(TypeError, match="after=3: give a Tree"):
+        db.tree_changes(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["keys", "values", "items"])
+def test_a_range_without_a_name_is_told_the_names(tmp_path: Path, method: str) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        for reader, name in (
+            (db, "DB"),
+            (db.snapshot(), "Snapshot"),
+            (db.prefixed(b"p"), "PrefixedDB"),
+        ):
+            with pytest.raises(TypeError) as caught:
+                getattr(reader, method)(b"a")
+            told = f"{name}.{method}(b'a') needs a name: start=, stop=, prefix= or reverse="
+            assert str(caught.value) == told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from itertools import islice
@@ -14,11 +15,16 @@ import pytest
 from conftest import SMALL, fill, open_small
 
 import lsmkv
+from gates import WAIT_S
 from lsmkv import DB, ClosedError
 
 # Closing
 
 USES: dict[str, Callable[[DB], object]] = {
+    "tables": lambda db: db.tables(),
+    "memtable_key_counts": lambda db: db.memtable_key_counts,
+    "tree_changes": lambda db: db.tree_changes(),
+    "staging": lambda db: db.staging().__enter__(),
     "get": lambda db: db.get(b"k"),
     "getitem": lambda db: db[b"k"],
     "contains": lambda db: b"k" in db,
@@ -64,6 +70,7 @@ USES: dict[str, Callable[[DB], object]] = {
     "approximate_count": lambda db: db.approximate_count(),
     "approximate_size": lambda db: db.approximate_size(),
     "explain": lambda db: db.explain(b"k"),
+    "explore": lambda db: db.explore(),
     "inspect": lambda db: db.inspect(),
     "blocks": lambda db: db.blocks(1),
     "verify": lambda db: db.verify(),
@@ -171,6 +178,37 @@ def test_a_store_dropped_unclosed_warns_and_is_closed(path: str) -> None:
         del db
         gc.collect()
     with open_small(path) as again:
+        assert again[b"k"] == b"v"
+
+
+def test_a_store_whose_end_is_interrupted_is_closed_all_the_same(path: str) -> None:
+    db = open_small(path)
+    db[b"k"] = b"v"
+    engine: Any = db._engine
+
+    class Interrupted:
+        """The engine, whose first end an interrupt cuts short."""
+
+        calls = 0
+
+        def close(self) -> None:
+            Interrupted.calls += 1
+            if Interrupted.calls == 1:
+                raise KeyboardInterrupt
+            engine.close()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(engine, name)
+
+    db._engine = Interrupted()  # type: ignore[assignment]
+    with pytest.warns(ResourceWarning):
+        sys.unraisablehook, hook = lambda _: None, sys.unraisablehook
+        try:
+            del db
+            gc.collect()
+        finally:
+            sys.unraisablehook = hook
+    with open_small(path, wait_s=WAIT_S) as again:
         assert again[b"k"] == b"v"
 
 

@@ -142,6 +142,46 @@ def test_views_are_sets_and_lists_of_the_contents(db: DB) -> None:
     assert len(db.keys()) == len(db.values()) == len(db.items()) == 300
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    ["a", 5, None, 1.5, object(), (b"a",), [b"a"], {b"a"}, slice(b"a", b"b")],
+    ids=lambda wrong: type(wrong).__name__,
+)
+def test_what_cannot_be_a_key_is_refused_and_not_just_absent(db: DB, wrong: Any) -> None:
+    db[b"a"] = b"1"
+    with db.snapshot() as snapshot, db.transaction() as transaction:
+        for reader in (db, snapshot, transaction, db.prefixed(b"")):
+            for look in (reader.__contains__, reader.__getitem__, reader.get):
+                with pytest.raises(TypeError, match=f"a key is bytes.*not {type(wrong).__name__}"):
+                    look(wrong)
+    with pytest.raises(TypeError, match="a key is bytes"):
+        del db[wrong]
+
+
+def test_a_view_does_not_hold_what_cannot_be_a_key(db: DB) -> None:
+    db[b"a"] = b"1"
+    for wrong in ("a", 5, None, object(), [b"a"]):
+        assert wrong not in db.keys()  # noqa: SIM118  # the view is asked, not the store
+        assert (wrong, b"1") not in db.items()
+        assert wrong not in db.values()
+    assert db.keys() & {"a", b"a", 5} == {b"a"}
+
+
+def test_zict_builds_on_a_store(db: DB) -> None:
+    zict: Any = pytest.importorskip("zict", reason="zict is not installed")
+    texts = zict.Func(str.encode, bytes.decode, db)
+    buffer = zict.Buffer({}, zict.Cache(texts, zict.WeakValueMapping()), n=2)
+    for number in range(5):
+        buffer[b"%d" % number] = str(number)
+    assert len(buffer) == 5 and set(db) == {b"0", b"1", b"2"}
+    assert b"0" in buffer and b"9" not in buffer
+    assert (buffer[b"0"], buffer.get(b"9"), buffer.pop(b"4")) == ("0", None, "4")
+    with pytest.raises(KeyError):
+        del buffer[b"9"]
+    buffer.update({b"0": "new"})
+    assert sorted(buffer.items()) == [(b"0", "new"), (b"1", "1"), (b"2", "2"), (b"3", "3")]
+
+
 def test_views_take_set_operations(db: DB) -> None:
     db.update({b"a": b"1", b"b": b"2", b"c": b"3"})
     assert db.keys() & {b"a", b"x"} == {b"a"}

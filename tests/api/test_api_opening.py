@@ -173,7 +173,7 @@ def test_a_directory_that_lost_its_current_is_not_taken_for_a_new_store(path: st
 
 
 def test_files_of_others_in_the_directory_are_left_alone(path: str) -> None:
-    os.mkdir(path)
+    open_small(path).close()
     Path(path, "notes.txt").write_text("mine")
     with open_small(path) as db:
         fill(db, range(300))
@@ -183,7 +183,7 @@ def test_files_of_others_in_the_directory_are_left_alone(path: str) -> None:
 
 def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
     with pytest.raises(TypeError, match="no such option: blok_size"):
-        lsmkv.open(path, blok_size=1)
+        lsmkv.open(path, blok_size=1)  # type: ignore[call-arg]
     assert not os.path.exists(path)
 
 
@@ -195,6 +195,7 @@ def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
         ("create_if_mising", "create_if_missing"),
         ("readonly", "read_only"),
         ("option", "options"),
+        ("cache_size", "block_cache_size_bytes"),
     ],
 )
 def test_an_unknown_option_error_suggests_a_similar_name(path: str, given: str, meant: str) -> None:
@@ -206,7 +207,7 @@ def test_an_unknown_option_error_suggests_a_similar_name(path: str, given: str, 
 
 def test_an_unknown_option_error_without_a_similar_name_points_to_the_list(path: str) -> None:
     with pytest.raises(TypeError, match=r"no such option: zzz \(see lsmkv\.Options\)"):
-        lsmkv.open(path, zzz=1)
+        lsmkv.open(path, zzz=1)  # type: ignore[call-arg]
 
 
 def test_an_option_out_of_range_touches_nothing(path: str) -> None:
@@ -215,9 +216,20 @@ def test_an_option_out_of_range_touches_nothing(path: str) -> None:
     assert not os.path.exists(path)
 
 
-def test_options_of_another_type_are_a_type_error(path: str) -> None:
-    with pytest.raises(TypeError, match=r"lsmkv\.Options, not dict"):
-        lsmkv.open(path, {"size_ratio": 4})  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ("r", r"; to read alone: lsmkv\.open\(path, read_only=True\)"),
+        ({"size_ratio": 4}, r"; a dict of options is given as \*\*options"),
+        (4, ""),
+    ],
+    ids=repr,
+)
+def test_options_of_another_type_are_a_type_error(path: str, wrong: Any, advice: str) -> None:
+    kind = type(wrong).__name__
+    with pytest.raises(TypeError, match=rf"^options is an lsmkv\.Options, not {kind}{advice}$"):
+        lsmkv.open(path, wrong)
+    assert not os.path.exists(path)
 
 
 def test_overrides_replace_single_options(path: str) -> None:
@@ -381,3 +393,30 @@ def test_a_flag_must_be_a_bool(tmp_path: Path, name: str) -> None:
     with pytest.raises(TypeError, match=f"{name} is True or False, not 'no'"):
         lsmkv.open(tmp_path / "store", **{name: "no"})  # type: ignore[arg-type]
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("triggers", [(1, 10_000), (667, 2001), (1000, 2000), (10_000, 10_000)])
+def test_a_store_opens_with_all_triggers_that_options_take(
+    path: str, triggers: tuple[int, int]
+) -> None:
+    options = lsmkv.Options(
+        level0_compaction_trigger=triggers[0],
+        level0_slowdown_trigger=triggers[1],
+        level0_stop_trigger=10_000,
+    )
+    with lsmkv.open(path, options) as db:
+        db.put(b"k", b"v")
+        db.flush()
+        assert db.options == options
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"create_if_missing": False}])
+def test_where_nothing_is_the_error_says_how_a_store_is_made(
+    tmp_path: Path, options: dict[str, bool]
+) -> None:
+    path = tmp_path / "nowhere"
+    with pytest.raises(lsmkv.NotAStoreError) as caught:
+        lsmkv.open(path, **options)  # type: ignore[arg-type]
+    told = f"{path} holds no lsmkv store: nothing is there; lsmkv.open(path) makes a store"
+    assert str(caught.value) == told
+    assert not path.exists()

@@ -262,7 +262,7 @@ def test_opening_to_read_while_a_store_is_being_made_finds_no_store(path: str) -
         """Lists temporary files that have already been removed."""
 
         def list_directory(self, path: str) -> list[str]:
-            return [*super().list_directory(path), "000001.log", "CURRENT.tmp"]
+            return [*super().list_directory(path), "000001.log", "CURRENT.lsmkv-tmp"]
 
     Path(path).mkdir()
     with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):

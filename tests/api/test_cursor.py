@@ -78,7 +78,7 @@ def make_move(cursor: Cursor, move: str | tuple[str, bytes]) -> bool:
     return found
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves)
 def test_any_walk_equals_one_over_a_sorted_list(
     layered: tuple[DB, Contents], moves: list[str | tuple[str, bytes]]

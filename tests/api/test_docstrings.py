@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from lsmkv.api.views import RangeItems, RangeKeys, RangeValues
+from lsmkv.api.snapshot import RangeItems, RangeKeys, RangeValues
 
 PACKAGE = Path(__file__).parents[2] / "lsmkv"
 

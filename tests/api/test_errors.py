@@ -21,6 +21,7 @@ import lsmkv
 from lsmkv import DB, ClosedError, CorruptionError, ForkedError, LockedError
 from lsmkv import UnsupportedFormatError as Unsupported
 from lsmkv.background.process.parent import HelperDiedError
+from time_limits import exit_code
 
 HANG_S = 60  # only stops a test that hangs
 
@@ -177,7 +178,7 @@ def test_each_use_of_a_forked_store_raises_a_new_error(path: str) -> None:
                 code = 0
             finally:
                 os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert exit_code(child) == 0
 
 
 def test_errors_of_a_closed_store_keep_no_local_variables_alive(path: str) -> None:

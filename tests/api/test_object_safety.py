@@ -22,7 +22,9 @@ from conftest import open_small
 import lsmkv
 from gates import WAIT_S, GatedStorage
 from lsmkv.filters.policy import FilterPolicy
+from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import RandomFile, Storage
+from time_limits import join
 
 ROOT: Final = Path(__file__).parents[2]
 COUNT: Final = 300
@@ -140,6 +142,7 @@ def test_iterators_may_be_dropped_deep_inside_other_objects(tmp_path: Path) -> N
         capture_output=True,
         text=True,
         check=False,
+        timeout=WAIT_S,
     )
     assert (done.returncode, done.stdout) == (0, "500\n"), done.stderr[-2000:]
 
@@ -276,10 +279,10 @@ def test_a_call_that_would_wait_for_its_own_threads_lock_is_refused(
     db: lsmkv.DB, use: Callable[[lsmkv.DB], object]
 ) -> None:
     # As a finalizer or signal handler inside of a call.
-    engine: Any = db._engine
-    thread = engine.entering()
-    with engine._mutex:
-        engine._owner = thread
+    state = db._state
+    thread = state.entering()
+    with state.mutex:
+        state.owner = thread
         with pytest.raises(RuntimeError, match="already inside a call"):
             use(db)
         assert db[b"00007"] == b"v" * 20
@@ -298,26 +301,26 @@ def test_a_call_whose_thread_would_wait_for_its_callers_lock_is_refused(
         "compact_range": lambda: db.compact_range(force=True),
     }
     errors: list[BaseException] = []
-    engine: Any = db._engine
+    state = db._state
 
     def interrupted() -> None:
-        thread = engine.entering()
-        engine._mutex.acquire()
-        engine._owner = thread
+        thread = state.entering()
+        state.mutex.acquire()
+        state.owner = thread
         try:
             calls[call]()
         except RuntimeError as error:
             errors.append(error)
-        engine._mutex.release()
+        state.mutex.release()
 
     thread = threading.Thread(target=interrupted, daemon=True)
     thread.start()
     thread.join(5)
     if thread.is_alive():
-        engine._mutex.release()  # lets the test end
-        thread.join()
+        state.mutex.release()  # lets the test end
+        join(thread)
     assert [str(error) for error in errors if "already inside a call" in str(error)]
-    assert not [name for name in os.listdir(db.path) if name.endswith(".tmp")]
+    assert not [name for name in os.listdir(db.path) if name.endswith(UNFINISHED)]
     calls[call]()
 
 
@@ -349,7 +352,7 @@ def test_a_lookup_while_the_memtable_indexes_batches_is_refused_and_nothing_is_l
             with db.write_batch() as batch:
                 for number in range(start, start + 100):
                     batch[b"%03d" % number] = b"v"
-        memtable: Any = db._engine.require_open().memtable
+        memtable: Any = db._state.require_open().memtable
         with memtable._lock:
             memtable._is_moving = True
             with pytest.raises(RuntimeError, match="already inside a call"):

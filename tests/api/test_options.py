@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
+import inspect
+import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
+import lsmkv
 from lsmkv.filters.keys import FixedPrefix, WholeKey
-from lsmkv.options import Options
+from lsmkv.options import _NAMES_ELSEWHERE, Options, OptionsDict
 
 NAMES = [field.name for field in dataclasses.fields(Options)]
 NUMBERS = [field.name for field in dataclasses.fields(Options) if type(field.default) is int]
@@ -32,6 +36,7 @@ RANGES = {  # the smallest and the largest that are taken
     "disk_cache_size_bytes": (1 << 20, 1 << 50),
     "file_mode": (0o400, 0o777),
 }
+HIDDEN = {"path", "options", "storage", "overrides"}  # of `open`, no option
 CHOICES = {
     "compression": ("none", "zstd"),
     "compaction": ("leveled", "tiered", "lazy-leveled"),
@@ -71,8 +76,21 @@ def test_options_compare_and_hash_by_value() -> None:
 
 
 def test_options_are_given_by_name_only() -> None:
-    with pytest.raises(TypeError):
-        Options(4096)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"have names, as in error_rate=0\.01: 0\.1 has none"):
+        Options(0.1)  # type: ignore[call-arg, arg-type]
+
+
+def test_the_signature_of_options_names_them_with_their_defaults() -> None:
+    parameters = inspect.signature(Options).parameters
+    assert list(parameters) == NAMES
+    assert parameters["error_rate"].default == 0.01
+
+
+def test_options_for_type_checkers_are_those_of_the_class() -> None:
+    assert get_type_hints(OptionsDict) == {
+        name: hint for name, hint in get_type_hints(Options).items() if name in NAMES
+    }
+    assert OptionsDict.__optional_keys__ == {*NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -165,14 +183,46 @@ def test_replace_changes_a_copy() -> None:
 
 
 def test_replace_names_every_unknown_option() -> None:
-    with pytest.raises(TypeError, match="no such option: blok_size, erorr_rate"):
-        Options().replace(erorr_rate=0.1, blok_size=1, size_ratio=3)
+    with pytest.raises(TypeError, match=r"no such option: blok_size \(.*\), erorr_rate \("):
+        Options().replace(erorr_rate=0.1, blok_size=1, size_ratio=3)  # type: ignore[call-arg]
 
 
-def test_replace_suggests_similar_names_for_unknown_options() -> None:
-    meant = r"did you mean 'block_size_bytes' and 'error_rate'\?"
-    with pytest.raises(TypeError, match=meant):
-        Options().replace(erorr_rate=0.1, blok_size=1)
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ("blok_size", r"did you mean 'block_size_bytes'\?"),
+        ("write_buffer_size", r"did you mean 'write_buffer_size_bytes'\?"),
+        ("cache_size", r"did you mean 'block_cache_size_bytes'\?"),
+        ("lru_cache_size", r"did you mean 'block_cache_size_bytes'\?"),
+        ("bits_per_key", r"10 bits a key are error_rate=0\.01"),
+        ("bloom_filter_bits", r"10 bits a key are error_rate=0\.01"),
+        ("max_open_files", "leave it out"),
+        ("map_size", "leave it out"),
+        ("create_if_missing", r"an argument of lsmkv\.open"),
+        ("zzz", r"see lsmkv\.Options"),
+    ],
+)
+def test_an_unknown_name_is_an_error_that_says_what_to_do(given: str, advice: str) -> None:
+    message = rf"^no such option: {given} \(.*{advice}\)$"
+    with pytest.raises(TypeError, match=message):
+        make(**{given: 1})
+    with pytest.raises(TypeError, match=message):
+        Options().replace(**{given: 1})  # type: ignore[arg-type]
+
+
+def test_the_names_of_other_stores_lead_to_what_is_there() -> None:
+    assert not _NAMES_ELSEWHERE.keys() & {*NAMES}
+    single = {advice for advice in _NAMES_ELSEWHERE.values() if advice.isidentifier()}
+    assert single <= {*NAMES}
+    parameters = {name for name in inspect.signature(lsmkv.open).parameters if name not in HIDDEN}
+    assert {
+        name for name, advice in _NAMES_ELSEWHERE.items() if advice.endswith("lsmkv.open")
+    } == parameters
+
+
+def test_copied_and_pickled_options_are_equal() -> None:
+    options = Options(error_rate=0.5)
+    assert pickle.loads(pickle.dumps(options)) == copy.copy(options) == options
 
 
 def test_replace_validates() -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import sys
 import threading
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +19,7 @@ from hypothesis import strategies as st
 import lsmkv
 from lsmkv.options import Background
 from lsmkv.storage.storage import AppendFile, Storage
+from threaded_stores import run_all
 
 KEYS = [b"%06d" % number for number in range(2000)]
 
@@ -123,37 +130,14 @@ def test_popitem_takes_the_first_key(tmp_path: Path) -> None:
             db.popitem()
 
 
-def test_popping_all_of_a_queue_reads_every_block_about_once(tmp_path: Path) -> None:
-    options = SMALL.replace(block_cache_size_bytes=0, write_buffer_size_bytes=1 << 20)
-    with lsmkv.open(tmp_path, options) as db:
-        fill(db)
-        db.flush()
-        before = db.stats()
-        for key in KEYS[:1000]:
-            assert db.popitem()[0] == key
-        # One block a pop, and the next where one is used up.
-        assert (db.stats() - before).block_reads < 2500
-
-
-def test_the_floor_of_a_queue_rises_with_each_pop_and_falls_with_a_write_below(
-    tmp_path: Path,
-) -> None:
-    with lsmkv.open(tmp_path) as db:
-        fill(db, KEYS[:50])
-        for number in range(30):
-            db.popitem()
-            db.put(KEYS[100 + number], b"pushed")
-            assert db._engine.floor == KEYS[number]
-        db.put(KEYS[7], b"again")
-        assert db._engine.floor == KEYS[7]
-        db.delete(KEYS[2])
-        assert db._engine.floor == KEYS[7]
-
-
 steps = st.lists(
-    st.tuples(st.sampled_from(["put", "delete", "pop", "batch", "flush"]), st.integers(0, 12)),
+    st.tuples(
+        st.sampled_from(["put", "delete", "pop", "pop of", "batch", "flush", "clear"]),
+        st.integers(0, 12),
+    ),
     max_size=40,
 )
+QUEUES = [b"", KEYS[0][:-1], KEYS[10][:-1], KEYS[3]]
 
 
 @settings(
@@ -181,33 +165,127 @@ def test_popitem_agrees_with_a_sorted_dict(
                 model.pop(KEYS[at + 1], None)
             elif what == "flush":
                 db.flush()
-            elif model:
-                first = min(model)
-                assert db.popitem() == (first, model.pop(first))
+            elif what == "clear":
+                db.clear()
+                model.clear()
             else:
-                with pytest.raises(KeyError):
-                    db.popitem()
+                prefix = b"" if what == "pop" else QUEUES[at % len(QUEUES)]
+                first = min((key for key in model if key.startswith(prefix)), default=None)
+                if first is not None:
+                    assert db.popitem(prefix=prefix) == (first, model.pop(first))
+                else:
+                    with pytest.raises(KeyError):
+                        db.popitem(prefix=prefix)
         assert dict(db) == model
 
 
+# --- popping in threads ---
+
+
+@pytest.fixture
+def hurried() -> Iterator[None]:
+    """Let threads take turns all the time."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def pop_all(db: lsmkv.DB, found: list[tuple[bytes, bytes]]) -> None:
+    while True:
+        try:
+            found.append(db.popitem())
+        except KeyError:
+            return
+
+
+@pytest.mark.usefixtures("hurried")
 def test_threads_that_pop_never_get_the_same_entry(tmp_path: Path) -> None:
-    popped: list[list[bytes]] = [[], [], []]
+    popped: list[list[tuple[bytes, bytes]]] = [[], [], []]
     with lsmkv.open(tmp_path) as db:
         fill(db, KEYS[:600])
+        run_all(
+            *[partial(pop_all, db, found) for found in popped],
+            lambda: fill(db, KEYS[600:700]),
+        )
+        popped.append([])
+        pop_all(db, popped[-1])
+    assert sorted(key for found in popped for key, _ in found) == KEYS[:700]
 
-        def pop(found: list[bytes]) -> None:
-            while True:
-                try:
-                    found.append(db.popitem()[0])
-                except KeyError:
-                    return
 
-        threads = [threading.Thread(target=pop, args=(found,)) for found in popped]
-        for thread in threads:
-            thread.start()
-        for number in range(600, 700):
-            db.put(KEYS[number], b"v")
-        for thread in threads:
-            thread.join()
-        popped.append([db.popitem()[0] for _ in range(len(db))])
-    assert sorted(key for found in popped for key in found) == KEYS[:700]
+PRODUCERS = 3
+
+
+class Producer:
+    """Puts values that nobody else puts, into keys of its own."""
+
+    def __init__(self, db: lsmkv.DB, number: int) -> None:
+        self._db = db
+        self._number = number
+        self._dice = random.Random(number)
+        self.last: dict[bytes, bytes] = {}  # acknowledged, by key
+
+    def work(self) -> None:
+        db, dice = self._db, self._dice
+        for number in range(400):
+            key = dice.choice(QUEUES) + b"%d/%d" % (dice.randrange(8), self._number)
+            value = b"%d of %d" % (number, self._number)
+            how = dice.randrange(4)
+            if how == 0:
+                with db.write_batch() as batch:
+                    batch.put(key, value)
+            elif how == 1:
+                if db.setdefault(key, value) != value:
+                    continue
+            else:
+                db.put(key, value)
+            self.last[key] = value
+
+
+class Consumer:
+    """Removes entries in every way that returns them."""
+
+    def __init__(self, db: lsmkv.DB, number: int) -> None:
+        self._db = db
+        self._dice = random.Random(100 + number)
+        self.removed: list[tuple[bytes, bytes]] = []
+
+    def work(self) -> None:
+        for _ in range(400):
+            with contextlib.suppress(KeyError):
+                self._remove()
+
+    def _remove(self) -> None:
+        db, dice = self._db, self._dice
+        prefix, how = dice.choice(QUEUES), dice.randrange(4)
+        if how == 0:
+            key = prefix + b"%d/%d" % (dice.randrange(8), dice.randrange(PRODUCERS))
+            self.removed.append((key, db.pop(key)))
+        elif how == 1:
+            key, value = next(iter(db.items(prefix=prefix)), (b"", b""))
+            if db.compare_and_set(key, value, None):
+                self.removed.append((key, value))
+        else:
+            self.removed.append(db.popitem(prefix=prefix))
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("flushes", [False, True])
+def test_every_acknowledged_put_is_in_the_store_or_was_removed_once(
+    tmp_path: Path, flushes: bool
+) -> None:
+    options = SMALL if flushes else lsmkv.Options()
+    with lsmkv.open(tmp_path, options) as db:
+        producers = [Producer(db, number) for number in range(PRODUCERS)]
+        consumers = [Consumer(db, number) for number in range(4)]
+        run_all(*[one.work for one in producers], *[one.work for one in consumers])
+        left = dict(db)
+        removed = [item for consumer in consumers for item in consumer.removed]
+        counts = Counter(removed)
+        for producer in producers:
+            for item in producer.last.items():
+                assert counts[item] + (left.get(item[0]) == item[1]) == 1
+        assert max(counts.values()) == 1
+        rest: list[tuple[bytes, bytes]] = []
+        pop_all(db, rest)
+        assert rest == sorted(left.items())

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 import lsmkv
+from gates import WAIT_S
 from other_processes import commit_batch, open_store, overwrite, put
 
 
@@ -134,15 +135,20 @@ def read_only_directory(path: Path) -> Iterator[Callable[[], None]]:
     # No permission stops root; a read-only mount does.
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(path)]
-    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode != 0:
+    if (
+        not shutil.which("mount")
+        or subprocess.run(mount, capture_output=True, timeout=WAIT_S).returncode != 0
+    ):
         pytest.skip("run as root, and root may not mount a file system here")
 
     def freeze() -> None:
-        subprocess.run(["mount", "-o", "remount,ro", str(path)], check=True)
+        subprocess.run(["mount", "-o", "remount,ro", str(path)], check=True, timeout=WAIT_S)
 
     yield freeze
     gc.collect()
-    subprocess.run(["umount", "-l", str(path)], check=True)  # lazily: a failed test may hold files
+    subprocess.run(
+        ["umount", "-l", str(path)], check=True, timeout=WAIT_S
+    )  # lazily: a failed test may hold files
 
 
 def test_a_read_only_handle_works_on_a_directory_that_cannot_be_written(

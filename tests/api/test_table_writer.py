@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import errno
 import gc
 import os
 import re
 import stat
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,7 +111,7 @@ def test_the_options_shape_the_table(tmp_path: Path) -> None:
             writer.add(b"%04d" % number, b"value")
     properties = reader(tmp_path / "t").properties
     assert properties.error_rate == 0.001
-    assert properties.block_count > 40
+    assert properties.block_count > 30
     assert reader(tmp_path / "t").filter_policy.name == "ribbon"
 
 
@@ -122,7 +125,7 @@ def test_nothing_has_the_name_before_the_table_is_whole(tmp_path: Path) -> None:
     writer = lsmkv.TableWriter(tmp_path / "t")
     writer.add(b"k", b"v")
     (unfinished,) = os.listdir(tmp_path)
-    assert re.fullmatch(r"t-[0-9a-f]{16}\.tmp", unfinished)
+    assert re.fullmatch(r"t-[0-9a-f]{16}\.lsmkv-tmp", unfinished)
     writer.finish()
     assert os.listdir(tmp_path) == ["t"]
 
@@ -193,9 +196,16 @@ def test_of_two_writers_of_one_path_each_has_a_file_of_its_own(
     assert os.listdir(tmp_path) == ["t"]
 
 
+def without_links(source: str, target: str, **_: object) -> None:
+    raise PermissionError(errno.EPERM, "this file system has no links", source)
+
+
+@pytest.mark.parametrize("has_links", [True, False])
 def test_a_name_taken_at_the_last_moment_is_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
 ) -> None:
+    if not has_links:
+        monkeypatch.setattr(os, "link", without_links)
     path = tmp_path / "t"
     writer = lsmkv.TableWriter(path)
     writer.add(b"k", b"v")
@@ -212,9 +222,31 @@ def test_a_name_taken_at_the_last_moment_is_not_overwritten(
     assert os.listdir(tmp_path) == ["t"]
 
 
+def test_a_table_gets_its_name_where_there_are_no_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", without_links)
+    with lsmkv.TableWriter(tmp_path / "t") as writer:
+        writer.add(b"k", b"v")
+    assert os.listdir(tmp_path) == ["t"]
+    assert reader(tmp_path / "t").meta.entry_count == 1
+
+
+def test_a_table_that_does_not_get_its_name_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = lsmkv.TableWriter(tmp_path / "t")
+    writer.add(b"k", b"v")
+    for name in ("link", "replace"):
+        monkeypatch.setattr(os, name, without_links)
+    with pytest.raises(PermissionError):
+        writer.finish()
+    assert os.listdir(tmp_path) == []
+
+
 def test_an_unknown_option_is_refused_before_a_file_is_made(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="did you mean 'compression'"):
-        lsmkv.TableWriter(tmp_path / "t", compresion="none")
+        lsmkv.TableWriter(tmp_path / "t", compresion="none")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"lsmkv\.Options, not dict"):
         lsmkv.TableWriter(tmp_path / "t", {})  # type: ignore[arg-type]  # that is the test
     assert os.listdir(tmp_path) == []
@@ -243,3 +275,125 @@ def test_a_table_outside_hides_nothing_from_lookups_of_any_number(tmp_path: Path
     table = reader(tmp_path / "t")
     assert table.get(b"k", hash_key(b"k"), 0) == b"v"
     assert table.get(b"j", hash_key(b"j"), 0) is ABSENT
+
+
+# Columns
+
+
+def columns(entries: dict[bytes, bytes]) -> tuple[bytes, list[int], bytes, list[int]]:
+    keys, values = list(entries), list(entries.values())
+    key_ends, value_ends = (list(accumulate(map(len, items))) for items in (keys, values))
+    return b"".join(keys), key_ends, b"".join(values), value_ends
+
+
+ENTRIES = {b"%05d" % number * (1 + number % 3): b"v" * (number % 50) for number in range(2000)}
+ORDERED = dict(sorted(ENTRIES.items()))
+
+
+@pytest.mark.parametrize("step", [1, 7, 500, 2000])
+def test_columns_make_the_table_that_single_entries_make(tmp_path: Path, step: int) -> None:
+    options = Options(block_size_bytes=512)
+    with lsmkv.TableWriter(tmp_path / "t", options) as writer:
+        items = list(ORDERED.items())
+        for start in range(0, len(items), 2 * step):
+            writer.add_columns(*columns(dict(items[start : start + step])))
+            for key, value in items[start + step : start + 2 * step]:
+                writer.add(key, value)
+    table = reader(tmp_path / "t")
+    assert check_table(table).problems == ()
+    assert table.meta.entry_count == len(ORDERED)
+    assert {key: table.get(key, hash_key(key), 0) for key in ORDERED} == ORDERED
+
+
+def test_columns_may_be_any_buffers(tmp_path: Path) -> None:
+    keys, values = bytearray(b"abb"), bytearray(b"12")
+    with lsmkv.TableWriter(tmp_path / "t") as writer:
+        writer.add_columns(memoryview(keys), iter([1, 3]), values, (0, 2))
+        keys[:], values[:] = b"xxx", b"yy"
+        writer.add_columns(b"", [], b"", [])
+    table = reader(tmp_path / "t")
+    assert [table.get(key, hash_key(key), 0) for key in (b"a", b"bb")] == [b"", b"12"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((b"ab", [1], b"", [0]), "the last key ends at 1, not at 2"),
+        ((b"ab", [1, 3], b"", [0, 0]), "a key from 1 to 3: ends ascend, up to the 2 bytes"),
+        ((b"ab", [2, 1], b"", [0, 0]), "a key from 2 to 1"),
+        ((b"ab", [-1, 2], b"", [0, 0]), "a key from 0 to -1"),
+        ((b"ab", [1, 2], b"", [0]), "2 keys and 1 values"),
+        ((b"ab", [1, 2], b"v", [0, 0]), "the last value ends at 0, not at 1"),
+        ((b"ba", [1, 2], b"", [0, 0]), "keys must ascend"),
+        ((b"bb", [1, 2], b"", [0, 0]), "each key may come once"),
+        ((b"ab", [0, 2], b"", [0, 0]), "follows b'b'"),
+        ((b"c" * 65_536, [65_536], b"", [0]), "over the limit of 65535 bytes"),
+        ((b"ab", [1 << 70], b"", [0]), "a key ends beyond the 2 bytes"),
+        ((b"ab", [1 << 40], b"", [0]), "a key from 0 to 1099511627776"),
+    ],
+    ids=lambda value: value[:30].replace(" ", "-") if isinstance(value, str) else "",
+)
+def test_wrong_columns_are_refused_and_add_nothing(
+    tmp_path: Path, given: tuple[bytes, list[int], bytes, list[int]], said: str
+) -> None:
+    with lsmkv.TableWriter(tmp_path / "t") as writer:
+        writer.add(b"b", b"")
+        with pytest.raises(ValueError, match=said):
+            writer.add_columns(*given)
+        writer.add_columns(b"d", [1], b"w", [1])
+    assert reader(tmp_path / "t").meta.entry_count == 2
+
+
+def test_columns_of_text_are_refused(tmp_path: Path) -> None:
+    writer = lsmkv.TableWriter(tmp_path / "t")
+    with pytest.raises(TypeError, match="not str"):
+        writer.add_columns("ab", [1, 2], b"", [0, 0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        writer.add_columns(b"ab", ["1", 2], b"", [0, 0])  # type: ignore[list-item]
+    writer.abandon()
+
+
+def test_the_size_grows_to_about_that_of_the_file(tmp_path: Path) -> None:
+    writer = lsmkv.TableWriter(tmp_path / "t", compression="none")
+    assert writer.size_bytes == 0
+    writer.add(b"a", b"v" * 100)
+    assert writer.size_bytes > 100
+    writer.add_columns(b"b", [1], b"v" * 100_000, [100_000])
+    assert 100_000 < writer.size_bytes < 101_000
+    writer.finish()
+    assert writer.size_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"keys": "ab"}, "keys is bytes, all of them one after another, not str: join them"),
+        (
+            {"keys": [b"a", b"b"]},
+            "keys is bytes, all of them one after another, not list: join them",
+        ),
+        (
+            {"values": None},
+            "values is bytes, all of them one after another, not NoneType: join them",
+        ),
+        ({"key_ends": None}, "key_ends is a list of ints, where each one ends, not None"),
+        ({"value_ends": 3}, "value_ends is a list of ints, where each one ends, not 3"),
+        ({"key_ends": ["1", 2]}, "key_ends has '1': an end is an int, in bytes"),
+        ({"value_ends": [1.0, 2]}, "value_ends has 1.0: an end is an int, in bytes"),
+    ],
+)
+def test_columns_of_other_types_are_refused_by_name(
+    tmp_path: Path, wrong: dict[str, Any], told: str
+) -> None:
+    columns: dict[str, Any] = {
+        "keys": b"ab",
+        "key_ends": [1, 2],
+        "values": b"xy",
+        "value_ends": [1, 2],
+    }
+    with lsmkv.TableWriter(tmp_path / "a.sst") as table:
+        with pytest.raises(TypeError) as caught:
+            table.add_columns(**(columns | wrong))
+        assert str(caught.value).startswith(told)
+        table.add_columns(**columns)
+        assert table.finish().entries == 2

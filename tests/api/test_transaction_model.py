@@ -268,7 +268,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_remembered_for_nobody(self) -> None:
         if not self.open:
-            assert self.db._engine.recent_writes.size_bytes == 0
+            assert self.db._engine.writer.recent_writes.size_bytes == 0
 
     def teardown(self) -> None:
         self.db.close()
@@ -281,6 +281,7 @@ TestTransactions.settings = settings(max_examples=15, stateful_step_count=30)
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 def test_transactions_do_what_the_model_does_for_long() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 

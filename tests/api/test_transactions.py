@@ -13,7 +13,7 @@ from conftest import contents, open_small
 
 import lsmkv
 from lsmkv import DB, Transaction
-from lsmkv.api import own_writes
+from lsmkv.api import transaction as own_writes
 from lsmkv.typed import Int64, Str, TypedDB
 from threaded_stores import run_all
 
@@ -304,10 +304,10 @@ def test_a_forgotten_transaction_leaves_nothing(db: DB) -> None:
         walk: Any = iter(t.items())
         next(walk)
         db[b"y"] = b""
-        assert db._engine.recent_writes.size_bytes
+        assert db._engine.writer.recent_writes.size_bytes
         t = walk = None
-        assert not db._engine.recent_writes.size_bytes
-        assert not db._engine.needs_old_values()
+        assert not db._engine.writer.recent_writes.size_bytes
+        assert not db._engine.readers.need_old_values()
     finally:
         gc.enable()
 
@@ -317,8 +317,8 @@ def test_a_kept_conflict_leaves_nothing(db: DB) -> None:
         t[b"x"] = t[b"a"]
         db[b"a"] = b""
     assert kept.value.__traceback__ is not None
-    assert not db._engine.recent_writes.size_bytes
-    assert not db._engine.needs_old_values()
+    assert not db._engine.writer.recent_writes.size_bytes
+    assert not db._engine.readers.need_old_values()
 
 
 def test_transactions_one_after_the_other_keep_no_old_values(db: DB) -> None:
@@ -327,8 +327,7 @@ def test_transactions_one_after_the_other_keep_no_old_values(db: DB) -> None:
 
     for _ in range(100):
         db.transact(count)
-    while not db.compare_and_set(b"a", db[b"a"], b"0"):
-        pass
+    assert db.compare_and_set(b"a", db[b"a"], b"0")
     assert db.memory_usage().snapshot_versions == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lsmkv import DB, MAX_BATCH_BYTES
+from lsmkv import DB, MAX_BATCH_BYTES, WriteBatch
 from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES, encode_batch
 
 
@@ -36,3 +36,9 @@ def test_a_batch_up_to_its_limit_is_taken_and_no_more(db: DB) -> None:
     assert len(batch) == count
     batch.put(b"", value[:rest])
     assert batch._size_bytes == MAX_BATCH_BYTES
+
+
+def test_a_batch_is_made_by_its_store(db: DB) -> None:
+    for arguments in ((), (db,), (db, True)):
+        with pytest.raises(TypeError, match=r"^make a batch with db\.write_batch\(\), not with W"):
+            WriteBatch(*arguments)

@@ -26,7 +26,7 @@ from log_files import written_bytes
 from lsmkv.background import background_thread
 from lsmkv.background.process import parent as process
 from lsmkv.background.process import runner
-from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, run_job
+from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, job_storage, run_job
 from lsmkv.filters.policy import register
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
@@ -35,7 +35,7 @@ from lsmkv.tree.version_set import table_format
 
 
 def has_runners(db: lsmkv.DB) -> bool:
-    return db._engine._background.flusher.runner is not None
+    return db._engine.background.flusher.runner is not None
 
 
 def spec_of(db: lsmkv.DB) -> JobSpec:
@@ -150,7 +150,7 @@ def test_a_job_is_a_plain_function_of_files(path: str) -> None:
             drop_deletions=False,
         )
         stats = Stats()
-        written = run_job(job, stats)
+        written = run_job(job, job_storage(job.spec, stats), path, lambda: False)
         assert [meta.number for meta in written] == list(range(100, 100 + len(written)))
         assert sum(meta.entry_count for meta in written) == 200
         assert stats.log_reads == 1
@@ -176,7 +176,7 @@ def test_a_flush_of_a_log_wants_the_keys_that_the_memtable_counted(
             drop_deletions=False,
         )
         with nullcontext() if usable else pytest.raises(LogUnusableError, match="does not hold"):
-            run_job(job, Stats())
+            run_job(job, job_storage(job.spec, Stats()), path, lambda: False)
 
 
 def test_a_flush_of_batches_runs_in_a_process_whether_or_not_they_were_read(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gates import WAIT_S
 from lsmkv.background import pace
-from lsmkv.background.pace import BUSY_WRITES_PER_S, Pacer, Urgency
+from lsmkv.background.pace import BUSY_WRITES_PER_S, Pacer, Starvation, Urgency
 from lsmkv.stats import Stats
 from threaded_stores import run_all
 
@@ -201,3 +201,31 @@ def test_work_is_urgent_until_the_last_waiter_is_served() -> None:
     assert pacer.is_urgent()
     urgency.waiting.pop(2, None)
     assert not pacer.is_urgent()
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "own_s", "others_s", "is_starved"),
+    [
+        (0.2, 0.04, 0.15, True),  # a fifth of a core, and others took the rest
+        (0.2, 0.06, 0.14, False),  # over a quarter
+        (0.2, 0.04, 0.05, False),  # it waits for the disk: nobody computes
+        (0.05, 0.0, 0.05, False),  # too early to say
+    ],
+)
+def test_a_thread_is_starved_if_others_leave_it_less_than_a_quarter_of_a_core(
+    monkeypatch: pytest.MonkeyPatch,
+    passed_s: float,
+    own_s: float,
+    others_s: float,
+    is_starved: bool,
+) -> None:
+    clocks = {"monotonic": 100.0, "thread_time": 1.0, "process_time": 2.0}
+    for name in clocks:
+        monkeypatch.setattr(pace, name, lambda name=name: clocks[name])
+    watch = Starvation()
+    clocks["monotonic"] += passed_s
+    clocks["thread_time"] += own_s
+    clocks["process_time"] += own_s + others_s
+    assert watch.is_found() is is_starved
+    if passed_s >= 0.1:
+        assert not watch.is_found(), "what was seen counts once"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
+from gates import WAIT_S
 from lsmkv.storage.storage import Storage
 from other_processes import HOLDER, REFUSED, line_of, open_store, process, run
 
@@ -54,7 +55,7 @@ def test_a_store_is_free_once_its_process_is_dead(path: Path) -> None:
     with process(HOLDER, path) as holder:
         assert line_of(holder) == "open"
         holder.kill()
-        holder.wait()
+        holder.wait(WAIT_S)
         with lsmkv.open(path) as db:
             assert db[b"key"] == b"value"
 

@@ -52,7 +52,7 @@ def test_tables_are_cut_into_ranges_of_equal_bytes(path: str) -> None:
     with open_small(path) as db:
         fill(db, range(3000))
         db.compact_range()
-        tables = list(db._engine.require_open().version.tables())
+        tables = list(db._state.require_open().version.tables())
         bounds = key_ranges(tables, 4)
         sizes = [
             db.approximate_size(after or b"", None if through is None else through + b"\0")

@@ -12,11 +12,9 @@ from typing import Any, Final
 import pytest
 
 import lsmkv
+from drawn_directories import DrawnDirectory
 from lsmkv.background.pace import Pacer
 from lsmkv.background.worker import Worker
-from lsmkv.compaction.picker import Compaction, PickState, pick_for_reads
-from lsmkv.sstable.format import TableMeta
-from made_trees import KIB, LAZY, LEVELED, TIERED, level0, numbers, table, tree
 from storages import FaultyStorage
 
 RUNS: Final = 4
@@ -208,50 +206,18 @@ def test_a_worker_whose_thread_cannot_start_is_not_busy(monkeypatch: pytest.Monk
     assert not worker.busy
 
 
-# Picks
-
-
-def picked(placed: dict[tuple[int, int], list[TableMeta]]) -> Compaction | None:
-    return pick_for_reads(tree(placed), LEVELED, PickState())
-
-
-def test_level_0_is_merged_first_with_what_it_overlaps() -> None:
-    found = picked({**level0(2, "f", "m"), (1, 0): [table(1, "a", "g"), table(2, "n", "p")]})
-    assert found is not None
-    assert numbers(found) == [[102], [101], [1]]
-    assert (found.output_level, found.output_run, found.move) == (1, 0, False)
-
-
-def test_a_level_gives_the_tables_that_overlap_something_one_by_one() -> None:
-    upper = [table(1, "a", "c"), table(2, "d", "f"), table(3, "g", "i")]
-    placed = {(1, 0): upper, (2, 0): [table(11, "b", "e"), table(12, "h", "k")]}
-    state = PickState()
-    found = [numbers(pick_for_reads(tree(placed), LEVELED, state)) for _ in range(4)]
-    assert found == [[[1], [11]], [[2], [11]], [[3], [12]], [[1], [11]]]
-
-
-def test_a_run_of_level_0_that_overlaps_nothing_is_passed_over() -> None:
-    upper = {(1, 0): [table(1, "a", "c")], (2, 0): [table(11, "b", "e")]}
-    assert numbers(picked({**level0(1, "x", "z"), **upper})) == [[1], [11]]
-
-
-@pytest.mark.parametrize(
-    "placed",
-    [
-        {},
-        level0(1),
-        {(0, 1): [table(1, "a", "c", deletions=1)]},
-        {(1, 0): [table(1, "a", "c")]},
-        {(1, 0): [table(1, "a", "c")], (2, 0): [table(11, "d", "f")]},
-        {**level0(1, "a", "c"), (1, 0): [table(1, "d", "f", size_bytes=KIB)]},
-    ],
-)
-def test_a_tree_without_overlapping_runs_is_left_alone(
-    placed: dict[tuple[int, int], list[TableMeta]],
-) -> None:
-    assert picked(placed) is None
-
-
-@pytest.mark.parametrize("options", [TIERED, LAZY])
-def test_only_a_leveled_tree_is_compacted_for_readers(options: lsmkv.Options) -> None:
-    assert pick_for_reads(tree(level0(3)), options, PickState()) is None
+def test_a_table_with_nothing_to_merge_with_is_moved(tmp_path: Path) -> None:
+    DrawnDirectory(tmp_path).draw(
+        [
+            "000001.sst: a c e",
+            "000002.sst: a c e",
+            "000003.log:",
+            "MANIFEST-000004: log=3,+1@3,+2@1,seq=6",
+            "CURRENT: MANIFEST-000004",
+        ]
+    )
+    with lsmkv.open(tmp_path) as db:
+        for _ in range(ENOUGH + 1):
+            assert db.get(b"b") is None
+        db.wait_until_settled()
+        assert db.stats().tables_moved == 1

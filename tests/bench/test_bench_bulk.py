@@ -17,6 +17,7 @@ from bench.experiments.bulk.tables import BULK, PUTS, medians, times
 from bench.experiments.bulk.tasks import WAYS, Task
 from bench.harness.experiment import Results, run
 from bench.harness.records import repeatable
+from headlines import assert_headline
 
 ROW = Row(
     way=BULK,
@@ -76,3 +77,7 @@ def test_a_load_that_is_too_slow_or_writes_too_much_fails() -> None:
     assert "1.200 bytes" in failures([dataclasses.replace(ROW, written_bytes=1200)])[0]
     few = [dataclasses.replace(row, entries=1000) for row in (ROW, slower(5.0))]
     assert failures(few) == []
+
+
+def test_the_report_begins_with_a_number() -> None:
+    assert_headline(story([ROW, slower(6.0)]))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.engines.base import engine_named
+from bench.experiments.peers import experiment
 from bench.experiments.peers.beside import beside
-from bench.experiments.peers.changing import share_inside
 from bench.experiments.peers.experiment import EXPERIMENT
 from bench.experiments.peers.outcome import Outcome
 from bench.experiments.peers.phases import PHASES
@@ -22,6 +22,7 @@ from bench.experiments.peers.stores import STRETCH, Stores
 from bench.experiments.peers.tasks import Task
 from bench.harness import page_cache
 from bench.harness.experiment import Results, run
+from bench.harness.memory_group import why_no_memory_group
 from bench.harness.process_meter import os_read_bytes
 from lsmkv.options import MIB
 
@@ -92,22 +93,6 @@ def test_pages_that_this_process_has_mapped_are_dropped_too(tmp_path: Path) -> N
         assert mapped[:8] == b"content!"
 
 
-def test_an_empty_file_has_no_pages(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert page_cache.resident_bytes(str(tmp_path)) == 0
-
-
-def test_a_memory_file_system_is_named_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "drop", lambda directory, tries=1: 4096)
-    why = page_cache.why_not_dropped(tempfile.gettempdir())
-    assert why is not None and "stay in memory when they are dropped" in why
-
-
-def test_the_probe_leaves_nothing_behind(tmp_path: Path) -> None:
-    page_cache.why_not_dropped(str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
-
-
 # Cold lookups
 
 
@@ -156,6 +141,27 @@ def test_the_page_cache_is_limited(tmp_path: Path) -> None:
         assert MIB // 2 < (row.page_cache_bytes_most or 0) < 1.5 * MIB
 
 
+@on_a_disk
+def test_a_control_group_limits_cache_and_page_cache_together(tmp_path: Path) -> None:
+    if why_no_memory_group() is not None:
+        pytest.skip(str(why_no_memory_group()))
+    stores = stores_of("sqlite", tmp_path, entries=200_000)
+    (outcome,) = passes(stores, "readrandom_group")
+    stores.close()
+    assert stores.group_limit_bytes() == 16 * MIB
+    assert (outcome.os_read_bytes_timed or 0) > MIB
+    assert 0 < (outcome.page_cache_bytes_most or 0) <= 16 * MIB
+
+
+def test_without_control_groups_their_phase_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment, "why_no_memory_group", lambda: "no group here")
+    monkeypatch.setattr(page_cache, "why_not_dropped", lambda directory: None)
+    with pytest.raises(SystemExit, match=r"no group here; .*leave out the phases readrandom_group"):
+        run(EXPERIMENT, ["--out", "unused", "--phases", "readrandom_group"])
+
+
 def test_where_pages_stay_a_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,11 +173,6 @@ def test_where_pages_stay_a_limit_is_refused(
 def test_a_limit_that_holds_all_of_the_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"1,048,576 bytes hold all of the data \(34,800 bytes\)"):
         limited_run(tmp_path, "--entries", "300")
-
-
-def test_a_limit_without_a_phase_that_heeds_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"--memory-mib 1: limits only .*readrandom_limited"):
-        limited_run(tmp_path, "--phases", "fillbatch")
 
 
 def test_pages_that_stay_during_the_phase_end_it(
@@ -217,11 +218,6 @@ def test_lookups_beside_compactions_find_every_other_key(engine: str, tmp_path: 
     assert first.result_count == second.result_count == first.operations // 2
     assert first.compacting_share is not None and 0.0 <= first.compacting_share <= 1.0
     assert os.listdir(stores.path("compacting")) == []  # the store is gone
-
-
-def test_the_share_of_compactions_is_that_of_the_time_of_the_lookups() -> None:
-    assert share_inside([(0.0, 2.0), (3.0, 9.0)], 1.0, 5.0) == 0.75
-    assert share_inside([(0.0, 1.0), (6.0, 9.0)], 1.0, 5.0) == 0.0
 
 
 def test_an_error_beside_lookups_is_raised() -> None:

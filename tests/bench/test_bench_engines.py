@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import threading
@@ -13,10 +12,12 @@ from pathlib import Path
 import pytest
 
 import bench.engines  # registers the built-in ones  # noqa: F401
-from bench.engines.base import COUNTERS, Engine, Settings, Store, engine_named, engines, register
+from bench.engines.base import Engine, Settings, Store, engine_named, register
 from bench.engines.lsmkv_engine import error_rate_for
 from bench.workloads.keys import Values, absent_key, present_key
+from gates import WAIT_S
 from lsmkv.filters.maths.sizing import bits_for, rate_for
+from time_limits import join
 
 NAMES = ("lsmkv", "rocksdb", "leveldb", "lmdb", "sqlite")
 COUNTING = ("lsmkv", "rocksdb")
@@ -47,10 +48,6 @@ def fill(store: Store, count: int) -> None:
     store.put_batch([(present_key(number), values.of(number)) for number in range(count)])
 
 
-def test_the_built_in_engines_are_registered() -> None:
-    assert [engine.name for engine in engines()][: len(NAMES)] == list(NAMES)
-
-
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(ValueError, match="lsmkv"):
         register(engine_named("lsmkv"))
@@ -66,12 +63,10 @@ def test_no_library_of_a_peer_is_imported_before_a_store_is_opened() -> None:
         "import sys, bench.engines\n"
         "print([name for name in ('rocksdict', 'plyvel', 'lmdb', '_sqlite3') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WAIT_S
+    )
     assert done.stdout.strip() == "[]"
-
-
-def test_an_engine_tells_its_version(engine: Engine) -> None:
-    assert re.search(r"\d+\.\d+\.\d+", engine.version())
 
 
 def test_put_keys_are_found_and_others_are_not(store: Store) -> None:
@@ -89,32 +84,15 @@ def test_a_later_put_is_seen_by_the_next_look_up(store: Store) -> None:
     assert store.get(b"key") == b"2"
 
 
-def test_a_synced_put_is_found(store: Store) -> None:
-    store.put_sync(b"key", b"value")
-    assert store.get(b"key") == b"value"
-
-
 def test_a_deleted_key_is_gone(store: Store) -> None:
     store.put(b"key", b"value")
     store.delete(b"key")
     assert store.get(b"key") is None
 
 
-@pytest.mark.parametrize("sync", [False, True])
-def test_a_batch_sets_all_its_keys(store: Store, sync: bool) -> None:
-    store.put_batch([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")], sync)
-    assert (store.get(b"a"), store.get(b"b")) == (b"3", b"2")
-
-
 def test_multi_get_answers_in_the_order_asked_with_repetitions(store: Store) -> None:
     store.put_batch([(b"a", b"1"), (b"b", b"2")])
     assert list(store.multi_get([b"b", b"x", b"a", b"b"])) == [b"2", None, b"1", b"2"]
-
-
-def test_multi_get_of_many_keys(store: Store) -> None:
-    fill(store, 1200)
-    found = store.multi_get([present_key(number) for number in reversed(range(1200))])
-    assert list(found) == [Values(100, seed=1).of(number) for number in reversed(range(1200))]
 
 
 @pytest.mark.parametrize(
@@ -137,26 +115,11 @@ def test_a_scan_counts_the_entries_after_its_start(
     assert store.scan(start, limit, reverse=True) == backward
 
 
-def test_an_empty_store_has_nothing_to_scan(store: Store) -> None:
-    assert store.scan(None, None) == store.scan(None, None, reverse=True) == 0
-
-
 def test_a_scan_sees_what_was_written_before_it(store: Store) -> None:
     fill(store, 5)
     store.scan(None, None)
     store.put(b"~", b"last")
     assert store.scan(None, None) == 6
-
-
-def test_settling_changes_no_answer(store: Store) -> None:
-    values = Values(100, seed=1)
-    for number in range(3000):  # several write buffers
-        store.put(present_key(number), values.of(number))
-    store.settle()
-    store.settle()  # nothing left to do
-    assert store.scan(None, None) == 3000
-    assert store.get(present_key(2999)) == values.of(2999)
-    assert store.get(absent_key(2999)) is None
 
 
 @pytest.mark.parametrize("name", ["lsmkv", "rocksdb", "leveldb"])
@@ -172,15 +135,6 @@ def test_a_compaction_removes_what_was_overwritten(name: str, tmp_path: Path) ->
     assert size < 1.5 * 3000 * 116
 
 
-def test_a_compaction_changes_no_answer(store: Store) -> None:
-    fill(store, 500)
-    store.delete(present_key(7))
-    store.compact()
-    assert store.scan(None, None) == 499
-    assert store.get(present_key(7)) is None
-    assert store.get(present_key(8)) == Values(100, seed=1).of(8)
-
-
 def test_getters_answer_eight_threads_at_once(store: Store) -> None:
     fill(store, 800)
     found: dict[int, list[bytes | None]] = {}
@@ -193,19 +147,11 @@ def test_getters_answer_eight_threads_at_once(store: Store) -> None:
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     values = Values(100, seed=1)
     for part in range(8):
         numbers = range(part, 1000, 8)
         assert found[part] == [values.of(n) if n < 800 else None for n in numbers]
-
-
-def test_data_larger_than_memory_is_read_as_usual(engine: Engine, tmp_path: Path) -> None:
-    store = engine.open(str(tmp_path), replace(SMALL, larger_than_memory=True))
-    fill(store, 100)
-    assert store.scan(None, None) == 100
-    store.close()
 
 
 def test_all_data_survives_reopening(engine: Engine, tmp_path: Path) -> None:
@@ -237,21 +183,6 @@ def test_every_setting_keeps_the_data(engine: Engine, settings: Settings, tmp_pa
     store.close()
 
 
-def test_compression_makes_a_store_smaller(tmp_path: Path) -> None:
-    def size(name: str, settings: Settings) -> int:
-        path = tmp_path / name / settings.compression
-        path.mkdir(parents=True)
-        store = installed(name).open(str(path), settings)
-        fill(store, 5000)
-        store.settle()
-        store.close()
-        return sum(file.stat().st_size for file in path.iterdir())
-
-    for name in ("lsmkv", "rocksdb", "leveldb"):
-        if engine_named(name).is_installed():
-            assert size(name, Settings(compression="zstd")) < 0.8 * size(name, Settings()), name
-
-
 def test_an_engine_that_is_only_written_to_uses_its_space_again(
     engine: Engine, tmp_path: Path
 ) -> None:
@@ -278,7 +209,7 @@ def test_a_reader_beside_a_writer_sees_what_was_written_before_its_look_up(store
         latest = written[0]
         if latest >= 0 and store.get(present_key(latest)) is None:
             failures.append(latest)
-    writer.join()
+    join(writer)
     assert failures == []
     assert store.get(present_key(299)) == b"value"
 
@@ -291,13 +222,8 @@ def test_synced_puts_of_several_threads_are_all_kept(store: Store) -> None:
     threads = [threading.Thread(target=write, args=(part,)) for part in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert store.scan(None, None) == 20
-
-
-def test_only_known_counters_are_given(store: Store) -> None:
-    assert set(store.counters()) <= set(COUNTERS)
 
 
 @pytest.mark.parametrize("name", COUNTING)

@@ -1,9 +1,7 @@
-"""Filters of chunks beside a store: their lookups, RocksDB's own counts, and the page's table."""
+"""Filters of chunks beside a store: their lookups, and RocksDB's own counts."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -11,12 +9,9 @@ import pytest
 import lsmkv
 from bench.experiments.granularity import rocksdb
 from bench.experiments.granularity.chunks import ChunkedStore, ChunkFile, write_chunks
-from bench.experiments.granularity.contenders import CHUNK_BYTES, Contender, keys_within
-from bench.experiments.granularity.experiment import EXPERIMENT, FULL_FLUSH_ENTRIES, contenders
-from bench.experiments.granularity.groups import CHUNK_BLOOM, KINDS, PARTITION_BLOOM
+from bench.experiments.granularity.contenders import Contender, keys_within
 from bench.experiments.granularity.orders import passes
-from bench.experiments.granularity.shapes import STYLES, Load, Style, plan
-from bench.harness.experiment import parser_for
+from bench.experiments.granularity.shapes import Load
 from bench.workloads.keys import absent_key, key_number, present_key
 from granularity_trees import built, tiny_load
 from lsmkv.inspection.store_info import StoreInfo
@@ -139,12 +134,6 @@ def test_no_filter_is_made_where_monkey_wants_none(
     assert found["unfiltered_probes"] > 0
 
 
-def test_chunks_have_the_sizes_that_others_use() -> None:
-    assert CHUNK_BYTES == {"partition": 4096, "chunk": 131_072}
-    assert "4 KiB" in PARTITION_BLOOM
-    assert "128 KiB" in CHUNK_BLOOM
-
-
 # RocksDB
 
 
@@ -170,49 +159,3 @@ def test_rocksdb_counts_the_filters_that_it_reads(tmp_path: Path) -> None:
     bytes_name = "rocksdb_uniform_filter_read_bytes_per_lookup"
     assert found[False][bytes_name] == pytest.approx(10_000, rel=0.05)
     assert found[True][bytes_name] < 2 * 4096
-
-
-# The page
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "granularity.md"
-
-
-def page_table(style: str) -> list[list[str]]:
-    """The cells of the page's summary of one tree."""
-    text = PAGE.read_text(encoding="utf-8").split(f"bits per key, {style}, ", 1)[1]
-    body = text.split("|\n\n", 1)[0].split("---:|\n", 1)[1]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in body.splitlines()]
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_the_table_of_the_page_is_that_of_the_experiment(style: Style) -> None:
-    """Contenders, sizes and searches follow from the plan of the trees, without building them."""
-    lines = {line[0]: line for line in page_table(style)}
-    assert list(lines) == ["no filters", *KINDS]
-    load = Load(style, 127, FULL_FLUSH_ENTRIES, 1970)
-    planned, budget = plan(load), 10.0 * load.entries / 8
-    runs = len(planned)
-    heading = f"10 bits per key, {style}, {runs} runs, {load.entries:,} entries"
-    assert heading in PAGE.read_text(encoding="utf-8")
-    for contender in contenders():
-        if contender.allocation == "uniform" and contender.policy in ("bloom", "blocked-bloom"):
-            rate = contender.rate_for(planned, load.options(), budget)
-            bits = contender.memory_bytes(planned, load.options(), rate) * 8 / load.entries
-            line = lines[contender.kind]
-            assert line[7].startswith(f"{bits / 8:.3f} + ")
-            wasted, (low, high) = float(line[1]), map(float, line[2].split("-"))
-            assert low < wasted < high
-            blocks = float(line[5].replace(",", ""))
-            assert (blocks > 0.99 * runs) == (contender.granularity == "block")
-            several = contender.chunk_bytes and sum(
-                table.entries > keys_within(contender.chunk_bytes, rate) for table in planned
-            )
-            assert float(line[6]) == pytest.approx(several or 0, abs=0.02)
-
-
-def test_the_command_of_the_page_is_one_of_the_experiment() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    (command,) = re.findall(r"^Command: `python -m bench granularity ([^`]+)`", text, re.MULTILINE)
-    given = parser_for(EXPERIMENT).parse_args(shlex.split(command))
-    assert (given.bits, given.into, given.quick) == ([10.0], "docs/granularity.md", False)

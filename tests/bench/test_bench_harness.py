@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -15,13 +14,11 @@ import pytest
 from bench import __main__ as bench
 from bench.harness import experiment, records
 from bench.harness.experiment import Experiment, Plan
-from bench.harness.intervals import percentiles, rate_interval
 from bench.harness.records import column
 from bench.harness.story import Story
 from bench.harness.sweep import sweep
 from bench.harness.tables import Table
 from reports import document
-from reports.environment import environment, file_system
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +77,6 @@ def test_a_configuration_that_fails_ends_the_sweep(threads: int) -> None:
         sweep(square, [1, -1, 2], pool)
 
 
-def test_progress_is_reported() -> None:
-    told: list[str] = []
-    sweep(square, [4, 5], None, step=told.append)
-    assert told == ["4", "5"]
-
-
 def test_times_are_left_out_of_what_repeats() -> None:
     assert records.repeatable([square_row(2)]) == [{"number": 2, "square": 4}]
 
@@ -139,43 +130,6 @@ def test_a_document_without_the_section_is_refused_before_anything_is_measured(
         experiment.main(SQUARES, ["--out", str(tmp_path / "out"), "--into", str(page)])
     assert page.read_text() == "no marks"
     assert not list((tmp_path / "out").iterdir())
-
-
-def test_the_environment_names_what_results_depend_on(tmp_path: Path) -> None:
-    found = environment(str(tmp_path), ["numpy", "no-such-library"])
-    assert found["file_system"] == file_system(str(tmp_path)) != ""
-    assert {"device", "device_model", "device_scheduler", "direct_reads"} < found.keys()
-    assert found["versions"]["no-such-library"] == "not installed"
-    assert found["lsmkv_build"] in ("compiled", "interpreted")
-
-
-def test_intervals_hold_the_rate_and_need_trials() -> None:
-    low, high = rate_interval(10, 1000)
-    assert low < 0.01 < high
-    assert rate_interval(0, 0) == (0.0, 1.0)
-    assert math.isnan(percentiles([]).p50)
-
-
-def test_a_first_table_comes_before_findings_and_other_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def with_first(rows: list[Row]) -> Story:
-        first = Table("The answer", ("the square of", "is"), [["4", "16"]], "How to read it.")
-        return dataclasses.replace(story(rows), first=first)
-
-    page = tmp_path / "page.md"
-    page.write_text("<!-- bench squares -->\n<!-- end -->\n")
-    out = tmp_path / "out"
-    experiment.main(
-        dataclasses.replace(SQUARES, story=with_first),
-        ["--out", str(out), "--quick", "--seed", "4", "--into", str(page)],
-    )
-    report = (out / "report.html").read_text()
-    for text in (report, page.read_text(), capsys.readouterr().out):
-        places = [text.index(part) for part in ("The answer", "Squares were taken.")]
-        places.append(text.rindex("Squares"))
-        assert places == sorted(places)
-        assert text.count("The answer") == text.count("How to read it.") == 1
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from scipy.stats import binom, binomtest
+from scipy.stats import binomtest
 
 from bench.experiments.saved_io.datasets import DIGITS
 from bench.experiments.saved_io.measure import measure
@@ -19,11 +18,9 @@ from bench.harness.intervals import (
     rate_interval,
     ratio_interval,
 )
-from bench.workloads.keys import lookups
 
 RATES = (0.3, 0.1, 0.05, 0.02)
 STORES = 200
-FEW_STORES = 24
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 50), (1, 50), (7, 1000), (50, 50)])
@@ -61,19 +58,6 @@ def test_the_interval_of_a_ratio_is_wider_by_the_design_effects() -> None:
     assert math.log(wide_high / wide_low) == pytest.approx(2 * math.log(high / low), rel=0.05)
 
 
-def test_no_key_is_looked_up_twice_while_there_are_enough() -> None:
-    present, absent = [b"p%d" % n for n in range(50)], [b"a%d" % n for n in range(50)]
-    asked = lookups(present, absent, 0.4, 80, seed=1)
-    assert len(set(asked)) == len(asked) == 80
-    assert sum(key in present for key in asked) == 32
-
-
-def test_more_lookups_than_keys_are_whole_passes_and_a_part() -> None:
-    absent = [b"a%d" % n for n in range(50)]
-    asked = Counter(lookups([], absent, 0.0, 120, seed=1))
-    assert sorted(asked.values()) == [2] * 30 + [3] * 20
-
-
 def holding(stores: int, directory: Path, entries: int = 800) -> int:
     """In how many small stores, asked for each absent key nine times, the interval has the exact rate."""
     held = 0
@@ -87,12 +71,6 @@ def holding(stores: int, directory: Path, entries: int = 800) -> int:
         (row,) = measure(task, str(path / "store"))
         held += row.holds_exact
     return held
-
-
-def test_intervals_of_few_stores_hold_the_exact_rate_though_keys_repeat(tmp_path: Path) -> None:
-    # 95 % intervals hold it less often in one of 3,000 runs; those of independent trials in most.
-    least = int(binom.ppf(1 / 3000, FEW_STORES, 0.95))
-    assert holding(FEW_STORES, tmp_path, entries=400) >= least
 
 
 @pytest.mark.slow

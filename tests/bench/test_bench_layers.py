@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
+import event_loops
 from bench.experiments import dbm_modules, loop_delay
 
 
@@ -31,23 +30,9 @@ def test_what_stands_in_for_dbm_sqlite3_is_a_mapping(tmp_path: object) -> None:
     db.close()
 
 
-def test_the_table_of_dbm_modules_names_those_that_are_missing(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    dbm_modules.main(["--entries", "40", "--rounds", "1"])
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in [*dbm_modules.contenders(), *dbm_modules.missing()])
-
-
 @pytest.mark.parametrize("how", loop_delay.HOW)
 def test_delays_of_a_loop_are_noted(how: str) -> None:
-    found = asyncio.run(loop_delay.measure(how, 0.05))
+    found = event_loops.run(loop_delay.measure(how, 0.05))
     assert found.delays_s
     assert (found.writes > 0) == (how != "nobody writes")
     assert found.percentile_ms(50) <= found.percentile_ms(100)
-
-
-def test_the_table_of_delays_has_every_way_of_writing(capsys: pytest.CaptureFixture[str]) -> None:
-    loop_delay.main(["--seconds", "0.05"])
-    shown = capsys.readouterr().out
-    assert all(how in shown for how in loop_delay.HOW)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import math
 from pathlib import Path
 
 import pytest
@@ -12,27 +10,23 @@ import pytest
 from bench.experiments.openings.experiment import EXPERIMENT
 from bench.experiments.openings.measure import absent_keys, block_slope, measure, opening
 from bench.experiments.openings.rows import Row
-from bench.experiments.openings.story import failures, section, story, write_picture
+from bench.experiments.openings.story import failures
 from bench.experiments.openings.tables import (
     BYTES,
-    MIXED,
-    REQUESTS,
-    best,
     bests,
     shapes,
-    tables,
 )
-from bench.experiments.openings.tasks import LOOKUPS_PER_KEY, RATES, Task
+from bench.experiments.openings.tasks import RATES, Task
 from bench.experiments.openings.theory import best_rate, cost_per_key
-from bench.harness.experiment import Results, run, write
+from bench.harness.experiment import Results, run
 from bench.harness.records import repeatable
 from bench.harness.run_stores import write_runs
+from headlines import assert_headline
 from lsmkv.options import Options
 
 pytestmark = pytest.mark.slow  # real stores of every configuration
 
 TINY = ["--out", "unused", "--keys", "1000", "--openings", "2", "--lookups", "4000"]
-PAGE = Path(__file__).parents[2] / "docs" / "openings.md"
 
 
 @pytest.fixture(scope="module")
@@ -93,24 +87,6 @@ def test_the_best_measured_rate_is_near_theory(results: Results[Row]) -> None:
     assert found[0.01].off > 5 * found[0.01].cost
 
 
-def test_requests_alone_ask_for_the_lowest_rate_once_enough_lookups_follow(
-    results: Results[Row],
-) -> None:
-    of = shapes(results.rows, "resident")[0]
-    many = best(results.rows, of, 10.0, REQUESTS)
-    assert many is not None
-    assert many.least == min(RATES)
-
-
-def test_the_mixed_cost_charges_for_each_request(results: Results[Row]) -> None:
-    row = results.rows[0]
-    free = dataclasses.replace(row, request_cost_bytes=0)
-    assert free.mixed_per_lookup == free.bytes_per_lookup
-    assert row.mixed_per_lookup == pytest.approx(
-        row.bytes_per_lookup + 65536 * row.requests_per_lookup
-    )
-
-
 def test_counts_repeat(tmp_path: Path) -> None:
     task = Task(0.05, 2, 4096, 1000, 2, 1.0, 3000, 9, 100)
     rows = []
@@ -150,17 +126,6 @@ def test_theory_has_its_minimum_where_it_says() -> None:
             assert cost_per_key(min(1.0, rate * factor), lookups, runs, block) > least
 
 
-def test_theory_sizes_bloom_filters_as_the_textbook_does() -> None:
-    bits = math.log2(1 / 0.01) / math.log(2)
-    assert 8 * cost_per_key(0.01, 0.0, 1, 4096) == pytest.approx(bits)
-
-
-def test_theory_has_no_filters_where_few_lookups_follow() -> None:
-    assert best_rate(0.00005, 1, 4096) == 1.0
-    assert best_rate(0.0001, 1, 4096) < 1.0
-    assert best_rate(0.0001, 1, 4096, load=1.0) == 1.0
-
-
 def test_absent_keys_differ_between_openings_and_lie_between_present_ones() -> None:
     task = Task(0.1, 1, 4096, 1000, 1, 1.0, 1, 3, 0)
     first, second = absent_keys(task, 0), absent_keys(task, 1)
@@ -168,44 +133,6 @@ def test_absent_keys_differ_between_openings_and_lie_between_present_ones() -> N
     present = [b"%016d" % (2 * at) for at in range(1000)]
     for at, key in enumerate(sorted(first)):
         assert present[at] < key < present[at + 1]
-
-
-def test_the_section_shows_findings_picture_and_tables(
-    results: Results[Row], tmp_path: Path
-) -> None:
-    text = section(results)
-    assert "](pictures/openings.svg)" in text
-    assert text.count("**Best error rate, measured (theory)") == 1
-    out, document = tmp_path / "out", tmp_path / "docs" / "page.md"
-    write(EXPERIMENT, results, str(out))
-    (picture,) = write_picture(results, argparse.Namespace(into=str(document), out=str(out)))
-    assert Path(picture) == document.parent / "pictures" / "openings.svg"
-    assert write_picture(results, argparse.Namespace(into=None, out=str(out))) == []
-
-
-def test_the_page_has_the_tables_and_findings_of_the_experiment(results: Results[Row]) -> None:
-    """Same headings, one line for each number of lookups; the figures are those of a full run."""
-    page = PAGE.read_text()
-    for table in tables(results.rows):
-        if table.brief:
-            lines = table.to_markdown().splitlines()
-            assert lines[0] in page
-            assert lines[2] in page
-    for lookups in LOOKUPS_PER_KEY:
-        assert f"| {lookups:.4f}".rstrip("0").rstrip(".") + " |" in page
-    for finding in story(results.rows).findings:
-        assert " ".join(finding.split()[:4]) in page
-
-
-def test_theory_in_the_tables_is_that_of_the_function(results: Results[Row]) -> None:
-    of = shapes(results.rows, "resident")[0]
-    off = next(row for row in results.rows if row.error_rate == 1)
-    block = off.counted_block_bytes / off.counted_block_reads
-    for found in bests(results.rows, of, BYTES):
-        assert found.theory == best_rate(found.lookups_per_key, 1, block)
-    mixed = best(results.rows, of, 1.0, MIXED)
-    assert mixed is not None
-    assert mixed.theory == best_rate(1.0, 1, block + 65536, 65536 / 1000)
 
 
 @pytest.mark.parametrize(
@@ -217,3 +144,7 @@ def test_options_out_of_range_are_refused(
     with pytest.raises(SystemExit):
         run(EXPERIMENT, ["--out", "unused", *option])
     assert "must be" in capsys.readouterr().err
+
+
+def test_the_report_begins_with_a_number(results: Results[Row]) -> None:
+    assert_headline(EXPERIMENT.story(results.rows))

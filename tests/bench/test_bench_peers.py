@@ -1,12 +1,9 @@
-"""The comparison of engines: its arithmetic, its processes, and a tiny whole run."""
+"""The comparison of engines: its arithmetic, and a tiny run of every phase."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import random
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,35 +11,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from bench.engines import base
 from bench.engines.base import engines
 from bench.experiments.peers.experiment import EXPERIMENT, tasks
-from bench.experiments.peers.measure import Measured, measure
+from bench.experiments.peers.measure import measure
 from bench.experiments.peers.outcome import (
     Outcome,
     median_outcome,
-    steps,
-    timed,
-    with_latencies,
 )
-from bench.experiments.peers.phases import LIMITED, PHASES
+from bench.experiments.peers.phases import IN_GROUP, LIMITED, PHASES
 from bench.experiments.peers.rows import Row
 from bench.experiments.peers.story import disagreements, story
-from bench.experiments.peers.tables import number
 from bench.experiments.peers.tasks import Task
 from bench.harness import records
-from bench.harness.experiment import DEFAULT_SEED, Plan, Results, run, write
-from bench.harness.process_meter import Meter
-from bench.harness.ratios import FEWEST, Figures, Spread, median_interval
-from lsmkv.options import MIB
-
-TINY = ("--entries", "300", "--repetitions", "2", "--passes", "2", "--engines", "lsmkv,sqlite")
+from bench.harness.experiment import Plan, Results, run
+from bench.harness.ratios import Figures, Spread, median_interval
+from headlines import assert_headline
 
 PLUGIN = """
 from bench.engines.base import Engine, register
 from bench.engines.lsmkv_engine import Lsmkv
+from headlines import assert_headline
 
 class Renamed(Lsmkv):
     name = "renamed"
@@ -97,26 +87,6 @@ def test_the_best_peer_is_the_one_with_the_lowest_median() -> None:
     assert ratio.peer == "lmdb"
 
 
-def test_there_is_a_ratio_to_each_peer() -> None:
-    rows = figures("get", lsmkv=[1.0, 2.0], rocksdb=[0.5, 5.0], lmdb=[4.0, 4.0])
-    found = compared(rows)
-    ratios = {peer: found.ratio_to("get", peer) for peer in ("rocksdb", "lmdb", "sqlite")}
-    assert {peer: ratio and ratio.each for peer, ratio in ratios.items()} == {
-        "rocksdb": (0.5, 2.5),
-        "lmdb": (4.0, 2.0),
-        "sqlite": None,
-    }
-
-
-def test_each_phase_has_its_own_best_peer() -> None:
-    rows = figures("get", lsmkv=[1.0], rocksdb=[2.0], lmdb=[3.0])
-    rows += figures("put", lsmkv=[1.0], rocksdb=[3.0], lmdb=[2.0])
-    assert [(r.phase, r.peer) for r in compared(rows).ratios()] == [
-        ("get", "rocksdb"),
-        ("put", "lmdb"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("theirs", "verdict"),
     [
@@ -161,39 +131,6 @@ def test_passes_that_find_different_things_are_refused() -> None:
         median_outcome(passes)
 
 
-def test_without_lsmkv_or_without_a_peer_there_is_no_ratio() -> None:
-    assert compared(figures("get", rocksdb=[1.0], lmdb=[2.0])).ratios() == []
-    assert compared(figures("get", lsmkv=[1.0])).ratios() == []
-
-
-def test_rows_without_a_figure_are_left_out() -> None:
-    found = compared(figures("get", lsmkv=[1.0, 2.0], rocksdb=[None, 4.0], lmdb=[None, None]))
-    assert found.spread("get", "lmdb") is None
-    assert found.ratios()[0].ratio == Spread(2.0, 2.0, 2.0)
-
-
-def test_figures_of_zero_make_no_ratio() -> None:
-    assert compared(figures("reads", lsmkv=[0.0, 0.0], rocksdb=[1.0, 2.0])).ratios() == []
-
-
-def test_latencies_are_percentiles_by_nearest_rank_in_microseconds() -> None:
-    outcome = with_latencies(timed(Meter(), 1000, 0), [1000 * number for number in range(1000)])
-    found = (outcome.latency_us_p50, outcome.latency_us_p99, outcome.latency_us_p999)
-    assert found == (500, 990, 999)
-
-
-def test_steps_lie_between_readings_of_a_clock() -> None:
-    assert steps([10, 15, 15, 40]) == [5, 0, 25]
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(0.99949, "0.999"), (0.99996, "1.00"), (9.999, "10.0"), (99.96, "100"), (999.7, "1.00k")],
-)
-def test_figures_have_three_digits(value: float, shown: str) -> None:
-    assert number(value) == shown
-
-
 # Rows made up
 
 
@@ -205,65 +142,6 @@ def row(engine: str, phase: str = "readrandom", repetition: int = 0, us: float =
     return Row(**content)
 
 
-def test_the_story_counts_the_phases_ahead_and_behind() -> None:
-    rows = []
-    for turn in range(FEWEST):
-        rows += [row("lsmkv", "readrandom", turn), row("lmdb", "readrandom", turn, us=2.0)]
-        rows += [row("lsmkv", "readseq", turn), row("lmdb", "readseq", turn, us=0.25)]
-    findings = " ".join(story(rows).findings)
-    assert "ahead in 1 (readrandom)" in findings
-    assert "behind in 1 (readseq)" in findings
-    assert "readseq, lmdb takes 0.25 times" in findings
-
-
-def test_too_few_repetitions_are_said_to_say_nothing() -> None:
-    findings = " ".join(story([row("lsmkv"), row("lmdb", us=2.0)]).findings)
-    assert "no verdict in 1 (readrandom)" in findings
-    assert "With fewer than 6 repetitions no ratio has an interval" in findings
-
-
-@pytest.mark.parametrize(
-    ("left", "said"),
-    [
-        (0, "No cold pass began with a page"),
-        (4096, "Not cold: readrandom_cold of lsmkv began with"),
-    ],
-)
-def test_the_story_says_whether_cold_passes_were_cold(left: int, said: str) -> None:
-    cold = replace(row("lsmkv", "readrandom_cold"), page_cache_bytes_before=left)
-    assert said in " ".join(story([cold]).findings)
-
-
-def test_the_story_says_how_much_a_limited_page_cache_held() -> None:
-    limited = [
-        replace(
-            row(engine, "readrandom_limited"),
-            page_cache_limit_bytes=MIB,
-            page_cache_bytes_most=most,
-        )
-        for engine, most in (("lsmkv", MIB // 2), ("lmdb", 3 * MIB))
-    ]
-    findings = " ".join(story(limited).findings)
-    assert "limited to 1.00 MiB, it held at most, in MiB: lsmkv 0.500, lmdb 3.00." in findings
-    assert "Above it by what a lookup reads ahead: lmdb." in findings
-
-
-@pytest.mark.parametrize("keys", ["absent", "present"])
-def test_cold_reads_of_both_windows_stand_in_the_table(keys: str) -> None:
-    name = {"absent": "readmissing", "present": "readrandom"}[keys]
-    rows = [
-        replace(row(engine, f"{name}_{window}"), data_block_reads=reads, os_read_bytes_timed=300)
-        for engine in ("lsmkv", "rocksdb")
-        for window, reads in (("cold_open", 300), ("cold", 150))
-    ]
-    (table,) = [table for table in story(rows).tables if table.title.startswith("Cold")]
-    assert [line[:5] for line in table.cells if line[2] == "block reads"] == [
-        [keys, "open + lookups", "block reads", "1.0000", "1.0000"],
-        [keys, "lookups", "block reads", "0.5000", "0.5000"],
-    ]
-    assert "peers-cold" in [chart.name for chart in story(rows).charts]
-
-
 def test_engines_that_find_different_things_are_a_failure() -> None:
     agreeing = [row("lsmkv"), row("lmdb")]
     assert disagreements(agreeing) == []
@@ -272,26 +150,6 @@ def test_engines_that_find_different_things_are_a_failure() -> None:
     assert "readrandom, repetition 1" in failure and "sqlite 299" in failure
     assert disagreements([*agreeing, replace(row("sqlite"), result_checksum=8)])
     assert story([*agreeing, wrong]).failures == [failure]
-
-
-def test_reads_of_absent_keys_stand_beside_the_rate_in_theory() -> None:
-    cold = replace(
-        row("lsmkv", "readmissing_cold"),
-        data_block_reads=3,
-        filter_false_positives=3,
-        filter_negatives=297,
-    )
-    # A second repetition that asks for every absent key again gets the same answers.
-    everything = replace(cold, operations=cold.entries)
-    again = replace(everything, repetition=1)
-    intervals = [
-        re.findall(r"pass \((.*?)\)", " ".join(story(rows).findings))
-        for rows in ([everything], [everything, again])
-    ]
-    assert intervals[0] == intervals[1] != []
-    findings = " ".join(story([cold]).findings)
-    assert "let 1.000% pass" in findings and "a lookup read 0.0100 data blocks" in findings
-    assert "lets 0.820% pass" in findings
 
 
 # Runs
@@ -305,14 +163,16 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Results[Row]:
     return run(EXPERIMENT, [*arguments, "--passes", "1"])
 
 
+@pytest.mark.slow
 def test_every_phase_is_measured_on_every_installed_engine(outcome: Results[Row]) -> None:
     here = {engine.name for engine in engines() if engine.is_installed()}
     measured = {(row.engine, row.phase) for row in outcome.rows}
     assert {"lsmkv", "sqlite"} <= here
-    phases = set(PHASES) - {*LIMITED}  # so little data fits into any page cache
+    phases = set(PHASES) - {*LIMITED, *IN_GROUP}  # so little data fits into any page cache
     assert measured >= {(engine, phase) for engine in here for phase in phases}
 
 
+@pytest.mark.slow
 def test_all_engines_find_the_same(outcome: Results[Row]) -> None:
     assert story(outcome.rows).failures == []
     found = {row.phase: row.result_count for row in outcome.rows}
@@ -320,20 +180,7 @@ def test_all_engines_find_the_same(outcome: Results[Row]) -> None:
     assert found["readmissing"] == found["readmissing_cold"] == 0
 
 
-def test_timed_phases_have_a_time_and_the_others_a_size(outcome: Results[Row]) -> None:
-    for row in outcome.rows:
-        if row.phase.startswith("disk_"):
-            assert row.us_per_operation is None and (row.disk_bytes or 0) > 300 * 16
-        else:
-            assert (row.us_per_operation or 0) > 0 and row.cpu_s is not None
-
-
-def test_phases_with_latencies_have_them(outcome: Results[Row]) -> None:
-    having = {row.phase for row in outcome.rows if row.latency_us_p999 is not None}
-    writing = {"sustained", "fillsync", "fillsync_8"}
-    assert having == writing | {"readwhilewriting", "readcompacting"}
-
-
+@pytest.mark.slow
 def test_lsmkv_counts_cold_reads(outcome: Results[Row]) -> None:
     cold = {row.phase: row for row in outcome.rows if row.engine == "lsmkv" and "cold" in row.phase}
     absent, present = cold["readmissing_cold"], cold["readrandom_cold"]
@@ -342,30 +189,14 @@ def test_lsmkv_counts_cold_reads(outcome: Results[Row]) -> None:
     assert (present.data_block_reads or 0) > (absent.data_block_reads or 0)
 
 
-def test_the_sustained_fill_reports_memory(outcome: Results[Row]) -> None:
-    assert {row.phase for row in outcome.rows if row.peak_memory_bytes is not None} == {"sustained"}
-
-
-def test_every_file_is_written(outcome: Results[Row], tmp_path: Path) -> None:
-    write(EXPERIMENT, outcome, str(tmp_path))
-    names = {path.name for path in tmp_path.iterdir()}
-    names_of_charts = ("ratios", "times", "cold")
-    charts = {f"peers-{chart}.{kind}" for chart in names_of_charts for kind in ("png", "svg")}
-    assert names == {"peers.json", "peers.csv", "report.html", *charts}
-    content = json.loads((tmp_path / "peers.json").read_text())
-    with (tmp_path / "peers.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert len(content["rows"]) == len(lines) == len(outcome.rows)
-    assert lines[0]["engine"] == outcome.rows[0].engine
-
-
-def test_tables_fit_a_terminal_of_130_columns(outcome: Results[Row]) -> None:
-    rows = [replace(row, us_per_operation=row.us_per_operation and 0.12345) for row in outcome.rows]
-    console = Console(width=130, no_color=True)
-    with console.capture() as capture:
-        for table in story(rows).tables:
-            console.print(table.to_rich())
-    assert "…" not in capture.get()
+@pytest.mark.slow
+def test_counts_repeat(tmp_path: Path) -> None:
+    arguments = ["--out", "unused", "--work", str(tmp_path), "--entries", "300", "--passes", "2"]
+    arguments += ["--repetitions", "2", "--engines", "lsmkv,sqlite"]
+    arguments += ["--phases", "fillbatch,readrandom,readmissing_cold"]
+    once, again = (records.repeatable(run(EXPERIMENT, arguments).rows) for _ in range(2))
+    assert once == again
+    assert len(once) == 2 * 2 * 3
 
 
 @pytest.fixture
@@ -414,15 +245,6 @@ def repetition(number: int, **changes: tuple[str, ...]) -> Task:
     )
 
 
-def test_another_engine_begins_each_repetition() -> None:
-    assert [repetition(number).order()[0] for number in range(4)] == ["a", "b", "c", "a"]
-    assert repetition(1).order() == ("b", "c", "a")
-
-
-def test_another_engine_begins_each_pass() -> None:
-    assert [repetition(1).order(number)[0] for number in range(4)] == ["b", "c", "a", "b"]
-
-
 def options(**changes: object) -> argparse.Namespace:
     return argparse.Namespace(
         **{
@@ -443,32 +265,13 @@ def options(**changes: object) -> argparse.Namespace:
     )
 
 
-def test_a_quick_run_is_smaller() -> None:
-    full, quick = (tasks(Plan(quick, DEFAULT_SEED, options())) for quick in (False, True))
-    assert len(full) > len(quick)
-    assert full[0].entries > quick[0].entries
-
-
-def test_the_cache_holds_everything_by_default() -> None:
-    (task,) = tasks(Plan(False, 1, options(entries=1_000_000, repetitions=1)))
-    assert task.cache_size_bytes > 2 * 1_000_000 * 116
-    (task,) = tasks(Plan(False, 1, options(cache_mib=3, repetitions=1)))
-    assert task.cache_size_bytes == 3 << 20
-
-
 @pytest.mark.parametrize("wrong", [{"engines": "lsmkv,nosuch"}, {"phases": "nosuch"}])
 def test_unknown_names_are_refused_with_the_known_ones(wrong: dict[str, str]) -> None:
     with pytest.raises(SystemExit, match="'nosuch': must be one of"):
         tasks(Plan(False, 1, options(**wrong)))
 
 
-def test_a_measurement_keeps_its_repetition() -> None:
-    task = repetition(2)
-    outcomes = tuple(
-        Outcome(operations=4, seconds=seconds, cpu_s=0.0, result_count=4)
-        for seconds in (12e-6, 4e-6, 8e-6)
-    )
-    (made,) = EXPERIMENT.rows([[Measured(task, "a", "1", "fillseq", outcomes)]])
-    assert (made.repetition, made.passes, made.disk_bytes) == (2, 3, None)
-    assert (made.us_per_operation, made.us_per_operation_least) == (2.0, 1.0)
-    assert made.us_per_operation_most == 3.0
+@pytest.mark.parametrize("repetitions", [1, 6])
+def test_the_report_begins_with_a_number(repetitions: int) -> None:
+    rows = [row(name, repetition=at) for name in ("lsmkv", "lmdb") for at in range(repetitions)]
+    assert_headline(story(rows))

@@ -16,6 +16,7 @@ import lsmkv
 from bench import __main__ as bench
 from bench.engines import base
 from bench.engines.base import Settings, Store, engine_named
+from bench.experiments.saved_io import datasets
 from bench.experiments.ycsb import workloads
 from bench.experiments.ycsb.experiment import EXPERIMENT
 from bench.harness import experiment, plugins
@@ -34,6 +35,7 @@ def forgotten() -> Iterator[None]:
     """Undo the registrations of plug-ins after each test."""
     engines = dict(base._ENGINES)
     known = dict(workloads.WORKLOADS)
+    made = dict(datasets._DATA_SETS)
     base._ENGINES.pop("log", None)
     with own_registry():
         yield
@@ -41,6 +43,9 @@ def forgotten() -> Iterator[None]:
     base._ENGINES.update(engines)
     workloads.WORKLOADS.clear()
     workloads.WORKLOADS.update(known)
+    datasets._DATA_SETS.clear()
+    datasets._DATA_SETS.update(made)
+    datasets.content.cache_clear()
     for name in [name for name in sys.modules if name.startswith("bench_plugin_")]:
         del sys.modules[name]
 
@@ -56,7 +61,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda file: file.stem)
 def test_every_example_plug_in_adds_something_and_shows_its_option(file: Path) -> None:
     def known() -> int:
-        return len(policies()) + len(base.engines()) + len(workloads.WORKLOADS)
+        return (
+            len(policies())
+            + len(base.engines())
+            + len(workloads.WORKLOADS)
+            + len(datasets.data_sets())
+        )
 
     before = known()
     plugins.load([str(file)])
@@ -64,6 +74,7 @@ def test_every_example_plug_in_adds_something_and_shows_its_option(file: Path) -
     assert f"--plugin bench/examples/{file.name}" in file.read_text()
 
 
+@pytest.mark.slow
 def test_the_workload_is_run_with_the_others() -> None:
     arguments = ["--quick", "--out", "unused", "--workloads", "CS", "--engines", "lsmkv"]
     arguments += ["--records", "200", "--operations", "100", "--repetitions", "1"]
@@ -140,11 +151,13 @@ def test_the_policy_works_in_a_store(tmp_path: Path) -> None:
 def policy_of(name: str, directory: str) -> str:
     """The policy that a new table written with ``name`` states."""
     with lsmkv.open(directory, filter_policy=name) as db:
-        db.put(b"key", b"value")
+        for key in (b"first", b"second"):  # one key alone has no filter
+            db.put(key, b"value")
         db.flush()
         return next(db.inspect().tables()).filter_kind
 
 
+@pytest.mark.slow
 def test_plug_ins_are_loaded_in_measuring_processes() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         found = sweep(policy_of, ["partitioned", "bloom"], executor, plugin_files=[POLICY])
@@ -185,3 +198,21 @@ def test_plug_ins_are_offered_by_the_command_line(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit, match="0"):
         bench.main(["filters", "--help"])
     assert "--plugin FILE" in capsys.readouterr().out
+
+
+# The data set
+
+
+def test_the_data_set_reads_the_keys_and_the_lookups_of_a_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("0,a,1,30,9,set,60\n1,b,1,5,9,add,60\n2,a,1,0,9,get,0\n3,c,1,0,9,gets,0\n")
+    monkeypatch.setenv("TWITTER_TRACE", str(path))
+    plugins.load([str(FOLDER / "twitter_trace.py")])
+    found = datasets.content("twitter", 100, 1)
+    assert [(key, len(value)) for key, value in found.entries] == [(b"a", 30), (b"b", 5)]
+    assert found.trace == [b"a", b"c"]
+    path.write_text("0,a,1\n")
+    with pytest.raises(ValueError, match="line 1: not seven fields"):
+        datasets.content("twitter", 101, 1)

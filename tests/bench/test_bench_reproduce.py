@@ -91,20 +91,7 @@ def test_a_table_with_other_columns_differs(tmp_path: Path) -> None:
     assert verdicts(tmp_path, TABLE.replace("block reads", "reads")) == {"Reads": "differs"}
 
 
-def test_a_new_table_differs(tmp_path: Path) -> None:
-    more = TABLE + "\n" + TABLE.replace("**Reads**", "**More**")
-    assert verdicts(tmp_path, more) == {"More": "differs"}
-
-
-def test_a_table_of_words_is_compared_too(tmp_path: Path) -> None:
-    words = "| | stated | here |\n|---|---|---|\n| classic | k = 7 | k = 7 |\n"
-    cells = compare(
-        section(tmp_path / "published", words),
-        section(tmp_path / "here", words.replace("| k = 7 |\n", "| k = 8 |\n")),
-    )
-    assert [cell.verdict for cell in cells] == ["same", "differs"]
-
-
+@pytest.mark.slow
 def test_a_command_that_fails_is_reported_with_its_last_line(tmp_path: Path) -> None:
     found = section(tmp_path / "docs", TABLE, f"{COMMAND} --bits none")
     failure = measure_again(found, tmp_path / "out", None).failure

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from bench.experiments.saved_requests.experiment import EXPERIMENT
 from bench.experiments.saved_requests.measure import keys_of
 from bench.experiments.saved_requests.rows import COLD, OPENING, WARM, Row
-from bench.experiments.saved_requests.story import failures, section, story, write_picture
-from bench.experiments.saved_requests.tables import of_engines, pairs, rates, tables
+from bench.experiments.saved_requests.story import failures
+from bench.experiments.saved_requests.tables import of_engines, pairs, rates
 from bench.experiments.saved_requests.tasks import RATES, RUNS, has_slatedb
-from bench.harness.experiment import Plan, Results, parser_for, run, write
+from bench.harness.experiment import Plan, Results, parser_for, run
+from headlines import assert_headline
 
 pytestmark = pytest.mark.slow  # a server for each configuration
 
 TINY = ["--out", "unused", "--keys", "4000", "--lookups", "600", "--gets", "60"]
-PAGE = Path(__file__).parents[2] / "docs" / "saved-requests.md"
 
 
 @pytest.fixture(scope="module")
@@ -99,30 +97,6 @@ def _plan() -> Plan:
     return Plan(False, 1970, parser_for(EXPERIMENT).parse_args(TINY))
 
 
-def test_the_section_shows_findings_picture_and_tables(
-    results: Results[Row], tmp_path: Path
-) -> None:
-    text = section(results)
-    assert "](pictures/saved-requests.svg)" in text
-    assert text.count("what a lookup asks of the server") == len(RUNS)
-    out, document = tmp_path / "out", tmp_path / "docs" / "page.md"
-    write(EXPERIMENT, results, str(out))
-    (picture,) = write_picture(results, argparse.Namespace(into=str(document), out=str(out)))
-    assert Path(picture) == document.parent / "pictures" / "saved-requests.svg"
-    assert write_picture(results, argparse.Namespace(into=None, out=str(out))) == []
-
-
-def test_the_page_has_the_tables_and_findings_of_the_experiment(results: Results[Row]) -> None:
-    """Same headings; the figures are those of a full run."""
-    page = PAGE.read_text()
-    for table in tables(results.rows):
-        lines = table.to_markdown().splitlines()
-        assert lines[0] in page
-        assert lines[2] in page
-    for finding in story(results.rows).findings:
-        assert " ".join(finding.split()[1:4]) in page  # without the number of keys
-
-
 @pytest.mark.parametrize("option", [["--keys", "10"], ["--get-ms", "-1"], ["--server", "minio"]])
 def test_options_out_of_range_are_refused(
     option: list[str], capsys: pytest.CaptureFixture[str]
@@ -130,3 +104,7 @@ def test_options_out_of_range_are_refused(
     with pytest.raises(SystemExit):
         run(EXPERIMENT, [*TINY, *option])
     assert option[0] in capsys.readouterr().err
+
+
+def test_the_report_begins_with_a_number(results: Results[Row]) -> None:
+    assert_headline(EXPERIMENT.story(results.rows))

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import pytest
-
 from bench.experiments.ycsb.rows import NOT_A_TIME, Row
 from bench.experiments.ycsb.story import AGREED, by_cell, ratios_of, story
-from bench.experiments.ycsb.tables import short
 from bench.experiments.ycsb.workloads import LOAD
-from drawn_charts import faults
 
 
 def row(engine: str = "lsmkv", workload: str = "C", **columns: object) -> Row:
@@ -61,30 +55,6 @@ def test_ratios_are_to_the_peer_of_the_highest_median_by_repetition() -> None:
     assert any("Too few repetitions to tell" in finding for finding in story(rows).findings)
 
 
-@pytest.mark.parametrize("engine", ["lsmkv", "lmdb"])
-def test_one_engine_alone_has_no_ratio(engine: str) -> None:
-    assert ratios_of(by_cell([row(engine)])) == []
-    assert story([row(engine)]).tables
-
-
 def test_the_load_of_the_first_group_stands_for_both() -> None:
     rows = [row(workload=LOAD, group="C"), row(workload=LOAD, group="E", operations_per_s=1.0)]
     assert by_cell(rows)[LOAD, "lsmkv"] == rows[:1]
-
-
-def test_columns_of_a_kind_of_operation_are_complete() -> None:
-    names = {field.name for field in dataclasses.fields(Row)}
-    assert set(NOT_A_TIME) < names
-
-
-def test_numbers_are_shown_with_three_digits() -> None:
-    assert [short(value) for value in (1234.5, 99.96, 23.45, 0.4567)] == [
-        "1,234",
-        "100.0",
-        "23.4",
-        "0.46",
-    ]
-
-
-def test_charts_have_plain_ticks_and_name_their_lines() -> None:
-    assert faults(story([row(), row(repetition=2)]).charts) == []

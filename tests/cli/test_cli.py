@@ -16,11 +16,13 @@ import pytest
 
 import lsmkv
 from commands import ENVIRONMENT, fail, fill, fill_tables, one_line, process, read, run, succeed
-from lsmkv.cli import cli
-from lsmkv.cli.group import describe
+from gates import WAIT_S
+from lsmkv.cli.commands import cli
+from lsmkv.cli.group import OTHER_NAMES, describe
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
 from lsmkv.storage.files import NO_DIRECT
 from lsmkv.tree.manifest import check_file_number
+from time_limits import started
 
 COMMANDS = sorted(cli.commands)
 
@@ -81,19 +83,18 @@ def test_examples_in_help_are_right_arguments(
 def test_examples_in_help_are_right_usage(line: str, tmp_path: Path) -> None:
     made_for_examples(tmp_path)
     script = f'set -o pipefail\nlsmkv() {{ "{sys.executable}" -m lsmkv "$@"; }}\n{line}\n'
-    with subprocess.Popen(
+    with started(
         ["bash", "-c", script],
         cwd=tmp_path,
         env={**ENVIRONMENT, "BROWSER": "true"},  # a command that does nothing
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,
     ) as process:
         if "--serve" in line:  # goes on until it is interrupted
             assert process.stdout is not None
             assert b"http://127.0.0.1:" in process.stdout.readline()
             os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate()
+        _, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode in (0, 1, 3, -signal.SIGINT), errors
     assert b"Traceback" not in errors
 
@@ -109,16 +110,15 @@ def test_a_locked_store_is_refused_without_advice_for_python(
 ) -> None:
     fill(store, {b"a": b"1"})
     script = "import lsmkv, sys; db = lsmkv.open(sys.argv[1]); print(flush=True); input()"
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-c", script, store],
         env=ENVIRONMENT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as holder:
-        assert holder.stdin is not None and holder.stdout is not None
+        assert holder.stdout is not None
         holder.stdout.readline()
         message = fail(*(argument.format(store) for argument in arguments))
-        holder.stdin.write(b"\n")
     assert f"process {holder.pid}; close it there; commands that only read work" in message
     assert "read_only" not in message
 
@@ -142,7 +142,7 @@ def test_the_error_for_refused_direct_reads_names_the_option() -> None:
 
 def test_the_error_for_a_background_failure_says_to_run_the_command_again(store: str) -> None:
     with lsmkv.open(store) as db:
-        db._engine._fail(OSError(errno.ENOSPC, "No space left on device"))
+        db._state.fail(OSError(errno.ENOSPC, "No space left on device"))
         with pytest.raises(lsmkv.BackgroundError) as caught:
             db[b"a"] = b"1"
         db.resume()
@@ -153,15 +153,68 @@ def test_the_error_for_a_background_failure_says_to_run_the_command_again(store:
 
 
 def test_version_is_the_packages() -> None:
-    running = process("--version")
-    out, _ = running.communicate()
+    with process("--version") as running:
+        out, _ = running.communicate(timeout=WAIT_S)
     assert out.decode().startswith(f"lsmkv {lsmkv.__version__} (")
 
 
 def test_an_unknown_command_exits_with_2() -> None:
-    running = process("frobnicate")
-    running.communicate()
+    with process("frobnicate") as running:
+        running.communicate(timeout=WAIT_S)
     assert running.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("export", "dump"),
+        ("import", "load"),
+        ("keys", "scan"),
+        ("LS", "scan"),
+        ("set", "put"),
+        ("rm", "delete"),
+        ("stat", "inspect"),
+        ("check", "verify"),
+        ("ingest", "load"),
+        ("version", "--version"),
+        ("help", "--help"),
+    ],
+)
+def test_an_unknown_command_that_has_another_name_here_is_told_it(typed: str, meant: str) -> None:
+    message = fail(typed, code=2)
+    assert message.endswith(f"Error: No such command {typed!r}. Did you mean {meant!r}?\n")
+
+
+def test_other_names_of_commands_are_no_commands_and_mean_some() -> None:
+    assert not OTHER_NAMES.keys() & cli.commands.keys()
+    assert set(OTHER_NAMES.values()) <= {*cli.commands, "--version", "--help"}
+
+
+@pytest.mark.parametrize("arguments", ["get {} -key", "put {} a -5", "delete {} --key"])
+def test_a_key_that_starts_with_a_dash_has_a_hint(store: str, arguments: str) -> None:
+    message = fail(*arguments.format(store).split(), code=2)
+    assert "No such option" in message
+    assert message.endswith('\nA key or value that starts with a dash goes after "--".\n')
+
+
+@pytest.mark.parametrize("command", ["scan", "stats"])
+def test_an_unknown_option_of_a_command_without_keys_has_no_such_hint(
+    store: str, command: str
+) -> None:
+    assert '"--"' not in fail(command, store, "-k", code=2)
+
+
+def test_set_of_explore_says_that_it_changes_nothing() -> None:
+    shown = " ".join(succeed("explore", "--help").decode().split())
+    assert "STORE stays as it is" in shown and "tables written" not in shown
+
+
+def test_publish_to_a_folder_is_in_its_help_and_works(store: str, tmp_path: Path) -> None:
+    assert b"file:///" in succeed("publish", "--help")
+    pytest.importorskip("obstore")
+    url = f"file://{tmp_path / 'published'}"
+    succeed("publish", fill(store, {b"a": b"1"}), url)
+    assert succeed("get", url, "a") == b"1\n"
 
 
 def test_help_fits_a_terminal() -> None:
@@ -178,9 +231,9 @@ def test_every_command_is_described_in_full() -> None:
 def test_help_into_a_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    running = process(*arguments, stdout=writing)
-    os.close(writing)
-    _, err = running.communicate()
+    with process(*arguments, stdout=writing) as running:
+        os.close(writing)
+        _, err = running.communicate(timeout=WAIT_S)
     assert (running.returncode, err) == (141, b"")
 
 
@@ -206,6 +259,7 @@ def test_a_closed_stream_is_no_traceback(store: str, tmp_path: Path, line: str, 
         cwd=tmp_path,
         env=ENVIRONMENT,
         capture_output=True,
+        timeout=WAIT_S,
     )
     assert done.returncode == code, done.stderr
     assert code == 1 or done.stderr == b""
@@ -225,96 +279,80 @@ def test_too_little_memory_is_an_error_in_one_line(
 
 
 def test_failures_have_no_traceback(store: str) -> None:
-    running = process("get", store, "a")
-    out, err = running.communicate()
+    with process("get", store, "a") as running:
+        out, err = running.communicate(timeout=WAIT_S)
     assert (running.returncode, out) == (1, b"")
     assert one_line(err.decode())
 
 
 def test_a_reader_that_stops_early_ends_it_quietly(store: str) -> None:
     fill(store, {b"%06d" % number: b"v" * 100 for number in range(20_000)})
-    running = process("scan", store)
-    assert running.stdout is not None and running.stderr is not None
-    running.stdout.readline()
-    running.stdout.close()
-    assert running.stderr.read() == b""
-    assert running.wait() == 141
-    running.stderr.close()
+    with process("scan", store) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(WAIT_S) == 141
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_cannot_be_written_is_an_error_in_one_line(store: str) -> None:
     fill(store, {b"a": b"1"})
-    with open("/dev/full", "wb") as full:
-        running = process("scan", store, stdout=full.fileno())
-        _, err = running.communicate()
+    with open("/dev/full", "wb") as full, process("scan", store, stdout=full.fileno()) as running:
+        _, err = running.communicate(timeout=WAIT_S)
     assert running.returncode == 1
     assert err.decode() == f"Error: {os.strerror(errno.ENOSPC)}\n"
 
 
-@pytest.mark.usefixtures("heeds_interrupts")
-def test_control_c_at_a_question_ends_with_130(store: str) -> None:
-    fill(store, {b"a": b"1"})
-    running = process("delete", store, "--prefix", "a", stdin=subprocess.PIPE)
-    assert running.stderr is not None
-    while (shown := running.stderr.read(1)) != b"?":
-        assert shown, "it ended without a question"
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate()
-    assert running.returncode == 130
-    assert b"Traceback" not in err
-    assert read(store) == {b"a": b"1"}
-
-
-@pytest.mark.usefixtures("heeds_interrupts")
-def test_control_c_ends_load_with_130_and_keeps_what_was_loaded(store: str) -> None:
-    running = process(
-        "load", store, "-", "--format", "tsv", "--batch-size", "1", stdin=subprocess.PIPE
-    )
-    assert running.stdin is not None
-    running.stdin.write(b"a\t1\nb\t2\n")
-    running.stdin.flush()
-    while running.poll() is None and not holds(store, b"b"):
-        pass
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate()
-    assert running.returncode == 130
-    assert b"2 entries loaded" in err and b"Traceback" not in err
-    assert read(store) == {b"a": b"1", b"b": b"2"}
-
-
-def holds(store: str, key: bytes) -> bool:
-    try:
-        return key in read(store)
-    except lsmkv.NotAStoreError:  # not made yet
-        return False
-
-
 def test_progress_is_drawn_on_a_terminal(store: str) -> None:
     leader, follower = os.openpty()
-    running = subprocess.Popen(
+    with started(
         [sys.executable, "-m", "lsmkv", "verify", fill_tables(store)],
         stdout=subprocess.DEVNULL,
         stderr=follower,
         env={**ENVIRONMENT, "TERM": "xterm"},
-    )
-    os.close(follower)
-    drawn = b""
-    try:
-        while chunk := os.read(leader, 4096):
-            drawn += chunk
-    except OSError:  # the terminal's other side is closed
-        pass
-    os.close(leader)
-    assert running.wait() == 0
+    ) as running:
+        os.close(follower)
+        drawn = b""
+        try:
+            while chunk := os.read(leader, 4096):
+                drawn += chunk
+        except OSError:  # the terminal's other side is closed
+            pass
+        os.close(leader)
+        assert running.wait(WAIT_S) == 0
     assert b"Verifying" in drawn
+
+
+@pytest.mark.parametrize("library", ["click", "rich"])
+def test_without_its_libraries_the_command_line_names_the_extra(library: str) -> None:
+    script = f"import sys; sys.modules[{library!r}] = None; from lsmkv.cli import main; main()"
+
+    def run_without(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, *arguments]
+        return subprocess.run(
+            command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WAIT_S
+        )
+
+    for arguments in ([], ["--help"], ["put", "store", "a", "1"]):
+        done = run_without(*arguments)
+        assert done.returncode == 1
+        needs = f"the command line needs {library}, which is not installed"
+        assert done.stderr == f'Error: {needs}: pip install "lsmkv[cli]"\n'
+    assert run_without("--version").stdout.startswith(f"lsmkv {lsmkv.__version__} (")
 
 
 def test_importing_the_package_imports_neither_click_nor_rich() -> None:
     script = "import lsmkv, sys; sys.exit('click' in sys.modules or 'rich' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, timeout=WAIT_S).returncode
+        == 0
+    )
 
 
 def test_the_command_line_imports_rich_only_to_draw() -> None:
-    script = "import lsmkv.cli, sys; sys.exit('rich' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT).returncode == 0
+    script = "import lsmkv.cli.commands, sys; sys.exit('rich' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, timeout=WAIT_S).returncode
+        == 0
+    )

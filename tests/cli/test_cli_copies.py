@@ -10,6 +10,7 @@ import pytest
 
 import lsmkv
 from commands import fail, fill, fill_tables, one_line, read, succeed
+from lsmkv.tree.ownership import UNFINISHED_NOTE
 
 ENTRIES = {b"a": b"1", b"b": b"2"}
 EACH_COMMAND = pytest.mark.parametrize("command", ["checkpoint", "backup"])
@@ -82,6 +83,6 @@ def test_the_backup_of_another_store_is_refused(store: str, target: str, tmp_pat
 def test_verify_says_that_a_copy_is_unfinished(store: str, target: str) -> None:
     succeed("backup", fill_tables(store), target)
     Path(target, "CURRENT").unlink()
-    Path(target, "UNFINISHED").touch()
+    Path(target, "UNFINISHED").write_bytes(UNFINISHED_NOTE)
     message = fail("verify", target, code=1)
     assert one_line(message) and "unfinished checkpoint or backup" in message

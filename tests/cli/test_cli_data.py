@@ -56,10 +56,29 @@ def test_get_prints_what_put_stored(store: str) -> None:
     assert succeed("get", store, "alice") == b"34\n"
 
 
-def test_get_of_an_absent_key_prints_nothing_and_exits_with_3(store: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["b"], "b"),
+        (["b", "--json"], "b"),
+        (["\\x00\\xff"], "\\x00\\xff"),
+        (["00FF", "--hex"], "\\x00\\xff"),
+    ],
+)
+def test_get_of_an_absent_key_says_so_on_standard_error_and_exits_with_3(
+    store: str, arguments: list[str], shown: str
+) -> None:
     fill(store, {b"a": b"1"})
-    result = run("get", store, "b")
-    assert (result.exit_code, result.output) == (3, "")
+    result = run("get", store, *arguments)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"{shown}: not in {store}\n"
+
+
+def test_the_absent_key_is_shown_on_one_short_line(store: str) -> None:
+    fill(store, {b"a": b"1"})
+    key = os.fsdecode(b"\x1b[31m\n" + b"k" * 1000)
+    message = fail("get", store, key, "--raw", code=3)
+    assert one_line(message) and message.startswith("\\x1b[31m\\x0akkk") and len(message) < 400
 
 
 def test_an_empty_value_is_not_an_absent_one(store: str) -> None:

@@ -1,16 +1,14 @@
-"""``lsmkv load``: fields of a row, headers of tables, packed input."""
+"""``lsmkv load``: fields of a row, headers of tables; ``lsmkv dump``: its file."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
-from lsmkv.cli.streams import read_lines
 
 PEOPLE = b"id,name,town\n7,Ann,Oslo\n8,Bob,Rome\n"
 
@@ -211,65 +209,6 @@ def test_an_error_says_which_format_was_assumed(store: str) -> None:
     assert "--format" in fail("load", store, "-", stdin=b"a,1\n")
 
 
-# --- packed input, and what is no text ---
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv.gz", b"k,v\n"),
-        ("a.TSV.GZ", b"k\tv\n"),
-        ("a.jsonl.gz", b'{"key": "k", "value": "v"}\n'),
-        ("a.gz", b'{"key": "k", "value": "v"}\n'),
-        ("a.csv", b"k,v\n"),
-    ],
-)
-def test_load_unpacks_gzip(store: str, tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(gzip.compress(content))
-    succeed("load", store, str(tmp_path / name))
-    assert read(store) == {b"k": b"v"}
-
-
-def test_load_unpacks_gzip_from_standard_input(store: str) -> None:
-    assert load(store, "csv", gzip.compress(b"a,1\n") + gzip.compress(b"b,2\n")) == {
-        b"a": b"1",
-        b"b": b"2",
-    }
-
-
-def test_an_unpacked_file_named_gz_is_no_error(store: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv.gz").write_bytes(b"k,v\n")
-    succeed("load", store, str(tmp_path / "a.csv.gz"))
-    assert read(store) == {b"k": b"v"}
-
-
-def test_gzip_that_is_cut_short_is_an_error_in_one_line(store: str) -> None:
-    assert "gzip data" in refuse(store, "csv", gzip.compress(b"a,1\n" * 100)[:-12])
-
-
-def test_gzip_that_is_damaged_is_an_error_in_one_line(store: str) -> None:
-    packed = bytearray(gzip.compress(b"a,1\n" * 100))
-    packed[12] ^= 0xFF
-    assert "gzip data" in refuse(store, "csv", bytes(packed))
-
-
-def test_utf_16_is_refused_with_the_remedy(store: str) -> None:
-    assert "iconv" in refuse(store, "tsv", "a\t1\n".encode("utf-16"))
-
-
-def test_a_line_that_is_longer_than_any_record_is_refused() -> None:
-    lines = read_lines(io.BytesIO(b"short\n" + bytes(100)), longest=50)
-    assert next(lines) == b"short\n"
-    with pytest.raises(ValueError, match=r"line 2: it has more than 50 bytes"):
-        next(lines)
-
-
-def test_lines_are_those_of_the_stream_however_it_begins() -> None:
-    for content in (b"", b"\n", b"\x1f", b"\x1f\x8b", b"\x1f\x8bx\ny", b"a\n\nb"):
-        found = list(read_lines(io.BytesIO(content)))
-        assert found == content.splitlines(keepends=True)
-
-
 # --- dump ---
 
 
@@ -314,11 +253,3 @@ def test_a_packed_dump_that_fails_leaves_nothing(store: str, tmp_path: Path) -> 
     damage_block(fill_tables(store))
     fail("dump", store, "--output", str(tmp_path / "a.gz"))
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
-
-
-@pytest.mark.parametrize("name", ["CURRENT", "dump.csv"])
-def test_dump_does_not_write_among_the_files_of_the_store(store: str, name: str) -> None:
-    fill(store, {b"k": b"v"})
-    fail("dump", store, "--output", str(Path(store, name)), code=2)
-    assert read(store) == {b"k": b"v"}
-    assert name == "CURRENT" or not Path(store, name).exists()

@@ -242,6 +242,49 @@ def test_dump_writes_through_a_symbolic_link(store: str, tmp_path: Path) -> None
     assert (tmp_path / "target").read_bytes() == b'{"key":"k","value":"v"}\n'
 
 
+def test_a_dump_that_fails_leaves_what_a_symbolic_link_names(store: str, tmp_path: Path) -> None:
+    damage_block(fill_tables(store))
+    (tmp_path / "whole").write_text("old")
+    (tmp_path / "link").symlink_to("whole")
+    fail("dump", store, "--output", str(tmp_path / "link"))
+    assert (tmp_path / "link").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["link", "store", "whole"]
+
+
+@pytest.mark.parametrize("command", [["dump", "--output"], ["explore", "--out"]])
+@pytest.mark.parametrize(
+    ("name", "links"),
+    [
+        ("store/CURRENT", {}),
+        ("store/new.csv", {}),
+        ("link", {"link": "store/CURRENT"}),
+        ("way/CURRENT", {"way": "store"}),
+    ],
+)
+def test_no_output_is_among_the_files_of_the_store(
+    store: str, tmp_path: Path, command: list[str], name: str, links: dict[str, str]
+) -> None:
+    fill(store, {b"k": b"v"})
+    for link, target in links.items():
+        (tmp_path / link).symlink_to(target)
+    name_of_command, option = command
+    message = fail(name_of_command, store, option, str(tmp_path / name), code=2)
+    assert f"{option} {tmp_path / name} is inside STORE, among its own files" in message
+    assert read(store) == {b"k": b"v"}
+    assert not Path(store, "new.csv").exists()
+
+
+def test_output_does_not_replace_a_file_that_is_protected(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dump").write_text("old")
+    (tmp_path / "link").symlink_to("dump")
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)  # root may write to all
+    message = fail("dump", fill(store, {b"k": b"v"}), "--output", str(tmp_path / "link"))
+    assert message == f"Error: {tmp_path / 'link'}: Permission denied\n"
+    assert (tmp_path / "dump").read_text() == "old"
+
+
 def test_dump_to_a_device_does_not_replace_it(store: str) -> None:
     succeed("dump", fill(store, {b"k": b"v"}), "--output", os.devnull)
     assert not os.path.isfile(os.devnull)

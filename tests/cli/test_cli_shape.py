@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import lsmkv
 from commands import fail, fill, fill_tables, succeed
+from lsmkv.cli.commands import cli
 
 
 @pytest.fixture
@@ -75,6 +77,70 @@ def test_explain_tells_of_an_absent_key(store: str) -> None:
     assert "key0000x" in shown and "absent" in shown
 
 
+@pytest.fixture
+def runs(store: str) -> str:
+    """A store of four runs of even numbers, whose filters err often; the newest deletes one."""
+    form = {"compaction": "tiered", "level0_compaction_trigger": 9, "error_rate": 0.2}
+    with lsmkv.open(store, **form) as db:  # type: ignore[arg-type]
+        for _ in range(4):
+            db.update({b"%06d" % number: b"value" for number in range(0, 2000, 2)})
+            db.delete(b"000010")
+            db.flush()
+    return store
+
+
+def test_explain_has_a_line_for_each_run_within_80_columns(runs: str) -> None:
+    with lsmkv.open(runs, read_only=True) as db:
+        saved_all = next(
+            key
+            for key in (b"%06d" % number for number in range(1, 2000, 2))
+            if db.explain(key).filter_negatives == 4
+        )
+    shown = succeed("explain", runs, saved_all.decode()).decode().splitlines()
+    assert max(map(len, shown)) <= 80
+    assert [line[:4] for line in shown[2:-1]] == ["- L0"] * 4
+    assert shown[-1] == "absent; 0 bytes read; filters saved 4 of 4 reads"
+
+
+def test_explain_marks_a_read_in_vain(runs: str) -> None:
+    with lsmkv.open(runs, read_only=True) as db:
+        wasted = next(
+            key
+            for key in (b"%06d" % number for number in range(1, 2000, 2))
+            if db.explain(key).false_positives == 4  # the runs have the same keys and filters
+        )
+    shown = succeed("explain", runs, wasted.decode()).decode()
+    lines = re.findall("^! L0/.* filter says maybe: .* read in vain$", shown, re.MULTILINE)
+    assert len(lines) == 4 and max(map(len, lines)) <= 80
+    assert shown.startswith("get ") and shown.endswith(" read; filters saved 0 of 4 reads\n")
+
+
+@pytest.mark.parametrize(("key", "outcome"), [("000012", "found"), ("000010", "deleted")])
+def test_explain_marks_the_entry_that_ends_the_lookup(runs: str, key: str, outcome: str) -> None:
+    shown = succeed("explain", runs, key).decode().splitlines()
+    assert re.fullmatch(rf"\+ L0/.* read, {outcome}", shown[-2])
+    assert shown[-1].startswith(outcome) and shown[-1].endswith("; filters saved 0 of 1 read")
+
+
+def test_explain_says_more_of_filters_when_asked_in_the_same_layout(runs: str) -> None:
+    brief = succeed("explain", runs, "000012").decode().splitlines()
+    more = succeed("explain", runs, "000012", "--filters").decode().splitlines()
+    assert [line for line in more if not line.startswith("    ")] == brief
+    assert any("k=" in line for line in more) and not any("k=" in line for line in brief)
+    assert max(map(len, more)) <= 80
+
+
+def test_explain_is_coloured_only_on_a_terminal(runs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def coloured() -> bool:
+        return "\x1b[" in CliRunner().invoke(cli, ["explain", runs, "000012"], color=True).output
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert b"\x1b[" not in succeed("explain", runs, "000012")
+    assert coloured()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not coloured()
+
+
 def test_explain_json_gives_bytes_as_scan_does(store: str) -> None:
     fill(store, {b"a": b"\xff"})
     shown = json.loads(succeed("explain", store, "a", "--json"))
@@ -134,3 +200,28 @@ def test_inspect_blocks_says_that_a_store_is_empty(store: str) -> None:
 def test_inspect_blocks_json_without_tables_has_the_shape_that_it_has_with_some(store: str) -> None:
     shown = json.loads(succeed("inspect", fill(store, {b"a": b"1"}), "--blocks", "--json"))
     assert shown == {"tables": []}
+
+
+def test_where_nothing_is_the_error_says_which_commands_make_a_store(store: str) -> None:
+    told = fail("get", store, "a")
+    assert told.rstrip().endswith('nothing is there; "lsmkv put" or "lsmkv load" makes a store')
+
+
+def test_inspect_says_how_to_see_cut_keys_whole(store: str) -> None:
+    fill_tables(store)
+    hint = b"Some keys are cut; --json shows them whole.\n"
+    assert hint not in succeed("inspect", store)
+    with lsmkv.open(store) as db:
+        db[b"z" * 33] = b""
+        db.flush()
+    assert hint in succeed("inspect", store)
+    assert hint in succeed("inspect", store, "--blocks")
+
+
+def test_inspect_says_so_also_where_the_terminal_cuts_them(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_tables(store)
+    for width, is_cut in ((60, True), (200, False)):
+        monkeypatch.setattr("lsmkv.cli.output._width", lambda width=width: width)
+        assert (b"--json shows them whole" in succeed("inspect", store)) is is_cut

@@ -8,7 +8,7 @@ import random
 import pytest
 from click.testing import CliRunner
 
-from lsmkv.cli import cli
+from lsmkv.cli.commands import cli
 from lsmkv.cli.sizes import filter_size
 from lsmkv.filters.maths.layouts import ribbon_bits_for
 from lsmkv.filters.maths.sizing import exact_rate

@@ -21,6 +21,7 @@ from conftest import SMALL, number_key
 
 import lsmkv
 from filter_kinds import OwnPolicy, own_registry
+from gates import LONG_WAIT_S
 from lsmkv.cluster import BuildReport, RepeatedKeyError, build
 from lsmkv.filters.policy import register
 
@@ -316,6 +317,7 @@ def test_without_the_extra_the_error_says_what_to_install() -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
+        timeout=LONG_WAIT_S,
     )
     assert 'lsmkv.cluster needs Dask and pyarrow: pip install "lsmkv[dask]"' in run.stderr
 

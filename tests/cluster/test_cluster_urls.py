@@ -13,6 +13,8 @@ from conftest import number_key
 import lsmkv
 from lsmkv.cluster import build
 
+pytestmark = pytest.mark.slow  # clusters of processes; test_cluster_build.py has one, too
+
 SMALL: dict[str, Any] = {"block_size_bytes": 512, "table_size_bytes": 8192, "compression": "none"}
 
 

@@ -20,6 +20,7 @@ from conftest import number_key
 
 import lsmkv
 from lsmkv.cluster import BuildReport, build
+from time_limits import join
 
 PARTITIONS = 6
 SLOW_TO_WRITE: dict[str, Any] = {"compression_level": 19, "block_size_bytes": 16_384}
@@ -54,7 +55,7 @@ def is_writing(pid: int) -> bool:
     for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
         with suppress(OSError):
             name = os.readlink(descriptor)
-            if "/staging-" in name and name.endswith(".sst"):
+            if "/staging-" in name and ".sst" in name:
                 return True
     return False
 
@@ -73,7 +74,7 @@ class Killer(threading.Thread):
     def run(self) -> None:
         while not self.done:
             try:
-                found = {str(path.parent) for path in self._store.glob("staging-*/*/*.sst")}
+                found = {str(path.parent) for path in self._store.glob("staging-*/*/*.sst*")}
             except FileNotFoundError:  # it was removed just now
                 continue
             self.folders |= found
@@ -103,7 +104,7 @@ def test_the_partitions_of_a_killed_worker_are_done_again(tmp_path: Path) -> Non
             )
         finally:
             killer.done = True
-            killer.join()
+            join(killer)
         assert killer.killed is not None
         assert killer.killed not in client.run(os.getpid).values()
     assert len(report.partitions) == PARTITIONS < len(killer.folders)

@@ -19,13 +19,16 @@ from conftest import fill, number_key, open_small
 import lsmkv
 from damage import files, flip
 from filter_kinds import OwnPolicy, own_registry
+from gates import WAIT_S
 from lsmkv.background.process import parallel, runner
+from lsmkv.background.process.staged import Failed
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import register
 from lsmkv.options import CompactionStyle
 from lsmkv.salvage.repair import repair
-from lsmkv.storage.file_names import new_staging_name
+from lsmkv.storage.file_names import UNFINISHED, new_staging_name
 from lsmkv.storage.storage import Storage
+from time_limits import join
 
 MANY_JOBS: dict[str, Any] = {"process_job_size_bytes": 1024}
 
@@ -248,8 +251,8 @@ def test_closing_the_store_cancels_the_jobs(path: str) -> None:
 
         thread = threading.Thread(target=compact)
         thread.start()
-        executor.has_job.wait()
-    thread.join()
+        assert executor.has_job.wait(WAIT_S)
+    join(thread)
     assert [type(error) for error in errors] == [lsmkv.ClosedError]
     assert all(future.cancelled() for future in executor.futures)
     assert staged(path) == []
@@ -270,7 +273,7 @@ def test_a_job_that_outlives_the_store_writes_nothing(path: str) -> None:
         before = sorted(os.listdir(path))
         run, *arguments = jobs[0]
         reply = parallel._REPLY.decode(run(*arguments))
-        assert isinstance(reply, parallel.NotWritten)
+        assert isinstance(reply, Failed)
         assert reply.failure.kind == "FileNotFoundError"
         assert sorted(os.listdir(path)) == before
 
@@ -278,7 +281,7 @@ def test_a_job_that_outlives_the_store_writes_nothing(path: str) -> None:
 def test_an_opening_removes_what_a_dead_process_staged(path: str) -> None:
     with open_small(path) as db:
         fill(db, range(10))
-    for name in (new_staging_name(), new_staging_name() + ".tmp"):
+    for name in (new_staging_name(), new_staging_name() + UNFINISHED):
         folder = Path(path, name, "attempt")
         folder.mkdir(parents=True)
         (folder / "000007.sst").write_bytes(b"half")

@@ -13,10 +13,11 @@ import pytest
 from conftest import contents, fill, open_small
 
 import lsmkv
+from gates import WAIT_S
 from lsmkv.copies.backup import back_up
 from lsmkv.copies.record import FORMAT, read_records
 from lsmkv.encoding.checksums import content_checksum
-from lsmkv.storage.file_names import BACKUP, CURRENT, UNFINISHED_COPY
+from lsmkv.storage.file_names import BACKUP, CURRENT, UNFINISHED, UNFINISHED_COPY
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.capture import Capture
 from other_processes import process
@@ -175,10 +176,10 @@ def test_a_half_copied_table_of_an_interrupted_backup_is_not_used(at: Places) ->
     data = bytearray((at.store / new).read_bytes())
     data[10] ^= 1  # its end is whole
     (at.target / new).write_bytes(data)
-    (at.target / f"{new}.tmp").write_bytes(data[:100])
+    (at.target / f"{new}{UNFINISHED}").write_bytes(data[:100])
     lsmkv.backup(at.store, at.target)
     assert read(at.target) == expected
-    assert not list(at.target.glob("*.tmp"))
+    assert not list(at.target.glob(f"*{UNFINISHED}"))
 
 
 def test_progress_ends_with_all_bytes_of_tables(at: Places) -> None:
@@ -225,8 +226,15 @@ def test_writes_flushes_compactions_and_ingests_meanwhile_come_with_the_next(
         elif len(calls) == 3:
             db.compact_range(force=True)
 
-    with open_small(at.store) as db:
+    # How many tables are copied must not depend on threads: compactions are only those asked for.
+    with open_small(
+        at.store,
+        level0_compaction_trigger=1000,
+        level0_slowdown_trigger=1000,
+        level0_stop_trigger=1000,
+    ) as db:
         expected = fill(db, range(400))
+        db.flush()
         lsmkv.backup(db, at.target, progress=meddle)
         assert read(at.target) == expected
         expected = dict(db)
@@ -294,6 +302,17 @@ def test_a_restored_store_is_backed_up_to_the_same_target(at: Places) -> None:
     assert read(at.target) == expected
 
 
+def test_a_restored_store_may_have_a_log_of_the_number_of_the_sources(at: Places) -> None:
+    with open_small(at.store) as db:
+        lsmkv.backup(db, at.target)
+        db.delete(b"absent")
+        lsmkv.backup(db, at.target)  # still without a table, which would show what it is of
+    shutil.rmtree(at.store)
+    shutil.copytree(at.target, at.other)
+    lsmkv.backup(at.other, at.target)
+    assert read(at.target) == {}
+
+
 def test_a_backup_that_was_only_opened_stays_one(at: Places) -> None:
     expected = filled(at.store, 30)
     for _ in range(3):
@@ -324,7 +343,7 @@ def test_a_backup_that_was_written_to_is_refused_and_left_alone(at: Places, how:
     lsmkv.backup(at.store, at.target)
     if how == "killed":
         with process(SCRIPT, at.target, 1) as writer:
-            writer.wait()
+            writer.wait(WAIT_S)
         expected |= {b"%08d" % 0: b"v" * 40}
     else:
         with open_small(at.target) as copy:

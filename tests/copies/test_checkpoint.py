@@ -14,10 +14,12 @@ from conftest import contents, fill, open_small
 import lsmkv
 from lsmkv.storage.file_names import CURRENT, LOCK, UNFINISHED_COPY
 from lsmkv.storage.storage import Storage
+from lsmkv.tree.ownership import UNFINISHED_NOTE
 from other_processes import process
 from outside_tables import numbered, write_table
 from sequential_writer import SCRIPT, WITHOUT_END, acknowledged, check_prefix
 from storages import FaultyStorage
+from time_limits import join
 
 
 def inodes(folder: Path) -> dict[str, int]:
@@ -163,13 +165,13 @@ def test_one_of_a_store_that_threads_write_to_has_no_hole(tmp_path: Path) -> Non
         try:
             for number in range(8):
                 while written[0] < 300 * number:
-                    pass
+                    assert thread.is_alive()
                 least = written[0]
                 db.checkpoint(tmp_path / f"copy{number}")
                 check_prefix(tmp_path / f"copy{number}", least)
         finally:
             ends.set()
-            thread.join()
+            join(thread)
 
 
 def test_a_reader_makes_one_of_what_the_writer_has_acknowledged(tmp_path: Path) -> None:
@@ -291,7 +293,7 @@ def half_made(tmp_path: Path) -> Path:
         db.flush()
         db.checkpoint(tmp_path / "copy")
     (tmp_path / "copy" / CURRENT).unlink()
-    (tmp_path / "copy" / UNFINISHED_COPY).write_bytes(b"unfinished")
+    (tmp_path / "copy" / UNFINISHED_COPY).write_bytes(UNFINISHED_NOTE)
     (tmp_path / "copy" / "000099.sst").write_bytes(b"half a table")
     return tmp_path / "copy"
 
@@ -326,7 +328,7 @@ def test_a_store_whose_marker_a_crash_left_is_whole(tmp_path: Path) -> None:
     with open_small(tmp_path / "store") as db:
         expected = fill(db, range(50))
         db.checkpoint(tmp_path / "copy")
-    (tmp_path / "copy" / UNFINISHED_COPY).write_bytes(b"unfinished")
+    (tmp_path / "copy" / UNFINISHED_COPY).write_bytes(UNFINISHED_NOTE)
     assert contents(tmp_path / "copy", Storage()) == expected
     assert UNFINISHED_COPY not in os.listdir(tmp_path / "copy")
 

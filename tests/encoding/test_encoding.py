@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -67,10 +68,29 @@ def test_int_is_refused_with_a_hint(check: object) -> None:
         check(7)
 
 
-@pytest.mark.parametrize("wrong", [None, 1.5, [1], range(2)], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 1.5, [1], range(2), ("a", 1)], ids=repr)
 def test_the_error_for_an_object_without_a_buffer_names_its_type(wrong: object) -> None:
-    with pytest.raises(TypeError, match=type(wrong).__name__):
+    with pytest.raises(TypeError, match=f"another bytes-like object, not {type(wrong).__name__}; "):
         key_bytes(wrong)
+
+
+@pytest.mark.parametrize(
+    ("check", "wrong", "remedy"),
+    [
+        (key_bytes, slice(b"a", b"b"), r"a range is db\.items\(start=\.\.\., stop=\.\.\.\)"),
+        (key_bytes, [b"a"], r"for several keys: db\.multi_get\(keys\)"),
+        (value_bytes, None, r"to remove a key: delete\(key\)"),
+        (value_bytes, {"a": 1}, r"lsmkv\.typed has codecs for other types"),
+        (key_bytes, ("a", 1), r"lsmkv\.typed has codecs for other types"),
+    ],
+    ids=["slice", "list of keys", "None for a value", "object", "tuple"],
+)
+def test_the_error_says_what_to_do_instead(
+    check: Callable[[object], bytes], wrong: object, remedy: str
+) -> None:
+    with pytest.raises(TypeError, match=f"{type(wrong).__name__}; {remedy}$") as caught:
+        check(wrong)
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
 
 
 def test_the_longest_key_passes_and_one_byte_more_does_not() -> None:

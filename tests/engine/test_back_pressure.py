@@ -11,7 +11,7 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S, GatedStorage
-from lsmkv.engine.write_throttle import SLOWED_BYTES_PER_S, Throttle
+from lsmkv.engine.writer import SLOWED_BYTES_PER_S, Throttle
 from lsmkv.stats import Stats
 from threaded_stores import open_store, run_all, wait_until
 

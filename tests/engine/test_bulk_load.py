@@ -18,6 +18,7 @@ from lsmkv.compaction.external_sort import ExternalSort
 from lsmkv.engine import bulk_load
 from lsmkv.storage.storage import AppendFile, Storage
 from outside_tables import names, staged
+from time_limits import exit_code, join
 
 MIB = 1 << 20
 
@@ -105,7 +106,7 @@ def test_an_external_sort_is_a_dict(
 ) -> None:
     folder = tmp_path_factory.mktemp("sort")
     with open_small(folder / "store") as db:
-        job = db._engine._tables.job(0.01, lambda: False, lambda _done: None)
+        job = db._engine.tables.job(0.01, lambda: False, lambda _done: None)
         external = ExternalSort(job, most_merged * 2 * MIB)
         for start in range(0, len(pairs), run_length):
             part = pairs[start : start + run_length]
@@ -258,8 +259,8 @@ def test_a_fork_inside_the_pairs_leaves_the_load_to_the_parent(
 
     def forking() -> Iterator[tuple[bytes, bytes]]:
         for number, entry in enumerate(entries(5000)):
-            if number == 3000 and os.fork():
-                statuses.append(os.waitstatus_to_exitcode(os.wait()[1]))
+            if number == 3000 and (child := os.fork()):
+                statuses.append(exit_code(child))
             if os.getpid() != parent and not goes_on:
                 raise ZeroDivisionError
             yield entry
@@ -295,7 +296,7 @@ def test_closing_the_store_ends_a_load(store: Path, is_sorted: bool) -> None:
         yield from entries(1000)
         thread = threading.Thread(target=loaded.close)
         thread.start()
-        thread.join()
+        join(thread)
         yield from ((b"x%06d" % number, b"") for number in range(100_000))
 
     with pytest.raises(lsmkv.ClosedError):

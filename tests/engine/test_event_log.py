@@ -19,6 +19,7 @@ from event_stores import SMALL, fill, within_a_minute
 from gates import WAIT_S
 from lsmkv import BackgroundFailed, Event, FlushEnded, Ingested, Refreshed, Resumed, WriteStalled
 from lsmkv.background.events import EventTeller
+from threaded_stores import wait_until
 
 
 @pytest.fixture
@@ -108,8 +109,7 @@ def test_an_interrupt_of_close_ends_the_thread_of_the_log(path: str) -> None:
     class Slow(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             begun.set()
-            while not db.closed:
-                time.sleep(0.001)
+            wait_until(lambda: db.closed)
             time.sleep(0.05)  # the last steps of close(), before it waits for this
             os.kill(os.getpid(), signal.SIGINT)
             may_end.wait(WAIT_S)
@@ -152,5 +152,6 @@ print("logging" in sys.modules)
         capture_output=True,
         text=True,
         check=True,
+        timeout=WAIT_S,
     )
     assert run.stdout == "False\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -27,6 +28,8 @@ from lsmkv import (
 )
 from lsmkv.background.events import EventTeller, OnEvent
 from storages import FaultyStorage
+from threaded_stores import run_all, wait_until
+from time_limits import join
 
 
 @pytest.fixture
@@ -106,7 +109,7 @@ def test_a_write_that_waits_tells_why_in_its_own_thread(path: str, heard: Heard)
         opener = threading.Timer(0.05, storage.open_up)
         opener.start()
         within_a_minute(lambda: fill(db, 200))
-        opener.join()
+        join(opener)
         assert len(heard.of(WriteStalled)) == db.stats().write_stops > 0
     assert heard.of(WriteStalled)[0].reason == "flush"
     assert heard.threads_of(WriteStalled) == {"writer"}
@@ -117,8 +120,7 @@ def test_a_slowdown_is_told_if_it_takes_a_second(
     path: str, heard: Heard, monkeypatch: pytest.MonkeyPatch, slept_s: float
 ) -> None:
     with lsmkv.open(path, on_event=heard) as db:
-        throttle = db._engine._throttle
-        throttle.on, throttle._owed_s = True, 0.001
+        db._state.is_crowded, db._engine.writer._throttle._owed_s = True, 0.001
         clock = itertools.count(0.0, slept_s)
         monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
         db[b"a"] = b"1"
@@ -166,13 +168,13 @@ def test_a_failed_flush_is_told_once_with_its_cause_and_so_is_resuming(
             db.flush()
         with pytest.raises(lsmkv.BackgroundError):
             db[b"b"] = b"2"
-        db._engine._background.wait_idle()
+        db._engine.background.wait_idle()
         (event,) = heard.of(BackgroundFailed)
         assert event.error is caught.value.__cause__
         assert heard.threads_of(BackgroundFailed) == {"lsmkv-flush"}
         db.resume()
         assert heard.of(Resumed) == [Resumed(path)]
-        db._engine._background.wait_idle()
+        db._engine.background.wait_idle()
         assert [event.entries for event in heard.of(FlushEnded)] == [1, 0]  # resuming starts a log
 
 
@@ -196,7 +198,7 @@ def test_a_failed_log_write_is_told_to_its_writer_before_the_error(
             assert seen.pop() == (BackgroundFailed, b"1", "writer")
             storage.heal()
             db.resume()
-            db._engine._background.wait_idle()  # the flusher may tell after resume() has returned
+            db._engine.background.wait_idle()  # the flusher may tell after resume() has returned
             assert Resumed in {kind for kind, _, _ in seen} <= {Resumed, FlushEnded}
             seen.clear()
 
@@ -308,8 +310,7 @@ def test_closing_waits_for_a_callback_which_may_go_on_using_the_store(path: str)
 
     def on_event(event: Event) -> None:
         inside.set()
-        while not db._engine.is_closing:
-            pass
+        wait_until(lambda: db._state.is_ending)
         seen.append(db.get(b"a"))
 
     with lsmkv.open(path, on_event=on_event) as db:
@@ -319,7 +320,7 @@ def test_closing_waits_for_a_callback_which_may_go_on_using_the_store(path: str)
     assert seen == [b"1"]
 
 
-def test_a_stall_inside_popitem_is_told_once_its_lock_is_free(path: str) -> None:
+def test_a_callback_may_pop_what_a_pop_that_waited_has_left(path: str) -> None:
     popped: list[bytes] = []
 
     def on_event(event: Event) -> None:
@@ -335,8 +336,35 @@ def test_a_stall_inside_popitem_is_told_once_its_lock_is_free(path: str) -> None
         opener = threading.Timer(0.05, storage.open_up)
         opener.start()
         within_a_minute(lambda: [db.popitem() for _ in range(500)])
-        opener.join()
+        join(opener)
     assert popped
+
+
+def test_a_callback_may_pop_while_pops_of_other_threads_wait_for_room(path: str) -> None:
+    def on_event(event: Event) -> None:
+        if isinstance(event, FlushEnded):
+            pop()
+
+    def pop() -> None:
+        with contextlib.suppress(KeyError):
+            db.popitem()
+
+    def put_all() -> None:
+        for number in range(400):
+            db.put(b"%06d" % number, b"x" * 300)
+
+    def pop_all() -> None:
+        for _ in range(400):
+            pop()
+
+    def work() -> None:
+        run_all(put_all, put_all, pop_all)
+        db.close()
+
+    db = lsmkv.open(
+        path, on_event=on_event, write_buffer_size_bytes=4096, max_immutable_memtables=1
+    )
+    within_a_minute(work)
 
 
 def test_events_that_a_callback_causes_come_after_it_has_returned() -> None:

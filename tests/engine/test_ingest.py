@@ -15,8 +15,10 @@ from conftest import BACKGROUNDS, open_small
 import lsmkv
 from lsmkv.inspection.explain import explain_lookup
 from lsmkv.salvage.repair import repair
+from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import Storage
 from outside_tables import numbered, staged, write_table
+from time_limits import join
 
 
 @pytest.fixture
@@ -126,7 +128,7 @@ def test_explain_tells_the_sequence_number_of_the_ingest(db: lsmkv.DB, tmp_path:
     step = next(step for step in db.explain(b"k").runs if step.outcome == "found")
     assert step.seq == snapshot.sequence_number + 1
     engine = db._engine
-    earlier = explain_lookup(engine.require_open(), b"k", snapshot.sequence_number)
+    earlier = explain_lookup(engine.state.require_open(), b"k", snapshot.sequence_number)
     assert earlier.outcome == "absent"
 
 
@@ -240,7 +242,7 @@ def test_no_staged_file_stays(db: lsmkv.DB, tmp_path: Path, store: Path) -> None
 
 def test_the_next_opening_removes_what_a_crash_left(tmp_path: Path, store: Path) -> None:
     open_small(store).close()
-    left = store / "0123456789abcdef-000000.sst.tmp"
+    left = store / f"0123456789abcdef-000000.sst{UNFINISHED}"
     left.write_bytes(b"half a table")
     with open_small(store) as db:
         assert not left.exists()
@@ -346,8 +348,7 @@ def test_writers_snapshots_and_compactions_go_on_meanwhile(tmp_path: Path, store
                     problems.append("an ingest is not there")
         finally:
             stop.set()
-            for thread in threads:
-                thread.join()
+            join(*threads)
         assert problems == []
         expected = dict(db)
         assert db.verify().ok
@@ -364,8 +365,7 @@ def test_ingests_in_several_threads_all_take_place(tmp_path: Path, db: lsmkv.DB)
     threads = [threading.Thread(target=db.ingest, args=([path],)) for path in paths]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert dict(db) == numbered(0, 800)
     assert db.verify().ok
 

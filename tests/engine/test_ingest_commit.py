@@ -14,6 +14,7 @@ import lsmkv
 from lsmkv.storage.storage import Storage
 from outside_tables import numbered, write_table
 from storages import FaultyStorage
+from time_limits import join
 
 
 @pytest.fixture
@@ -70,8 +71,8 @@ def test_writers_wait_for_the_commit_and_readers_do_not(
     assert writing.is_alive()
     assert (db[b"before"], db.get(b"00001")) == (b"1", None)
     storage.go_on.set()
-    ingesting.join()
-    writing.join()
+    join(ingesting)
+    join(writing)
     assert (db[b"00001"], db[b"00002"]) == (b"written", b"outside")
     assert db.stats().write_stops >= 1
 
@@ -88,8 +89,8 @@ def test_closing_waits_for_the_commit(slow: tuple[Slow, lsmkv.DB], tmp_path: Pat
     closing.join(0.2)
     assert closing.is_alive()
     storage.go_on.set()
-    ingesting.join()
-    closing.join()
+    join(ingesting)
+    join(closing)
     with open_small(tmp_path / "store") as again:
         assert dict(again) == numbered(0, 10)
 

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from sortedcontainers import SortedDict
 
 import lsmkv
+from lsmkv.options import CompactionStyle
 from outside_tables import staged, write_table
 
 Contents = SortedDict[bytes, bytes]
@@ -52,7 +53,7 @@ class IngestMachine(RuleBasedStateMachine):
         self.count = 0
 
     @initialize(compaction=st.sampled_from(["leveled", "tiered", "lazy-leveled"]))
-    def open(self, compaction: str) -> None:
+    def open(self, compaction: CompactionStyle) -> None:
         self.options = TINY.replace(compaction=compaction, **self.background)
         self.db = lsmkv.open(self.path / "store", self.options)
 
@@ -171,7 +172,7 @@ class IngestMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize(
     ("examples", "steps"),
-    [(15, 25), pytest.param(300, 60, marks=[pytest.mark.slow])],
+    [(15, 25), pytest.param(300, 60, marks=[pytest.mark.slow, pytest.mark.longest])],
     ids=["few", "many"],
 )
 def test_a_store_with_ingests_is_a_sorted_dict(examples: int, steps: int) -> None:

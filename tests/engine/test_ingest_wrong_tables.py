@@ -107,6 +107,16 @@ def test_a_foreign_file_is_refused(db: lsmkv.DB, tmp_path: Path, unchanged: None
         db.ingest([good(tmp_path), path])
 
 
+@pytest.mark.parametrize("lines", [1, 1000])
+def test_what_loads_a_file_that_is_no_table_is_told(
+    db: lsmkv.DB, tmp_path: Path, unchanged: None, lines: int
+) -> None:
+    path = tmp_path / "goods.csv"
+    path.write_text("apple,red\n" * lines)
+    with pytest.raises(CorruptionError, match=r'not a table file: .* CSV, .*"lsmkv load"'):
+        db.ingest([good(tmp_path), path])
+
+
 def test_a_table_of_a_later_format_is_refused(
     db: lsmkv.DB, tmp_path: Path, unchanged: None
 ) -> None:

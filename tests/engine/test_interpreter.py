@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
+from gates import WAIT_S
 from other_processes import run
 
 
@@ -36,7 +37,7 @@ ON_WINDOWS = """
 for name in [name for name in sys.modules if name.partition(".")[0] == "lsmkv"]:
     del sys.modules[name]
 sys.modules["fcntl"] = None
-for name in ("register_at_fork", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "pwrite", "preadv"):
+for name in ("fork", "register_at_fork", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "pwrite", "preadv"):
     delattr(os, name)
 import lsmkv
 """
@@ -104,6 +105,7 @@ with lsmkv.open(sys.argv[1]) as db:
         capture_output=True,
         text=True,
         check=False,
+        timeout=WAIT_S,
     )
     assert done.returncode == 0, done.stderr
     assert "runs in the main interpreter alone" in said.read_text()

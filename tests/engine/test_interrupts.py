@@ -137,7 +137,7 @@ def test_a_store_that_failed_is_resumed_after_an_interrupted_resume(path: str, s
         db.put(b"a", b"1")
 
         def resume() -> None:
-            db._engine.work_failed(OSError("mended meanwhile"))
+            db._state.work_failed(OSError("mended meanwhile"))
             db.resume()
 
         def check() -> None:
@@ -339,7 +339,7 @@ def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(
                 resume()
 
         def resume() -> None:
-            while db._engine._failure is not None:
+            while db._state.failure is not None:
                 with contextlib.suppress(lsmkv.BackgroundError):
                     db.resume()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +165,41 @@ def test_filters_may_take_three_quarters() -> None:
     assert memory.residency("resident", 50) == "resident"
     assert cache.reserved_bytes == 90
     assert (cache.is_first_refusal(), cache.is_first_refusal()) == (True, False)
+
+
+GROWTH = """
+import random, re, sys
+import lsmkv
+def resident():  # memory of its own, as the kernel counts it
+    with open("/proc/self/status") as file:
+        return int(re.search(r"RssAnon:\\s+(\\d+)", file.read())[1]) * 1024
+path, budget, value_bytes, entries = sys.argv[1], *map(int, sys.argv[2:])
+values = [random.Random(number).randbytes(value_bytes) for number in range(64)]
+dice = random.Random(1)
+began = most = resident()
+with lsmkv.open(path, memory_budget_bytes=budget) as db:
+    for number in range(entries):
+        db.put(b"%016d" % dice.randrange(entries), values[number % 64])
+        if not number % 5000:
+            most = max(most, resident())
+    db.compact_range()
+    for number in range(entries // 4):
+        db.get(b"%016d" % dice.randrange(entries))
+        if not number % 5000:
+            most = max(most, resident())
+    sum(1 for _ in db.keys())
+    most = max(most, resident())
+print(most - began)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value_bytes", "entries"), [(8, 600_000), (400, 150_000)])
+def test_the_process_grows_by_little_more_than_the_budget(
+    path: str, value_bytes: int, entries: int
+) -> None:
+    budget = 32 << 20
+    arguments = [str(number) for number in (budget, value_bytes, entries)]
+    command = [sys.executable, "-c", GROWTH, path, *arguments]
+    grown = int(subprocess.run(command, check=True, capture_output=True, timeout=300).stdout)
+    assert 4 << 20 < grown <= 1.1 * budget + (20 << 20)

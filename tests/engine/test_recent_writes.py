@@ -86,7 +86,7 @@ def test_a_transaction_that_is_open_for_too_long_conflicts() -> None:
 
 def test_a_store_tells_a_transaction_that_was_open_for_too_long(path: str) -> None:
     with open_small(path) as db:
-        db._engine.recent_writes = RecentWrites(4000)
+        db._engine.writer.recent_writes = RecentWrites(4000)
         t = db.transaction()
         t[b"b"] = t.get(b"a", b"")
         with db.transaction() as blind:
@@ -142,7 +142,7 @@ def test_an_interrupted_commit_is_done_or_not(path: str) -> None:
         def check() -> None:
             gc.collect()
             assert db[b"a"] == db[b"b"]
-            assert db._engine.recent_writes.size_bytes == 0
+            assert db._engine.writer.recent_writes.size_bytes == 0
             with db.transaction() as t:
                 t.update({b"a": b"old", b"b": b"old"})
 
@@ -157,7 +157,7 @@ def test_an_interrupted_compare_and_set_is_done_or_not(path: str) -> None:
         def check() -> None:
             gc.collect()
             assert db[b"a"] in (b"old", b"new")
-            assert not db._engine.needs_old_values()
+            assert not db._engine.readers.need_old_values()
             db[b"a"] = b"old"
 
         assert at_each_place(partial(db.compare_and_set, b"a", b"old", b"new"), check)

@@ -1,19 +1,18 @@
-"""Opening removes a crash's leftovers, and keeps foreign files."""
+"""Opening with a crash's leftovers: failures, numbers, and marks that are not whole."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import contents, fill, open_small
 
-import lsmkv
-from damage import files
-from lsmkv.errors import CorruptionError
+from gates import WAIT_S
 from lsmkv.log.reader import HEADER_BYTES, MARK_BYTES
-from lsmkv.storage.file_names import CURRENT, parse_file_name
+from lsmkv.storage.file_names import new_staging_name, parse_file_name
 from lsmkv.storage.storage import AppendFile, Storage
 from lsmkv.tree import manifest
 from storages import FaultyStorage
@@ -24,50 +23,6 @@ def names(path: str | Path, kind: str) -> list[str]:
     return [
         name for name in sorted(os.listdir(path)) if (parse_file_name(name) or ("",))[0] == kind
     ]
-
-
-def test_leftovers_are_removed_by_the_next_opening(path: str) -> None:
-    with open_small(path) as db:
-        db[b"a"] = b"1"
-    leftovers = ["000900.sst", "MANIFEST-000901", "000902.sst.tmp", "MANIFEST-000001"]
-    for name in leftovers:
-        (Path(path) / name).write_bytes(b"left by a crash")
-    open_small(path).close()
-    assert not set(leftovers) & set(os.listdir(path))
-
-
-def test_an_unfinished_current_is_removed_by_the_next_opening(path: str) -> None:
-    with lsmkv.open(path) as db:
-        db[b"k"] = b"v"
-    with open(os.path.join(path, "CURRENT.tmp"), "wb") as file:
-        file.write(b"MANIF")
-    with lsmkv.open(path) as db:
-        assert db[b"k"] == b"v"
-    assert "CURRENT.tmp" not in os.listdir(path)
-
-
-def test_old_logs_left_by_a_crash_are_removed_and_not_read(path: str) -> None:
-    with open_small(path) as db:
-        db[b"a"] = b"old"
-        log = files(Path(path), ".log")[0]
-        old = log.read_bytes()
-        db.flush()
-        db[b"a"] = b"new"
-    log.write_bytes(old)
-    assert contents(path) == {b"a": b"new"}
-    assert not log.exists()
-
-
-def test_files_of_others_are_left_alone(path: str) -> None:
-    with open_small(path) as db:
-        db[b"a"] = b"1"
-    others = ["notes.txt", "000900.sst.bak", "1.log", "CURRENT.old", ".hidden", "0000900.log"]
-    for name in others:
-        (Path(path) / name).write_bytes(b"mine")
-    (Path(path) / "folder").mkdir()
-    contents(path)
-    assert all((Path(path) / name).read_bytes() == b"mine" for name in others)
-    assert (Path(path) / "folder").is_dir()
 
 
 def test_a_leftover_that_cannot_be_removed_is_no_obstacle(path: str) -> None:
@@ -86,8 +41,8 @@ def test_file_numbers_are_never_used_twice(path: str) -> None:
         with open_small(path) as db:
             kept = set(os.listdir(path))
             if round_number % 2:
-                with db._engine._tables.lock:
-                    db._engine._tables.manifest.rewrite()
+                with db._engine.tables.lock:
+                    db._engine.tables.manifest.rewrite()
             fill(db, range(100 * round_number, 100 * round_number + 200))
             db.flush()
             fresh = {name for name in os.listdir(path) if parse_file_name(name)} - kept
@@ -184,25 +139,6 @@ def test_numbers_of_leftovers_are_not_used_again(path: str) -> None:
     assert min(numbers) > 900
 
 
-def test_a_missing_table_is_named(path: str) -> None:
-    with open_small(path) as db:
-        fill(db, range(100))
-        db.flush()
-    table = files(Path(path), ".sst")[0]
-    table.unlink()
-    with pytest.raises(CorruptionError, match="is missing") as caught:
-        open_small(path)
-    assert caught.value.path == str(table)
-
-
-def test_a_store_that_lost_current_is_not_replaced_by_a_new_one(path: str) -> None:
-    with open_small(path) as db:
-        db[b"a"] = b"1"
-    (Path(path) / CURRENT).unlink()
-    with pytest.raises(lsmkv.NotAStoreError, match="repair"):
-        open_small(path)
-
-
 def test_an_interrupted_rotation_removes_the_new_log_and_writing_continues(path: str) -> None:
     storage = InterruptedStorage()
     expected = {}
@@ -244,3 +180,23 @@ class _InterruptedFile(AppendFile):
             self._storage.armed = False
             self._storage.interrupted = self.path
             raise KeyboardInterrupt
+
+
+def test_a_staging_directory_that_is_nested_too_deep_stays_and_the_store_opens(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store"
+    with open_small(path) as db:
+        db[b"k"] = b"v"
+    top = path / new_staging_name()
+    top.mkdir()
+    folder = os.open(top, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("deeper", dir_fd=folder)
+        inner = os.open("deeper", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    with open_small(path) as db:
+        assert db[b"k"] == b"v"
+    subprocess.run(["rm", "-rf", path], check=True, timeout=WAIT_S)

@@ -42,7 +42,7 @@ def state_of(db: lsmkv.DB) -> tuple[int, dict[bytes, bytes]]:
 
 
 def memtables_of(db: lsmkv.DB) -> tuple[Memtable, ...]:
-    return db._engine.require_open().memtables
+    return db._state.require_open().memtables
 
 
 def newest_log(path: str) -> Path:
@@ -150,7 +150,7 @@ def test_a_compaction_makes_no_reader_read_the_log_again(path: str) -> None:
             reader.refresh()
             levels = reader.inspect().levels
             engine = writer._engine
-            engine._background.compactor.compact_range(None, None, True)  # without a flush
+            engine.background.compactor.compact_range(None, None, True)  # without a flush
             assert log_bytes_read(reader) < 3000  # edits of the manifest
             assert reader.inspect().levels != levels
             assert state_of(reader) == state_of(writer)
@@ -209,17 +209,20 @@ def test_what_was_begun_before_stays_as_it_was(path: str) -> None:
 
 
 def test_a_closed_handle_keeps_no_file_open(path: str) -> None:
+    def open_files() -> int:
+        return sum(path in descriptor for descriptor in open_descriptors())
+
     with open_small(path) as writer:
         fill(writer, range(300))
         writer.flush()
         reader = open_small(path, read_only=True)
         writer.put(b"key", b"value")
         reader.refresh()
-        opened = len(open_descriptors())
-        tables = len(list(reader._engine.require_open().version.tables()))
+        opened = open_files()
+        tables = len(list(reader._state.require_open().version.tables()))
         assert tables > 0
         reader.close()
-        assert len(open_descriptors()) == opened - tables
+        assert open_files() == opened - tables
 
 
 def test_explain_names_memtables_of_one_log_active(path: str) -> None:

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 import lsmkv
+from gates import WAIT_S
 from other_processes import line_of, process
 
 
@@ -80,7 +81,7 @@ class RefreshMachine(RuleBasedStateMachine):
 
     @rule()
     def rewrite_manifest(self) -> None:
-        tables = self.writer._engine._tables
+        tables = self.writer._engine.tables
         with tables.lock:
             tables.manifest.rewrite()
 
@@ -181,7 +182,7 @@ def test_a_refreshed_handle_follows_writers_that_are_killed(path: str, kills: in
                     assert all(int(value) <= first + 1 for value in state.values())
                     last = second
                 writer.kill()
-                writer.wait()
+                writer.wait(WAIT_S)
             reader.refresh()
             with open_small(path, read_only=True) as fresh:
                 assert state_of(reader) == state_of(fresh)

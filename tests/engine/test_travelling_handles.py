@@ -16,6 +16,7 @@ import lsmkv
 from forked_children import in_child
 from gates import WAIT_S
 from lsmkv.background import handles
+from lsmkv.engine.state import UNOPENED
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -131,7 +132,7 @@ def test_an_unpickled_handle_refuses_writes_without_opening(
     for write in (lambda: again.put(b"k", b"v"), again.write_batch, again.flush, again.clear):
         with pytest.raises(lsmkv.ReadOnlyError):
             write()
-    assert again._engine.opens_on_use
+    assert again._state.life is UNOPENED
     again.close()
     assert again.closed
     with pytest.raises(lsmkv.ClosedError):
@@ -258,7 +259,7 @@ def test_a_fork_in_the_middle_of_a_refresh_leaves_a_handle_that_works(path: str)
     with open_small(path) as writer, open_small(path, read_only=True) as db:
         fill(writer, range(50))
         engine = db._engine
-        with engine._tables.lock, engine._mutex:  # as another thread may hold them
+        with engine.tables.lock, engine.state.mutex:  # as another thread may hold them
             assert in_child(lambda: len(db)) == 50
 
 

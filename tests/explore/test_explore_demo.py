@@ -18,8 +18,10 @@ import lsmkv
 from bench import explore as demo
 from browsers import needs_browser
 from explored_stores import make_store
-from lsmkv.cli import cli
+from gates import WAIT_S
+from lsmkv.cli.commands import cli
 from lsmkv.explore import contract
+from time_limits import started
 
 
 def page_in(text: str) -> contract.Page:
@@ -47,11 +49,11 @@ def test_the_command_writes_to_standard_output(tmp_path: Path) -> None:
 def test_a_reader_that_leaves_early_ends_the_command_also_without_buffers(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 60)
     line = [sys.executable, "-u", "-m", "lsmkv", "explore", str(tmp_path / "db"), "--out", "-"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None and running.stderr is not None
         running.stdout.read(100)
         running.stdout.close()
-        assert (running.wait(), running.stderr.read()) == (141, b"")
+        assert (running.wait(WAIT_S), running.stderr.read()) == (141, b"")
 
 
 def test_the_command_sets_options_of_its_lookups(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 60)
     command = [sys.executable, "-m", "lsmkv", "explore", str(tmp_path / "db"), "--serve"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
         with urllib.request.urlopen(address, timeout=30) as reply:
@@ -100,6 +102,7 @@ def test_without_the_server_the_command_says_what_to_install(
     assert done.exit_code == 1 and 'pip install "lsmkv[explore]"' in done.output
 
 
+@pytest.mark.slow
 def test_the_demonstration_makes_levels_and_a_page(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     demo.main(["--seconds", "0", "--files", "6000", "--out", str(out)])
@@ -109,10 +112,11 @@ def test_the_demonstration_makes_levels_and_a_page(tmp_path: Path) -> None:
     assert {"flush", "compaction"} <= kinds
 
 
+@pytest.mark.slow
 def test_the_demonstration_serves_the_store_while_it_grows(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.explore", "--no-open", "--seconds", "2"]
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
+    with started(
         [*command, "--files", "2000"], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
@@ -150,6 +154,7 @@ def test_the_pictures_are_taken(tmp_path: Path) -> None:
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_version_of_the_page_is_that_of_the_package(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 10)
     done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", "-"])

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+import event_loops
 import lsmkv
 from lsmkv.explore import contract, messages, server
 from lsmkv.explore import exploration as exploring
@@ -141,16 +142,17 @@ def test_reads_of_tables_that_are_gone_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_store_made_anew_has_a_history_of_its_own(tmp_path: Path) -> None:
-    reader = HistoryReader(str(tmp_path / "db"), is_recording=True)
     with lsmkv.open(tmp_path / "db", MANUAL) as db:
         put_and_flush(db, 0)
         put_and_flush(db, 50)
+    with lsmkv.open(tmp_path / "db", read_only=True) as followed:
+        reader = HistoryReader(followed, is_recording=True)
         reader.poll()
-    lsmkv.destroy(tmp_path / "db")
-    with lsmkv.open(tmp_path / "db", MANUAL) as db:
-        put_and_flush(db, 0, 5)
-        steps = reader.poll()
-        size_bytes = db.inspect().size_bytes
+        lsmkv.destroy(tmp_path / "db")
+        with lsmkv.open(tmp_path / "db", MANUAL) as db:
+            put_and_flush(db, 0, 5)
+            steps = reader.poll()
+            size_bytes = db.inspect().size_bytes
     assert [step.kind for step in steps] == ["state", "flush"]
     assert len(steps[0].removed) == 2 and steps[0].live_bytes == 0
     assert steps[1].live_bytes == size_bytes and steps[1].live_entries == 5
@@ -173,6 +175,7 @@ class _Changing:
             table_count=0,
             stats={},
             failure=None,
+            program=None,
         )
 
 
@@ -195,4 +198,4 @@ def test_a_listener_that_reads_late_gets_the_newest_pulse_alone(
         await asyncio.gather(beating, return_exceptions=True)
         return int(json.loads(heard.partition(b"data: ")[2])["revision"])
 
-    assert asyncio.run(heard_late()) >= 50
+    assert event_loops.run(heard_late()) >= 50

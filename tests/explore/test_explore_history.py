@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import lsmkv
 from lsmkv.explore.contract import HistoryStep
 from lsmkv.explore.history import HistoryReader
@@ -23,7 +21,8 @@ def put_and_flush(db: lsmkv.DB, start: int, count: int = 100) -> None:
 
 
 def steps_of(path: Path) -> list[HistoryStep]:
-    return HistoryReader(str(path)).poll()
+    with lsmkv.open(path, read_only=True) as db:
+        return HistoryReader(db).poll()
 
 
 def test_flushes_and_compactions_come_in_their_order(tmp_path: Path) -> None:
@@ -66,7 +65,7 @@ def test_a_table_that_only_changes_its_level_moves(tmp_path: Path) -> None:
 
 def test_polls_return_new_steps_only(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db", MANUAL) as db:
-        reader = HistoryReader(str(tmp_path / "db"), is_recording=True)
+        reader = HistoryReader(db, is_recording=True)
         assert reader.poll() == []
         put_and_flush(db, 0)
         (first,) = reader.poll()
@@ -80,17 +79,18 @@ def test_polls_return_new_steps_only(tmp_path: Path) -> None:
 def test_steps_before_the_first_poll_have_no_time(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db", MANUAL) as db:
         put_and_flush(db, 0)
-        reader = HistoryReader(str(tmp_path / "db"), is_recording=True)
+        reader = HistoryReader(db, is_recording=True)
         assert [step.at_s for step in reader.poll()] == [None]
 
 
 def test_a_rewritten_manifest_repeats_no_step(tmp_path: Path) -> None:
     path = tmp_path / "db"
-    reader = HistoryReader(str(path), is_recording=True)
     with lsmkv.open(path, MANUAL) as db:
+        reader = HistoryReader(db, is_recording=True)
+        assert reader.poll() == []
         put_and_flush(db, 0)
         assert [step.kind for step in reader.poll()] == ["flush"]
-        db._engine._tables.manifest.rewrite()
+        db._engine.tables.manifest.rewrite()
         assert reader.poll() == []
         put_and_flush(db, 100)
         assert [step.kind for step in reader.poll()] == ["flush"]
@@ -101,14 +101,9 @@ def test_a_history_that_begins_late_says_so(tmp_path: Path) -> None:
     path = tmp_path / "db"
     with lsmkv.open(path, MANUAL) as db:
         put_and_flush(db, 0)
-        db._engine._tables.manifest.rewrite()
-        reader = HistoryReader(str(path))
+        db._engine.tables.manifest.rewrite()
+        reader = HistoryReader(db)
         (step,) = reader.poll()
         assert step.kind == "state" and step.written_bytes == 0
         assert step.live_bytes == db.inspect().size_bytes
         assert not reader.begins_empty
-
-
-def test_a_directory_without_a_store_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(lsmkv.NotAStoreError):
-        steps_of(tmp_path)

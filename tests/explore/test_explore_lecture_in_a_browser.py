@@ -28,8 +28,10 @@ data = browsed_pages.data
 file = browsed_pages.file
 shown = browsed_pages.shown
 store = browsed_pages.store
+on_show = browsed_pages.on_show
 
-SCENES = range(1, 7)
+SCENES = range(1, 9)
+ON_MAP = (2, 3, 6, 8)
 WINDOWS = ((1366, 768), (1920, 1080))
 
 # The parts of the page that are not whole: outside the window, or cut off by what holds them.
@@ -73,10 +75,11 @@ def window(request: pytest.FixtureRequest) -> dict[str, int]:
 
 
 def scenes(page: Page) -> Iterator[int]:
-    """Each scene in turn, once its steps are at their end."""
+    """Each scene in turn, once it has shown its number."""
     page.keyboard.press("l")
     for scene in SCENES:
         page.keyboard.press(str(scene))
+        page.keyboard.press("Enter")
         page.wait_for_timeout(60)  # until the map has its new size
         yield scene
 
@@ -101,7 +104,7 @@ def test_the_stage_has_most_of_the_window(
             box = opened.page.locator("main").bounding_box()
             assert box is not None
             assert box["height"] > 0.55 * window["height"], scene
-            if scene in (1, 2, 4, 6):
+            if scene in ON_MAP:
                 drawn = opened.page.locator(".map canvas").bounding_box()
                 assert drawn is not None
                 assert drawn["height"] > 0.35 * window["height"], scene
@@ -115,7 +118,7 @@ def test_the_map_is_painted_in_every_width(chromium: Browser, file: Path, width:
     viewport = {"width": width, "height": 900}
     with tab(chromium, file.as_uri(), viewport=viewport) as opened:
         for scene in scenes(opened.page):
-            if scene in (1, 2, 4, 6):
+            if scene in ON_MAP:
                 assert opened.page.locator(".map canvas").evaluate(painted), scene
 
 
@@ -133,32 +136,65 @@ def test_all_text_of_a_scene_is_large(
 
 def test_a_scene_hides_controls_that_it_does_not_need(shown: Tab) -> None:
     for _ in scenes(shown.page):
-        for control in ("#colouring", "#key", "[data-pick]", ".score", ".counters", ".selection"):
+        for control in ("#colouring", "#key", "[data-pick]", ".counters", ".selection"):
             assert not shown.page.locator(control).first.is_visible(), control
+
+
+def show(page: Page, scene: int) -> None:
+    """Go to a scene and have it show its number."""
+    page.keyboard.press("l")
+    page.keyboard.press(str(scene))
+    page.keyboard.press("Enter")
 
 
 def test_why_filters_shows_the_bits_of_the_last_filter_asked(
     shown: Tab, data: contract.Page
 ) -> None:
-    shown.page.keyboard.press("l")
-    shown.page.keyboard.press("2")
+    show(shown.page, 3)
     lookup = on_show(shown.page, data)
     asked = [run for run in lookup.runs if run.filter and run.filter.probes]
-    told = text_of(shown.page, ".bits p")
-    assert told.startswith(f"Level {asked[-1].level}, run {asked[-1].run}.")
+    assert asked
     assert shown.page.is_visible(".bits canvas")
 
 
-def test_the_history_has_its_button_in_the_lecture(shown: Tab) -> None:
-    shown.page.keyboard.press("l")
-    shown.page.keyboard.press("5")
-    assert shown.page.is_visible(".time button")
+@pytest.mark.parametrize(("scene", "frames"), [(1, 5), (7, 10)])
+def test_keys_flow_frame_by_frame(shown: Tab, scene: int, frames: int) -> None:
+    page = shown.page
+    page.keyboard.press("l")
+    page.keyboard.press(str(scene))
+    texts = {text_of(page, ".flow-text")}
+    for _ in range(frames):
+        page.keyboard.press("ArrowDown")
+        texts.add(text_of(page, ".flow-text"))
+    assert len(texts) > frames // 2
+    page.keyboard.press("Enter")
+    counts = [text_of(page, f".flow-counts dd >> nth={at}") for at in range(3)]
+    assert counts[1].startswith("1")  # one run is left to ask
+    assert text_of(page, ".lecture .value b") == "1"
+
+
+def test_a_scene_of_what_p_buys_moves_the_slider(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    show(page, 5)
+    absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
+    at = data.rates.index(0.01)
+    assert number(page.inner_text(".lecture .value b")) == sum(len(o.rebuilt[at]) for o in absent)
+    page.keyboard.press("ArrowUp")
+    passed = sum(len(one.rebuilt[at - 1]) for one in absent)
+    assert number(page.inner_text(".lecture .value b")) == passed
+
+
+def test_the_toy_tells_which_filters_deny_a_word(shown: Tab) -> None:
+    page = shown.page
+    show(page, 4)
+    told = " ".join(page.locator(".toys figcaption").all_inner_texts())
+    assert told.count("certainly not there") == number(page.inner_text(".lecture .value b"))
+    assert "a false positive" in told
 
 
 def test_steps_go_on_and_back_with_the_arrows(shown: Tab) -> None:
     page = shown.page
-    page.keyboard.press("l")
-    page.keyboard.press("2")
+    show(page, 3)
     found = re.search(r"step (\d+) of (\d+)", text_of(page, ".path"))
     assert found and found[1] == found[2]
     page.keyboard.press("ArrowUp")
@@ -170,10 +206,10 @@ def test_steps_go_on_and_back_with_the_arrows(shown: Tab) -> None:
 def test_a_slider_does_not_hold_a_presenters_keys(shown: Tab) -> None:
     page = shown.page
     page.keyboard.press("l")
-    page.keyboard.press("3")
+    page.keyboard.press("5")
     page.focus("#rate")
     page.keyboard.press("PageDown")
-    assert text_of(page, ".lecture .where") == "4 of 6"
+    assert text_of(page, ".lecture .where") == "6 of 8"
 
 
 def test_the_focus_goes_back_to_where_the_lecture_began(shown: Tab) -> None:
@@ -186,45 +222,35 @@ def test_the_focus_goes_back_to_where_the_lecture_began(shown: Tab) -> None:
 # Scenes with something of their own
 
 
-def on_show(page: Page, data: contract.Page) -> contract.Lookup:
-    """The recorded lookup that a scene shows."""
-    key, kind = text_of(page, ".the-key"), text_of(page, ".kind")
-    return next(one for one in data.lookups if (one.key.text, one.kind) == (key, kind))
-
-
-def test_the_fourth_scene_compares_filters_in_and_apart_from_blocks(
+def test_the_sixth_scene_compares_filters_in_and_apart_from_blocks(
     shown: Tab, data: contract.Page
 ) -> None:
-    shown.page.keyboard.press("l")
-    shown.page.keyboard.press("4")
+    show(shown.page, 6)
     lookup = on_show(shown.page, data)
     asked = [run for run in lookup.runs if run.filter and run.filter.verdict in ("no", "maybe")]
     unread = [run for run in asked if run.spanning_block is not None]
-    inside = [run for run in unread if not run.spanning_was_cached]
     blocks = [block for run in asked for block in run.blocks if not block.was_cached]
     assert len(asked) > len(blocks)  # or there is nothing to see
     first, second, third = (
         " ".join(text.split()) for text in shown.page.locator(".proof .measure").all_inner_texts()
     )
-    assert number(first) == len(inside)
+    assert number(first) == len(unread)
     assert number(second) == len(blocks)
     assert number(third) == len(asked)
     kept = sum(-(-run.filter.bit_count // 8) for run in asked if run.filter)
     assert f"{kept:,} bytes of memory" in third
 
 
-@pytest.mark.parametrize("scene", ["2", "4"])
-def test_a_scene_of_spared_reads_shows_some(shown: Tab, data: contract.Page, scene: str) -> None:
-    shown.page.keyboard.press("l")
-    shown.page.keyboard.press(scene)
+@pytest.mark.parametrize("scene", [3, 6])
+def test_a_scene_of_spared_reads_shows_some(shown: Tab, data: contract.Page, scene: int) -> None:
+    show(shown.page, scene)
     lookup = on_show(shown.page, data)
     assert lookup.reads_without_filters > lookup.blocks_read
     assert lookup.false_positives == 0
 
 
-def test_the_sixth_scene_shows_a_false_positive(shown: Tab, data: contract.Page) -> None:
-    shown.page.keyboard.press("l")
-    shown.page.keyboard.press("6")
+def test_the_last_scene_shows_a_false_positive(shown: Tab, data: contract.Page) -> None:
+    show(shown.page, 8)
     lookup = on_show(shown.page, data)
     passed = next(run for run in lookup.runs if run.is_false_positive)
     read = sum(block.length_bytes for block in passed.blocks if not block.was_cached)
@@ -235,8 +261,7 @@ def test_the_sixth_scene_shows_a_false_positive(shown: Tab, data: contract.Page)
 
 def test_a_live_page_asks_the_false_positive_again(chromium: Browser, store: Path) -> None:
     with live_page(store) as live, tab(chromium, live.address) as opened:
-        opened.page.keyboard.press("l")
-        opened.page.keyboard.press("6")
+        show(opened.page, 8)
         opened.page.wait_for_selector(".proof tbody tr:nth-child(2)")
         rows = opened.page.locator(".proof tbody tr").all_inner_texts()
         assert [row.split()[:2] for row in rows] == [["first", "maybe"], ["again", "maybe"]]

@@ -122,10 +122,55 @@ def test_pictures_of_filters_do_not_count(store: Path) -> None:
     assert made.stats["filter_read_bytes"] == read_bytes
 
 
-def test_cached_cells_are_what_the_cache_holds(shown: contract.Page) -> None:
-    cached = sum(sum(table.cells.cached) for table in tables_of(shown))
-    evicted = shown.stats["block_cache_evictions"]
-    assert cached == shown.stats["block_cache_misses"] - evicted
+def test_the_pages_own_cache_hides_no_read(shown: contract.Page) -> None:
+    """Lookups run without one; what it would spare is told apart."""
+    assert shown.stats["block_cache_hits"] == 0
+    assert shown.source.cache_bytes == 256 * 1024
+    absent = [lookup for lookup in shown.lookups if lookup.kind == "absent"]
+    spanned = [step for lookup in absent for step in lookup.runs if step.spanning_block is not None]
+    assert sum(lookup.reads_without_filters for lookup in absent) == len(spanned)
+    assert any(lookup.cached_runs for lookup in shown.lookups)
+
+
+def test_filters_tell_how_many_of_their_bits_are_set(shown: contract.Page) -> None:
+    for filter in shown.filters:
+        if filter.shown_bits == filter.bit_count:
+            bits = base64.b64decode(filter.bits)
+            assert filter.set_bits == sum(byte.bit_count() for byte in bits)
+
+
+def test_a_damaged_block_has_its_place_on_the_page(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 1500)
+    with lsmkv.open(tmp_path / "db", read_only=True) as db:
+        table = db.tables()[-1]
+        block = table.block(table.block_count // 2)
+        name = table.info().file_name
+    path = tmp_path / "db" / name
+    content = bytearray(path.read_bytes())
+    content[block.offset + 5] ^= 0xFF
+    path.write_bytes(content)
+    with Exploration(str(tmp_path / "db")) as exploration:
+        made = exploration.page(Detail())
+        again = exploration.page(Detail())
+    (damage,) = made.damage
+    assert (damage.table, damage.block) == (table.number, block.number)
+    assert (damage.file_name, damage.offset) == (name, block.offset)
+    assert "checksum" in damage.reason
+    assert len([lookup for lookup in made.lookups if lookup.kind == "present"]) > 50
+    assert again.damage == made.damage
+
+
+def test_keys_of_a_store_that_is_all_deleted_are_looked_up(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        for number in range(300):
+            db.put(b"%05d" % number, b"")
+        db.flush()
+        for number in range(300):
+            db.delete(b"%05d" % number)
+        db.flush()
+    with Exploration(str(tmp_path / "db")) as exploration:
+        made = exploration.page(Detail())
+    assert {"deleted"} <= {lookup.outcome for lookup in made.lookups}
 
 
 def test_the_filters_hold_the_bits_that_lookups_ask(shown: contract.Page) -> None:
@@ -150,6 +195,7 @@ def test_the_page_is_small_whatever_the_store_is(
     assert len(file_page(str(store)).encode()) <= script + 150_000
 
 
+@pytest.mark.slow
 def test_a_page_that_is_much_too_large_is_made_few_times(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +212,7 @@ def test_a_page_that_is_much_too_large_is_made_few_times(
     assert len(made) <= 3
 
 
+@pytest.mark.slow
 def test_a_page_without_lookups_is_small_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +240,7 @@ def test_what_is_left_out_is_said(store: Path) -> None:
         assert sum(table.cells.entry_count) == table.entry_count
 
 
+@pytest.mark.slow
 def test_many_tables_are_shown_together(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(extent=Extent(cells=4000, tables=2)))
@@ -306,7 +354,7 @@ def test_filters_that_learn_let_pass_what_the_page_says(erring: str) -> None:
     with Exploration(erring, filter_policy="ribbon", adaptive_filters=True) as exploration:
         made = exploration.page(Detail())
     passed = [lookup for lookup in made.lookups if lookup.kind == "false positive"]
-    assert 20 <= len(passed) <= 25  # a lesson may deny another key too
+    assert len(passed) == 25
     assert all(lookup.false_positives for lookup in passed)
     again = made.lookups[-1]
     assert again.key == passed[0].key
@@ -333,8 +381,16 @@ def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) 
     places = [
         (table.number, block) for table in tables_of(made) for block in range(table.block_count)
     ]
-    step = math.ceil(len(places) / most)
-    assert [(filter.table, filter.block) for filter in made.filters] == places[::step]
+    with lsmkv.open(store, read_only=True) as db:  # a block of one key has no filter
+        unfiltered = {
+            (table.number, block.number)
+            for table in db.inspect().tables()
+            for block in db.blocks(table.number)
+            if block.entry_count == 1
+        }
+    chosen = places[:: math.ceil(len(places) / most)]
+    found = [(filter.table, filter.block) for filter in made.filters]
+    assert found == [place for place in chosen if place not in unfiltered]
 
 
 @pytest.mark.parametrize(
@@ -354,5 +410,6 @@ def test_stores_of_every_kind_have_a_page(tmp_path: Path, options: dict[str, obj
     with Exploration(str(tmp_path / "db")) as exploration:
         made = exploration.page(Detail())
     assert msgspec.json.decode(msgspec.json.encode(made), type=contract.Page) == made
-    kinds = {table.filter_kind for table in tables_of(made)}
+    # A table of one key needs no filter.
+    kinds = {table.filter_kind for table in tables_of(made) if table.entry_count > 1}
     assert kinds == {options.get("filter_policy", "bloom")}

@@ -21,6 +21,7 @@ from explored_stores import make_store
 from live_pages import TOKEN, LivePage, live_page
 from lsmkv.explore import contract, messages
 from lsmkv.explore.server import ADDRESS
+from time_limits import started
 
 
 @pytest.fixture(scope="module")
@@ -249,14 +250,11 @@ def command(store: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     """The running command, and the path and port of its page."""
     line = [sys.executable, "-m", "lsmkv", "explore", str(store), "--serve"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True) as process:
-        try:
-            assert process.stdout is not None
-            address = urlsplit(process.stdout.readline().split()[-1])
-            assert address.port is not None
-            yield process, address.path, address.port
-        finally:
-            process.kill()
+    with started(line, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().split()[-1])
+        assert address.port is not None
+        yield process, address.path, address.port
 
 
 def wait_until_it_answers(port: int) -> None:
@@ -265,12 +263,15 @@ def wait_until_it_answers(port: int) -> None:
         assert other.getresponse().status == 404
 
 
-def test_an_interrupt_ends_the_command_in_silence_while_a_page_is_open(store: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_in_silence_while_a_page_is_open(
+    store: Path, number: signal.Signals
+) -> None:
     with command(store) as (process, path, port):
         listener = http.client.HTTPConnection(ADDRESS, port, timeout=30)
         listener.request("GET", f"{path}events")
         listener.getresponse().readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, errors = process.communicate(timeout=30)
         listener.close()
     assert (process.returncode, errors) == (0, "")

@@ -10,7 +10,11 @@ import lsmkv
 from explored_stores import make_store
 from lsmkv.explore.contract import Rebuilt, WhatIf
 from lsmkv.explore.exploration import Detail, Exploration
-from lsmkv.explore.what_if import POLICIES, RATES, wilson_interval
+from lsmkv.explore.intervals import clustered_interval
+from lsmkv.explore.what_if import RATES
+from lsmkv.filters import policies
+
+POLICIES = [policy.name for policy in policies() if policy.name != "none"]
 
 
 def what_if(path: Path) -> WhatIf:
@@ -88,12 +92,30 @@ def test_a_store_without_filters_has_none_at_present(tmp_path: Path) -> None:
     assert rebuilt(data, "bloom", 0.01).bit_count > 0
 
 
-def test_the_interval_is_wilsons() -> None:
-    # Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29; to four places
-    for hits, trials, low, high in (
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ):
-        assert wilson_interval(hits, trials) == pytest.approx((low, high), abs=1e-4)
+def test_every_policy_that_one_can_choose_is_tried_and_no_other(bloom: WhatIf) -> None:
+    assert {one.policy for one in bloom.rebuilt} == {policy.name for policy in policies()}
+
+
+def test_the_intervals_are_those_of_the_harness() -> None:
+    from bench.harness import intervals
+
+    for hits in ([1] * 64, [0] * 64, [3, 0, 1, 2] * 8, [32, *[0] * 20], [32] * 5, [0, 1]):
+        trials = [32] * len(hits)
+        expected = intervals.clustered_interval(hits, trials)
+        found = clustered_interval(hits, trials)
+        assert found == pytest.approx((expected.low, expected.high), abs=1e-9), hits
+
+
+def test_filters_of_prefixes_are_asked_for_absent_prefixes(tmp_path: Path) -> None:
+    make_prefixed(tmp_path / "db")
+    data = what_if(tmp_path / "db")
+    assert data.present is not None
+    assert data.present.false_positives < 0.05 * data.absent_count
+    assert data.present.low <= data.present.exact_rate <= data.present.high
+
+
+def make_prefixed(path: Path) -> None:
+    with lsmkv.open(path, filter_key=lsmkv.DelimitedPrefix(b"/"), block_size_bytes=512) as db:
+        for number in range(3000):
+            db.put(b"u%04d/item%d" % (number // 3 * 7 % 9000, number % 3), b"v" * 10)
+        db.flush()

@@ -56,7 +56,7 @@ def test_absent_look_ups_read_no_more_blocks_than_the_rate_allows(
 
 
 def tables(db: lsmkv.DB) -> list[Any]:
-    return list(db._engine.require_open().version.tables())
+    return list(db._state.require_open().version.tables())
 
 
 @pytest.mark.parametrize(

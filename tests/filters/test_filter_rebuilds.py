@@ -11,8 +11,11 @@ import pytest
 
 import lsmkv
 from damage import files, flip, footer_of, open_table
+from gates import WAIT_S
 from lsmkv.errors import CorruptionError
+from lsmkv.options import FilterResidency
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
+from time_limits import join
 
 KEYS = [b"%05d" % number for number in range(0, 27_000, 3)]
 ABSENT = [key + b"x" for key in KEYS[:-1:3]]
@@ -54,7 +57,7 @@ def table(whole: dict[str, bytes], tmp_path: Path) -> Path:
     return table
 
 
-def opened(table: Path, residency: str) -> lsmkv.DB:
+def opened(table: Path, residency: FilterResidency) -> lsmkv.DB:
     return lsmkv.open(
         table.parent, read_only=True, filter_residency=residency, block_cache_size_bytes=0
     )
@@ -75,7 +78,7 @@ def chunk_middle(table: Path, chunk: int) -> int:
 @pytest.mark.parametrize("where", ["first", "last", pytest.param("middle", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mask", [0x01, pytest.param(0x80, marks=pytest.mark.slow)])
 def test_a_flipped_bit_changes_no_answer_and_is_counted_once(
-    table: Path, residency: str, where: str, mask: int
+    table: Path, residency: FilterResidency, where: str, mask: int
 ) -> None:
     footer = footer_of(table)
     place = {
@@ -93,7 +96,9 @@ def test_a_flipped_bit_changes_no_answer_and_is_counted_once(
 
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
-def test_rebuilt_filters_save_the_reads_that_whole_ones_do(table: Path, residency: str) -> None:
+def test_rebuilt_filters_save_the_reads_that_whole_ones_do(
+    table: Path, residency: FilterResidency
+) -> None:
     counts = []
     for damaged in (False, True):
         if damaged:
@@ -118,7 +123,7 @@ def test_every_chunk_may_be_damaged(table: Path) -> None:
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 def test_a_rebuild_is_logged_once_with_its_place(
-    table: Path, residency: str, caplog: pytest.LogCaptureFixture
+    table: Path, residency: FilterResidency, caplog: pytest.LogCaptureFixture
 ) -> None:
     flip(table, chunk_middle(table, 1))
     with caplog.at_level(logging.WARNING, logger="lsmkv"), opened(table, residency) as db:
@@ -157,7 +162,7 @@ def test_a_compaction_ends_the_damage(table: Path) -> None:
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 def test_damage_to_both_copies_costs_the_answers_of_that_block_alone(
-    table: Path, residency: str, caplog: pytest.LogCaptureFixture
+    table: Path, residency: FilterResidency, caplog: pytest.LogCaptureFixture
 ) -> None:
     flip(table, chunk_middle(table, 0))
     flip_embedded(table, 3)
@@ -203,7 +208,7 @@ def test_damage_to_both_copies_costs_the_answers_of_that_block_alone(
     ],
 )
 def test_a_table_whose_only_filter_is_damaged_is_searched_without(
-    tmp_path: Path, residency: str, policy: str
+    tmp_path: Path, residency: FilterResidency, policy: str
 ) -> None:
     table = written(
         tmp_path / "store", filter_granularity="table", filter_policy=policy, error_rate=0.01
@@ -217,7 +222,7 @@ def test_a_table_whose_only_filter_is_damaged_is_searched_without(
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 def test_verify_reports_a_lost_filter_and_a_compaction_makes_a_new_one(
-    tmp_path: Path, residency: str
+    tmp_path: Path, residency: FilterResidency
 ) -> None:
     options = {"filter_granularity": "table", "error_rate": 0.01, "filter_residency": residency}
     table = written(tmp_path / "store", **options)
@@ -239,15 +244,14 @@ def test_threads_that_ask_at_once_rebuild_once(table: Path) -> None:
     wrong: list[bytes] = []
 
     def ask() -> None:
-        start.wait()
+        start.wait(WAIT_S)
         wrong.extend(key for key in KEYS[::3] if db.get(key) != b"value " + key)
 
     with opened(table, "cached") as db:
         threads = [threading.Thread(target=ask) for _ in range(6)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join(*threads)
         assert db.stats().filter_rebuilds == 1
     assert wrong == []
 

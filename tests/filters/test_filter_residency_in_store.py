@@ -133,7 +133,7 @@ def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
 
 def test_filters_are_not_read_before_the_first_lookup(path: str) -> None:
     with lsmkv.open(path) as db:
-        db[b"key"] = b"value"
+        db[b"key"] = db[b"other key"] = b"value"
         db.flush()
         assert db.memory_usage().indexes > 0
         assert db.memory_usage().filters == 0
@@ -143,10 +143,10 @@ def test_filters_are_not_read_before_the_first_lookup(path: str) -> None:
 
 def test_filters_of_new_tables_are_in_memory_once_keys_are_looked_up(path: str) -> None:
     with lsmkv.open(path) as db:
-        db[b"key"] = b"value"
+        db[b"key"] = db[b"other key"] = b"value"
         db.flush()
         assert b"other" not in db
         before = db.memory_usage().filters
-        db[b"later"] = b"value"
+        db[b"later"] = db[b"latest"] = b"value"
         db.flush()
         assert db.memory_usage().filters > before

@@ -194,7 +194,7 @@ def test_a_look_up_of_an_absent_key_asks_every_run(path: str) -> None:
                 for number in range(run, KEY_COUNT, 3):
                     batch.put(present(number), b"v" * 50)
             db.flush()
-        runs = db._engine.require_open().version.runs
+        runs = db._state.require_open().version.runs
         assert len(runs) == 3
         expected: list[float] = []
         keys = [absent(number, 0) for number in range(3, KEY_COUNT - 3)]

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lsmkv
 from damage import Entry, flip, footer_of, open_table, write_table
 from lsmkv.filters.family.strategies import product_probes
 from lsmkv.filters.maths.sizing import exact_rate
-from lsmkv.inspection.explain import Explanation, RunStep, explain_lookup
+from lsmkv.inspection.explain import (
+    BlockStep,
+    Explanation,
+    FilterStep,
+    MemtableStep,
+    RunStep,
+    explain_lookup,
+)
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.options import Options
+from lsmkv.options import FilterResidency, Options
 from lsmkv.read.view import SuperVersion
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version
@@ -328,14 +338,65 @@ def test_the_text_has_a_line_for_each_step_and_one_of_totals(db: lsmkv.DB) -> No
     explanation = db.explain(KEYS[3])
     lines = str(explanation).splitlines()
     assert len(lines) == 2 + len(explanation.memtables) + len(explanation.runs)
-    assert repr(KEYS[3]) in lines[0]
-    assert "memtable, active" in lines[1] and "not there" in lines[1]
-    assert "says maybe (n=" in lines[2] and "bytes read" in lines[2]
-    assert "read: 1" in lines[-1]
+    assert lines[0].startswith(f"get {KEYS[3].decode()} as of sequence number ")
+    assert lines[1].startswith("  memtable ") and lines[1].endswith("0 keys: not there")
+    assert re.fullmatch(
+        r"\+ L0/\d+ +\d+\.sst  block 0  filter says maybe: .* read, found", lines[2]
+    )
+    assert re.fullmatch(r"found, a value of 17 bytes; .* read; filters saved 0 of 1 read", lines[3])
+
+
+def test_a_step_is_a_line_by_itself_too(db: lsmkv.DB) -> None:
+    explanation = db.explain(KEYS[3])
+    assert str(_only_run(explanation)).split() == explanation.lines()[2].split()
+    assert str(explanation.memtables[0]) == "  memtable  0 keys: not there"
+
+
+def test_more_of_the_filters_comes_indented_after_the_same_lines(db: lsmkv.DB) -> None:
+    explanation = _first(db, lambda step: step.outcome == "filtered")
+    brief, more = explanation.lines(), explanation.lines(with_filters=True)
+    assert [line for line in more if not line.startswith("    ")] == brief
+    told = " ".join(line.strip() for line in more if line.startswith("    "))
+    assert str(_only_run(explanation).filter) in told
+
+
+@settings(max_examples=25)
+@given(key=st.binary(max_size=400), seq=st.integers(0, 2**64 - 1))
+def test_the_text_fits_80_columns(key: bytes, seq: int) -> None:
+    asked = FilterStep(
+        "maybe", "bloom", "block", 9999, 999999, 30, 0.01, 0, tuple(range(900000, 900030))
+    )
+    block = BlockStep(99999, 1 << 40, (1 << 20) - 1, False)
+    widest = RunStep(0, 999999, 1, "999999.sst", 99999, asked, (block,), "absent", None, block)
+    memtables = (MemtableStep("flushing", 123456, 123456789, "deleted", 1),)
+    value = bytes(1000)
+    explanation = Explanation(key, seq, memtables, (widest,) * 12, "found", value)
+    assert max(map(len, explanation.lines(with_filters=True))) <= 80
 
 
 def test_long_keys_are_cut_in_the_text(db: lsmkv.DB) -> None:
-    assert "(5,000 bytes)" in str(db.explain(b"x" * 5000)).splitlines()[0]
+    title = str(db.explain(b"x" * 5000)).splitlines()[0]
+    assert "x... (5,000 bytes) as of" in title and len(title) == 80
+
+
+def test_a_block_in_the_cache_is_no_read_saved(db: lsmkv.DB) -> None:
+    first = _first(db, lambda step: step.outcome == "filtered" and bool(step.spanning))
+    assert first.reads_saved == 1
+    assert str(first).endswith("; filters saved 1 of 1 read")
+    number = _only_run(first).block
+    present = next(key for key in KEYS if _only_run(db.explain(key)).block == number)
+    db.get(present)
+    assert db.explain(first.key).filter_negatives == 1
+    assert db.explain(first.key).reads_saved == 0
+
+
+def test_a_filter_of_the_table_saves_no_read_of_a_key_between_two_blocks(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=512, filter_granularity="table") as db:
+        _fill(db)
+        denied = _first(db, lambda step: step.outcome == "filtered" and step.spanning is None)
+    assert (denied.filter_negatives, denied.reads_saved) == (1, 0)
+    assert denied.lines()[2].startswith("  L0/")
+    assert denied.lines()[-1].endswith("filters saved 0 of 0 reads")
 
 
 # --- the filter's bits ---
@@ -345,7 +406,7 @@ def test_long_keys_are_cut_in_the_text(db: lsmkv.DB) -> None:
 @pytest.mark.parametrize("granularity", ["block", "table"])
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 def test_a_bloom_filter_says_no_exactly_where_a_bit_of_the_key_is_not_set(
-    tmp_path: Path, policy: str, granularity: str, residency: str
+    tmp_path: Path, policy: str, granularity: str, residency: FilterResidency
 ) -> None:
     options: Any = {"filter_policy": policy, "filter_granularity": granularity, "error_rate": 0.3}
     with lsmkv.open(tmp_path, block_size_bytes=512, filter_residency=residency, **options) as db:
@@ -375,8 +436,8 @@ def test_the_text_names_the_bits_and_those_that_are_not_set(db: lsmkv.DB) -> Non
     asked = _only_run(explanation).filter
     assert asked is not None
     bits, unset = (" ".join(map(str, each)) for each in (asked.probes, asked.unset_probes))
-    assert f"), bits {bits}: {unset} not set; nothing read" in explanation.text()
-    assert "all set" in db.explain(KEYS[0]).text()
+    assert str(asked).endswith(f"), bits {bits}: {unset} not set")
+    assert "all set" in str(_only_run(db.explain(KEYS[0])).filter)
 
 
 @pytest.mark.parametrize(("policy", "parameter"), [("ribbon", "r=7"), ("binary-fuse", "w=8")])
@@ -399,5 +460,6 @@ def test_a_filter_without_a_whole_copy_is_called_lost(tmp_path: Path) -> None:
         explanation = db.explain(ABSENT_KEYS[7])
         asked = _only_run(explanation).filter
         assert asked is not None and asked.verdict == "lost"
-        assert "table filter lost: damaged in every copy" in explanation.text()
+        assert "  filter lost: " in explanation.text()
+        assert "table filter lost: damaged in every copy" in str(asked)
         assert (explanation.filters_asked, explanation.blocks_searched) == (0, 1)

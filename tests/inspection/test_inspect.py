@@ -109,7 +109,7 @@ def test_inspecting_reads_nothing_but_what_was_not_used_before(db: lsmkv.DB) -> 
 def test_resident_filters_are_memory_and_others_are_not(tmp_path: Path) -> None:
     for residency in ("resident", "cached", "off"):
         with lsmkv.open(tmp_path / residency, filter_residency=residency) as db:
-            db.put(b"a", b"1")
+            db[b"a"] = db[b"b"] = b"1"
             db.flush()
             info = db.inspect()
         assert info.filter_bytes > 0

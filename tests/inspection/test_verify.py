@@ -34,6 +34,7 @@ from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version
 from lsmkv.tree.version_set import table_format
+from time_limits import join
 
 KEYS = [b"key%04d" % number for number in range(300)]
 
@@ -233,7 +234,7 @@ def test_a_store_that_is_written_to_meanwhile_is_ok(tmp_path: Path) -> None:
                 assert report.ok, str(report)
         finally:
             stop.set()
-            writer.join()
+            join(writer)
 
 
 def test_every_flipped_byte_of_a_table_is_noticed(tmp_path: Path) -> None:

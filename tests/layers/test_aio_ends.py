@@ -21,6 +21,7 @@ from event_loops import no_thread_is_left, own_threads, run
 from gates import WAIT_S
 from lsmkv.aio.turns import Turns
 from lsmkv.storage.storage import Storage
+from time_limits import join
 
 __all__ = ["no_thread_is_left"]  # a fixture
 
@@ -58,7 +59,7 @@ def test_a_cancelled_opening_closes_the_store(path: str, recwarn: pytest.Warning
     began, gate = threading.Event(), threading.Event()
 
     async def main() -> None:
-        opening = asyncio.ensure_future(lsmkv.aio.open(path, storage=Slow()).__aenter__())
+        opening = asyncio.ensure_future(lsmkv.aio.open(path, storage=Slow()).__aenter__())  # type: ignore[call-arg]
         while not began.is_set():
             await asyncio.sleep(0.001)
         opening.cancel()
@@ -157,7 +158,11 @@ def test_each_round_of_the_loop_has_one_turn() -> None:
 def test_who_waits_for_a_turn_may_give_up(path: str) -> None:
     async def main() -> None:
         turns = Turns(asyncio.get_running_loop())
-        waiting = [asyncio.create_task(turns.wait()) for _ in range(40)]
+
+        async def wait() -> None:
+            await turns.wait()
+
+        waiting = [asyncio.create_task(wait()) for _ in range(40)]
         await asyncio.sleep(0)
         for task in waiting[:39]:
             task.cancel()
@@ -229,8 +234,7 @@ def test_two_loops_share_a_store(path: str) -> None:
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join(*threads)
         assert len(shared) == 400
 
 
@@ -260,7 +264,7 @@ def test_a_failure_comes_to_who_writes(path: str) -> None:
     fails = threading.Event()
 
     async def main() -> None:
-        async with lsmkv.aio.open(path, SMALL, storage=Full()) as db:
+        async with lsmkv.aio.open(path, SMALL, storage=Full()) as db:  # type: ignore[call-arg]
             fails.set()
             with pytest.raises(OSError, match="No space"):
                 for _ in range(20):
@@ -281,7 +285,7 @@ def test_a_store_that_cannot_be_opened_says_so(path: str) -> None:
             async with lsmkv.aio.open(path, create_if_missing=False):
                 pass
         with pytest.raises(TypeError, match="error_rat"):
-            await lsmkv.aio.open(path, error_rat=0.1)
+            await lsmkv.aio.open(path, error_rat=0.1)  # type: ignore[call-arg]
 
     run(main())
 

@@ -92,6 +92,16 @@ def test_evicting_by_tag(cache: Any) -> None:
     assert cache.evict(0) == 50
 
 
+def test_every_method_takes_retry(cache: Any) -> None:
+    with cache.transact(retry=True):
+        assert cache.set("a", 1, retry=True) and cache.add("b", 2, tag="t", retry=True)
+        assert cache.incr("a", retry=True) == 2 and cache.decr("a", retry=True) == 1
+        assert cache.get("a", retry=True) == 1 and cache.touch("a", retry=True)
+    assert cache.pop("a", retry=True) == 1 and not cache.delete("a", retry=True)
+    assert cache.evict("t", retry=True) == 1
+    assert cache.expire(retry=True) == cache.cull(retry=True) == cache.clear(retry=True) == 0
+
+
 def test_culling(cache: Any) -> None:
     for number in range(1000):
         cache[number] = b"A" * 1000
@@ -113,7 +123,7 @@ def test_statistics(cache: Any) -> None:
 
 
 def test_memoizing(cache: Any) -> None:
-    @cache.memoize(typed=True, expire=60, tag="fib")  # type: ignore[untyped-decorator]
+    @cache.memoize(name="fib", typed=True, expire=60, tag="fib")  # type: ignore[untyped-decorator]
     def fibonacci(number: int) -> int:
         return number if number < 2 else fibonacci(number - 1) + fibonacci(number - 2)
 

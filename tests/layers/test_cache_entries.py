@@ -228,7 +228,20 @@ def test_it_cannot_be_pickled(cache: Cache) -> None:
         pickle.dumps(cache)
 
 
-def test_the_limit_of_diskcache_s_name_is_refused_with_the_name_here(path: str) -> None:
-    with pytest.raises(TypeError, match="did you mean 'size_limit_bytes'"):
-        Cache(path, size_limit=1000)
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("size_limit", r"did you mean 'size_limit_bytes'\?"),
+        ("timeout", "nothing times out here: leave it out"),
+        ("tag_index", "leave it out"),
+        ("disk", r"value=lsmkv\.typed\.Json\(\)"),
+        ("cache_size", r"did you mean 'block_cache_size_bytes'\?"),
+    ],
+)
+def test_a_setting_that_is_not_there_is_refused_with_advice(
+    path: str, name: str, advice: str
+) -> None:
+    wrong: dict[str, Any] = {name: 1}
+    with pytest.raises(TypeError, match=rf"^no such option: {name} \(.*{advice}\)$"):
+        Cache(path, **wrong)
     assert not os.path.exists(path)

@@ -266,7 +266,9 @@ def uses(rng: random.Random) -> list[tuple[str, Callable[[Cache], object]]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 60))]
+)
 def test_any_bytes_end_in_a_documented_error_or_none(path: str, seed: int) -> None:
     rng = random.Random(seed)
     fill(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import event_loops
 from caches import cache
 from interruptions import at_each_place
 from lsmkv.cache import Cache
@@ -209,6 +210,6 @@ def test_a_task_cannot_write_into_the_transaction_of_another(cache: Cache) -> No
         assert isinstance(found, ZeroDivisionError)
         assert nothing is None
 
-    asyncio.run(both())
+    event_loops.run(both())
     assert list(cache) == []
     cache["b"] = 3

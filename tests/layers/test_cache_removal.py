@@ -11,6 +11,8 @@ import pytest
 
 from caches import Clock, cache, clock
 from lsmkv.cache import Cache
+from lsmkv.cache.book import Book
+from lsmkv.typed import pack
 
 __all__ = ["cache", "clock"]  # fixtures
 
@@ -250,3 +252,31 @@ def test_counts_are_right_at_the_write_after_an_interrupted_one(
     cache.set("other", 1)
     assert (len(cache), cache.check()) == (2, [])
     assert cache.expire(1e13) == 1
+
+
+# Tags
+
+
+def test_each_batch_of_an_eviction_by_tag_begins_where_the_one_before_ended(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[bytes] = []
+    listed = Book._listed
+
+    def noted(book: Book, prefix: bytes, start: bytes, stop: bytes | None = None) -> Any:
+        starts.append(start)
+        return listed(book, prefix, start, stop)
+
+    with Cache(path, cull_limit=0) as cache:
+        with cache.transact():
+            for number in range(2500):
+                cache.set(number, number, tag="t")
+            cache.set(2500, 2500, tag="other")
+        monkeypatch.setattr(Book, "_listed", noted)
+        assert cache.evict("t") == 2500
+        assert [start[-len(pack((999,))) :] for start in starts[1:]] == [
+            pack((999,)),
+            pack((1999,)),
+            pack((2499,)),
+        ]
+        assert (list(cache), cache.check()) == ([2500], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import shelve
@@ -26,6 +27,12 @@ def shelf_of(db: MutableMapping[bytes, bytes], *, writeback: bool = False) -> sh
 
 def as_bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
+
+
+def test_how_long_to_wait_is_a_parameter_of_its_own(tmp_path: Path) -> None:
+    assert inspect.signature(lsmkv.dbm.open).parameters["wait_s"].default == 0.0
+    with pytest.raises(ValueError, match="wait_s=-1"):
+        lsmkv.dbm.open(tmp_path / "store", "c", wait_s=-1)
 
 
 @settings(max_examples=30)

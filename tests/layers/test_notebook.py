@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Any
 import pytest
 
 import lsmkv
+from lsmkv.inspection.report import Problem
 
+TAGS = {"table", "caption", "b", "tbody", "tr", "th", "td"}
 HOSTILE = b"<script>alert('x')</script>&\xff\x00\n" + bytes(5000)
+PICTURE = {"div", "p", "code", "svg", "circle", "text", "details", "summary"}  # of a lookup
 
 
 class Shown(HTMLParser):
@@ -77,13 +81,45 @@ def test_every_object_is_shown_escaped_bounded_and_without_a_read(
     if closed:
         for each in objects:
             getattr(each, "close", lambda: None)()
-    before = db._engine.stats.copy()
+    before = db._state.stats.copy()
     for each in objects:
         shown = Shown(each)
-        assert shown.tags == {"table", "caption", "b", "tbody", "tr", "th", "td"}
+        assert shown.tags == TAGS
         assert len(shown.html) < 10_000 and len(repr(each)) < 2000
         assert "\n" not in repr(each)
-    assert db._engine.stats.copy() == before
+    assert db._state.stats.copy() == before
+
+
+def test_every_report_is_shown_escaped_and_bounded(db: lsmkv.DB) -> None:
+    damaged = Problem("<i>caf\udce9</i>\n", 3, "<b>" * 1000)
+    verified = dataclasses.replace(db.verify(), problems=(damaged,) * 1000)
+    (table,) = db.inspect().tables()
+    blocks = list(db.blocks(table.number))
+    for report in (db.explain(HOSTILE), db.inspect(), table, blocks[0], verified, damaged):
+        shown = Shown(report)
+        drawn = PICTURE if isinstance(report, lsmkv.Explanation) else set()
+        assert shown.tags == TAGS | drawn and type(report).__name__ in shown.text
+        assert len(shown.html.encode()) < 150_000
+    assert "… and 960 more" in Shown(verified).text
+
+
+def test_a_lookup_is_shown_step_by_step(db: lsmkv.DB) -> None:
+    found = db.explain(b"key")
+    text = Shown(found).text
+    for step in (*found.memtables, *found.runs):
+        assert str(step) in text
+    assert "outcome found value b'<i>' " in text and "blocks_searched 1 " in text
+
+
+def test_the_shape_of_a_store_is_shown_by_level(db: lsmkv.DB) -> None:
+    info = db.inspect()
+    text = Shown(info).text
+    assert f"memtable_key_counts 1 levels {info.levels[0]} " in text
+    assert f"size_bytes {info.size_bytes:,} " in text
+
+
+def test_a_sound_store_is_shown_as_that(db: lsmkv.DB) -> None:
+    assert "ok True " in Shown(db.verify()).text
 
 
 def test_a_store_shows_about_how_much_is_in_it(db: lsmkv.DB) -> None:

@@ -278,6 +278,16 @@ def test_a_batch_of_one_mapping_serves_another(db: DB, users: PrefixedDB) -> Non
     assert dict(log.items()) == {b"1": b"changed"}
 
 
+def test_a_batch_makes_a_part_of_itself_while_it_is_open(db: DB) -> None:
+    with db.write_batch() as batch:
+        part = batch.prefixed(b"a/")
+        assert isinstance(part, PrefixedBatch)
+        part.prefixed(b"b/")[b"key"] = b"1"
+    assert dict(db) == {b"a/b/key": b"1"}
+    with pytest.raises(lsmkv.ClosedError):
+        batch.prefixed(b"a/")
+
+
 def test_an_exception_discards_the_batch(db: DB, users: PrefixedDB) -> None:
     with pytest.raises(ZeroDivisionError), users.write_batch() as batch:
         batch[b"c"] = b"4"
@@ -377,8 +387,10 @@ def test_the_upkeep_of_a_store_stays_inside_the_prefix(db: DB, users: PrefixedDB
 def test_a_key_that_is_no_bytes_is_refused(users: PrefixedDB, call: str) -> None:
     with pytest.raises(TypeError, match="a key is bytes, not str: encode it"):
         getattr(users, call)("a")
-    with pytest.raises(TypeError, match="a key is bytes or another bytes-like object, not int"):
+    with pytest.raises(TypeError, match=r"a key is bytes, not int: encode it, for example \(1\)\."):
         getattr(users, call)(1)
+    with pytest.raises(TypeError, match=r"not slice; a range is db\.items\("):
+        getattr(users, call)(slice(b"a", b"b"))
 
 
 def test_wrong_arguments_are_refused_before_anything_changes(users: PrefixedDB) -> None:

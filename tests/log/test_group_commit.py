@@ -153,7 +153,6 @@ def test_a_served_follower_returns_even_if_nobody_wakes_it() -> None:
 # Interrupts
 
 
-@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_interrupted_writer_leaves_the_queue() -> None:
     group = led(GroupCommit(0))
 

@@ -20,6 +20,7 @@ from lsmkv.storage.append_file import LARGE_APPEND_BYTES, AppendFile
 from lsmkv.storage.storage import Storage
 from storages import FaultyStorage
 from threaded_stores import open_store
+from time_limits import join
 
 
 @pytest.fixture
@@ -318,6 +319,6 @@ def test_a_put_is_a_system_call_while_a_thread_flushes(tmp_path: Path) -> None:
         db.put(b"key", b"value")  # which makes room in the fresh log
         assert calls_of_a_put(db) == 1
         storage.open_up()
-        flush.join()
+        join(flush)
         db.wait_until_settled()
         assert calls_of_a_put(db) == 0

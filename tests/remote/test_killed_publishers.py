@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +16,9 @@ import lsmkv
 from bench.harness.object_server import Fault, ObjectServer, Request
 from layered_stores import fill_in_runs, in_time, open_published, publish_runs
 from lsmkv.errors import NotAStoreError, PublishConflictError
+from lsmkv.remote.publish import _TABLES_AT_ONCE
+from threaded_stores import wait_until
+from time_limits import join, started
 
 PUBLISHER = """
 import sys
@@ -30,23 +30,29 @@ with lsmkv.open(sys.argv[1], create_if_missing=False, **options) as db:
 _WAIT_S = 60.0
 
 
-def killed_publisher(server: ObjectServer, path: str, url: str, passed: int = 0) -> None:
-    """Publish in a process that is killed while PUTs wait; ``passed`` and one more are done then."""
+def killed_publisher(
+    server: ObjectServer, path: str, url: str, unsent: int, passed: int = 0
+) -> None:
+    """Publish ``unsent`` files in a process that is killed while all its PUTs wait.
+
+    ``passed`` and one more are done then.  The one more is sent again, for its answer is lost.
+    """
+    waiting = min(unsent - passed, _TABLES_AT_ONCE)
     stall = Fault("stall", method="PUT", seconds=600.0)
     server.reset()
     server.inject(
         replace(stall, kind="unanswered", skip=passed, times=1), replace(stall, skip=passed + 1)
     )
-    process = subprocess.Popen(
+    with started(
         [sys.executable, "-c", PUBLISHER, path, url],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)},
-    )
-    deadline = time.monotonic() + _WAIT_S
-    while process.poll() is None and not any(found.fault == "stall" for found in server.log()):
-        assert time.monotonic() < deadline, "the publisher did not get so far"
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    ) as process:
+        wait_until(
+            lambda: (
+                process.poll() is not None
+                or sum(found.fault == "stall" for found in server.log()) == waiting
+            )
+        )
     server.inject()
     server.reset()
 
@@ -70,11 +76,11 @@ def test_a_publisher_killed_at_each_request_leaves_the_older_generation(
             db.put(b"new", b"%d" % number)
             db.flush()
         newer = dict(db.items())
-    for _ in range(4):  # each of them sends one table
-        killed_publisher(server, path, url)
+    for unsent in (4, 3, 2, 1):  # each of them sends one table
+        killed_publisher(server, path, url, unsent)
         with open_published(url) as db:
             assert dict(db.items()) == older
-    killed_publisher(server, path, url)  # the generation, whose answer is lost
+    killed_publisher(server, path, url, 1)  # the generation, whose answer is lost
     with open_published(url) as db:
         assert dict(db.items()) == newer
 
@@ -86,7 +92,7 @@ def test_a_killed_first_publication_is_no_store_and_is_gone_on_with(
     with open_small(path, compaction="tiered", level0_compaction_trigger=12) as db:
         contents = fill_in_runs(db)
         tables = len(list(db.inspect().tables()))
-    killed_publisher(server, path, url, tables // 2)
+    killed_publisher(server, path, url, tables, tables // 2)
     with pytest.raises(NotAStoreError):
         open_published(url)
     with open_small(path) as db:
@@ -123,8 +129,7 @@ def test_of_publishers_that_race_one_gets_an_error(
             thread.start()
         assert len(server.held(2)) == 2  # both look for the newest generation
         server.stop_holding()
-        for thread in threads:
-            thread.join()
+        join(*threads)
         (lost,) = [outcome for outcome in outcomes if outcome != number]
         assert isinstance(lost, PublishConflictError)
         winner = two[outcomes.index(number)]

@@ -11,6 +11,7 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import S3Store
 
 from bench.harness.object_server import BUCKET, Fault, ObjectServer, Request
+from time_limits import join
 
 SIGNED = "AWS4-HMAC-SHA256 Credential=anyone/20260101/us-east-1/s3/aws4_request, Signature=0"
 """Enough for moto, which does not check it."""
@@ -113,6 +114,35 @@ def test_another_body_and_a_damaged_one_are_served(server: ObjectServer) -> None
     assert get(server, "body/a").read() == b"01234" + bytes([ord("5") ^ 1]) + b"6789"
 
 
+def test_a_request_that_comes_twice_is_answered_the_second_time(server: ObjectServer) -> None:
+    server.inject(Fault("twice"))
+    with pytest.raises(AlreadyExistsError):
+        obstore.put(client(server, "twice"), "a", b"0", mode="create")
+    assert bytes(obstore.get(server.store("twice"), "a").bytes()) == b"0"
+
+
+def test_a_stale_list_is_the_one_before(server: ObjectServer) -> None:
+    def names() -> list[str]:
+        return [found["path"] for found in obstore.list(client(server, "stale")).collect()]
+
+    obstore.put(server.store("stale"), "a", b"")
+    assert names() == ["a"]
+    obstore.put(server.store("stale"), "b", b"")
+    server.inject(Fault("stale"))
+    assert names() == ["a"]
+    server.inject()
+    assert names() == ["a", "b"]
+
+
+def test_a_swapped_answer_is_the_same_part_of_another_object(server: ObjectServer) -> None:
+    obstore.put(server.store("swap"), "a", b"0123456789")
+    obstore.put(server.store("swap"), "b", b"abcdefghij")
+    assert get(server, "swap/a").read() == b"0123456789"
+    server.inject(Fault("swap"))
+    assert get(server, "swap/b", Range="bytes=2-4").read() == b"234"
+    assert get(server, "swap/a", Range="bytes=2-4").read() == b"cde"
+
+
 def test_a_trickle_comes_byte_by_byte(server: ObjectServer) -> None:
     obstore.put(server.store("trickle"), "a", b"0123456789")
     server.inject(Fault("trickle", seconds=0.001))
@@ -136,6 +166,5 @@ def test_requests_wait_at_the_gate(server: ObjectServer) -> None:
     assert len(server.held(3)) == 3
     assert server.log() == []
     server.stop_holding()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert len(server.log()) == 3

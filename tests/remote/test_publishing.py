@@ -32,6 +32,7 @@ from published_stores import (
     reader,
     value,
 )
+from time_limits import join
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +212,18 @@ def test_clean_up_removes_what_a_killed_publication_left_but_not_one_under_way(
     assert {live, foreign} <= set(left)
 
 
+def test_a_list_that_lags_behind_the_publication_removes_nothing(
+    db: lsmkv.DB, server: ObjectServer, url: str
+) -> None:
+    db[b"key"] = b"value"
+    server.inject(Fault("stale", match="list-type=.*generations"))
+    report = db.publish(url, keep=1)
+    assert (report.generation, report.removed_table_count) == (1, 0)
+    server.inject()
+    with reader(url) as found:
+        assert found[b"key"] == b"value"
+
+
 @pytest.mark.parametrize("keep", [0, -1, True, 1.0, "2"])
 def test_a_wrong_keep_is_refused_before_anything_is_asked(
     db: lsmkv.DB, server: ObjectServer, url: str, keep: Any
@@ -270,7 +283,7 @@ def test_tables_are_sent_at_the_same_time(db: lsmkv.DB, server: ObjectServer, ur
         assert {kind(request) for request in server.held(3)} == {"PUT tables"}
     finally:
         server.stop_holding()
-        sending.join()
+        join(sending)
 
 
 def test_a_large_table_is_sent_in_parts(tmp_path: Path, server: ObjectServer, url: str) -> None:
@@ -343,6 +356,18 @@ def test_nothing_is_published_into_the_store_itself(db: lsmkv.DB, below: str) ->
     with pytest.raises(ValueError, match="inside the store"):
         db.publish(f"file://{db.path}{below}")
     assert sorted(os.listdir(db.path)) == before
+
+
+def test_files_of_others_in_the_folder_are_left_alone(db: lsmkv.DB, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    names = ["CURRENT", "LOCK", "000001.log", "tables/000001.sst", "generations/000001.json"]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"mine")
+    for number in range(3):
+        db[key(0)] = b"%d" % number
+        db.publish(f"file://{folder}", keep=1)
+    assert [(folder / name).read_bytes() for name in names] == [b"mine"] * len(names)
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(db: lsmkv.DB, tmp_path: Path) -> None:

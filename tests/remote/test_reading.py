@@ -31,6 +31,7 @@ from published_stores import (
     reader,
     value,
 )
+from time_limits import join
 
 ENTRIES = contents()
 
@@ -116,7 +117,7 @@ def test_its_path_is_the_url(db: lsmkv.DB, filled: str) -> None:
 def objects_of(url: str) -> list[str]:
     with lsmkv.open(url, read_only=True) as db:
         names = [
-            table.path for run in db._engine.require_open().version.runs for table in run.tables
+            table.path for run in db._state.require_open().version.runs for table in run.tables
         ]
     return sorted(name.removeprefix(f"{url}/") for name in names)
 
@@ -138,7 +139,7 @@ def test_an_opening_asks_for_a_list_a_generation_and_the_end_of_each_table(
         tables = list(db.inspect().tables())
         footers = {
             table.path.rpartition("/")[2]: table.footer.data_length
-            for table in db._engine.require_open().version.tables()
+            for table in db._state.require_open().version.tables()
         }
         stats = db.stats()
     log = server.log()
@@ -167,7 +168,7 @@ def test_after_two_requests_an_opening_waits_for_none_before_it_asks_for_all(
         assert [kind(request) for request in held] == ["GET tables"] * tables
     finally:
         server.stop_holding()
-        opening.join()
+        join(opening)
     opened[0].close()
 
 
@@ -273,7 +274,7 @@ def test_multi_get_asks_for_its_blocks_at_the_same_time(db: lsmkv.DB, server: Ob
         assert len(server.held(len(wanted))) == len(wanted)
     finally:
         server.stop_holding()
-        looking.join()
+        join(looking)
     assert found == [[ENTRIES[each] for each in wanted]]
 
 
@@ -298,7 +299,7 @@ def test_a_snapshot_looks_many_keys_up_at_the_same_time(db: lsmkv.DB, server: Ob
             assert len(server.held(len(wanted))) == len(wanted)
         finally:
             server.stop_holding()
-            looking.join()
+            join(looking)
 
 
 # Scans
@@ -322,7 +323,7 @@ def test_a_scan_asks_ahead(tmp_path: Path, server: ObjectServer, url: str) -> No
                 scanning.join(0.05)
         finally:
             server.stop_holding()
-            scanning.join()
+            join(scanning)
         assert most >= 4
         assert len(read[0]) == COUNT - 1
 
@@ -337,7 +338,7 @@ def test_a_scan_reads_no_byte_twice(filled: str, server: ObjectServer) -> None:
         server.reset()
         before = db.stats()
         assert dict(db.items()) == ENTRIES
-        tables = db._engine.require_open().version.tables()
+        tables = db._state.require_open().version.tables()
         blocks = sum(table.footer.data_length for table in tables)
         assert (db.stats() - before).object_get_bytes == blocks
 

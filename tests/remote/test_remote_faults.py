@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ from published_stores import (
     reader,
     value,
 )
+from threaded_stores import wait_until
+from time_limits import join
 
 ENTRIES: Final = contents()
 HANG_S: Final = 60  # only stops a test that hangs
@@ -80,7 +83,7 @@ def within(action: Callable[[], Any]) -> Any:
 
 def block_of(db: lsmkv.DB, number: int) -> tuple[str, int, int]:
     """URL, offset and length of the block that holds a key."""
-    for table in db._engine.require_open().version.tables():
+    for table in db._state.require_open().version.tables():
         if table.smallest <= key(number) <= table.largest:
             block = table.index.find(key(number))
             offset = table.index.offset(block)
@@ -139,6 +142,23 @@ def test_a_scan_raises_and_another_goes_on(db: lsmkv.DB, server: ObjectServer) -
         within(lambda: list(iter(db.items())))
     server.inject()
     assert list(iter(db.items())) == list(ENTRIES.items())
+
+
+def test_a_scan_that_ends_early_leaves_no_answer_to_another(
+    tmp_path: Path, server: ObjectServer, url: str
+) -> None:
+    published(tmp_path / "store", url, table_size_bytes=1 << 20, fit_pages=False)
+    with reader(url, block_cache_size_bytes=0) as db:
+        scan = iter(db.items())
+        assert len(list(islice(scan, 72))) == 72  # one by one; then it reads ahead
+        server.reset()
+        server.inject(Fault("damage"))
+        with pytest.raises(lsmkv.CorruptionError):
+            list(scan)
+        del scan
+        wait_until(lambda: len(server.log()) >= 4)
+        server.inject()
+        assert dict(db.items()) == ENTRIES
 
 
 # Wrong bytes
@@ -362,7 +382,7 @@ def test_an_interrupt_during_a_request_leaves_the_handle_usable(
         interrupting.start()
         with pytest.raises(KeyboardInterrupt):
             action()
-        interrupting.join()
+        join(interrupting)
         server.stop_holding()
     assert db[key(WRONG)] == value(WRONG)
     assert db.multi_get([key(1), key(2)]) == [None, value(2)]

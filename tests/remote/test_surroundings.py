@@ -19,6 +19,7 @@ import lsmkv
 from bench.harness.object_server import ObjectServer
 from commands import ENVIRONMENT, fail, fill, one_line, run, succeed
 from published_stores import COUNT, FORM, contents, key, reader, value
+from time_limits import join
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -82,6 +83,34 @@ def test_the_page_shows_a_published_store(
 
 
 # Without the library
+
+
+def test_a_wrong_scheme_is_told_before_what_to_install(tmp_path: Path) -> None:
+    done = python(
+        f"""
+        import sys
+        sys.modules["obstore"] = None
+        import lsmkv
+        db = lsmkv.open({str(tmp_path / "store")!r})
+        for attempt in (
+            lambda: lsmkv.open("htp://x"),
+            lambda: lsmkv.open("htp://x", read_only=True),
+            lambda: db.publish("htp://x"),
+            lambda: lsmkv.TablePublication.begin("htp://x"),
+        ):
+            try:
+                attempt()
+            except ValueError as error:
+                print(error)
+        db.close()
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == 4 and len(set(told)) == 1
+    assert re.fullmatch(
+        "url='htp://x': object storage begins with one of s3://, .*, file://", told[0]
+    )
 
 
 def test_without_obstore_the_error_says_what_to_install(tmp_path: Path) -> None:
@@ -202,8 +231,7 @@ def test_many_threads_share_a_handle(filled: str, server: ObjectServer) -> None:
         threads = [threading.Thread(target=look_up, args=(start,)) for start in range(8)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join(*threads)
     assert wrong == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from damage import entries_of, files, flip
+from damage import cut, entries_of, files, flip
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, LockedError, NotAStoreError, UnsupportedFormatError
 from lsmkv.salvage.repair import repair
@@ -202,6 +202,31 @@ def test_a_folder_without_a_store_is_refused(tmp_path: Path, present: bool) -> N
         repair(path, tmp_path / "output")
     assert path.exists() == present
     assert not (tmp_path / "output").exists()
+
+
+def test_tables_without_their_ends_are_told_to_be_ours_by_their_blocks(
+    store: Path, output: Path
+) -> None:
+    build_store(store)
+    for path in store.iterdir():
+        if path.suffix == ".sst":
+            cut(path, path.stat().st_size - 80)
+        else:
+            path.unlink()
+    report = repair(store, output)
+    assert report.tables_salvaged == 2
+    assert set(content_of(output)) <= set(KEYS)
+
+
+def test_files_in_which_nothing_of_ours_is_left_are_refused(store: Path, output: Path) -> None:
+    build_store(store)
+    for path in store.iterdir():
+        path.write_bytes(bytes(path.stat().st_size))
+    before = {path.name: path.read_bytes() for path in store.iterdir()}
+    with pytest.raises(NotAStoreError, match="not lsmkv's"):
+        repair(store, output)
+    assert {path.name: path.read_bytes() for path in store.iterdir()} == before
+    assert not output.exists()
 
 
 def test_progress_ends_at_all_bytes_of_tables(store: Path, output: Path) -> None:

@@ -21,6 +21,7 @@ from lsmkv.stats import Stats
 from lsmkv.storage.storage import RandomFile, Storage
 from lsmkv.tree.version_set import table_format
 from repair_stores import KEYS, build_store, content_of, lose_manifest
+from torture.fuzz.crafting import replace_table, take_apart
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_without_its_dictionary_a_table_keeps_the_blocks_that_need_none(
 def test_every_flipped_byte_costs_its_own_block_at_most(tmp_path: Path) -> None:
     path = tmp_path / "000001.sst"
     form = table_format(Options(block_size_bytes=256), 0.01)
-    meta = write_table(path, [(key, b"value", 5) for key in KEYS[:60]], form)
+    meta = write_table(path, [(key, b"value", 5) for key in KEYS[:90]], form)
     blocks = entries_of(path)
     ends = [sections(path)["payload"][0]]
     footer = footer_of(path)
@@ -306,6 +307,23 @@ def test_a_salvaged_table_has_the_form_of_the_damaged_one(store: Path, output: P
     assert {table.filter_key for table in tables} == {"fixed:6"}
     assert {table.granularity for table in tables} == {"table"}
     assert {table.requested_rate for table in tables} == {0.05}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("named", ["nothing", "x" * 300, f"fixed:{9 * 10**19}", "delimited:zz:1"])
+def test_a_table_with_an_unknown_filter_key_is_reported_and_rebuilt(
+    store: Path, output: Path, named: str, in_place: bool
+) -> None:
+    with lsmkv.open(store, block_size_bytes=512) as db:
+        for key in KEYS:
+            db.put(key, b"value")
+        db.flush()
+    table = take_apart(files(store, ".sst")[0].read_bytes())
+    table.properties["filter_key"] = named
+    replace_table(store, table)
+    report = repair(store, None if in_place else output, in_place=in_place)
+    assert any("filter key" in problem.reason for problem in report.problems)
+    assert set(content_of(store if in_place else output)) == set(KEYS)
 
 
 def test_a_salvaged_table_stays_on_its_level(store: Path, output: Path) -> None:

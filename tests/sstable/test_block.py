@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import pytest
@@ -335,3 +336,15 @@ def test_tags_of_later_releases_are_refused_by_name(tag: int, meaning: str) -> N
 def test_the_check_notices_entries_out_of_order(entries: Entries) -> None:
     with pytest.raises(BadBlockError, match="out of order"):
         block_of(entries).check_order(fail)
+
+
+def test_a_block_counts_the_bits_that_a_hash_shares_with_its_keys() -> None:
+    keys = [b"%04d" % number for number in range(1000)]
+    block = block_of([(key, b"", 1) for key in keys])
+    dice = random.Random(3)
+    for h in [*map(hash_key, keys[::100]), *(dice.getrandbits(63) for _ in range(300))]:
+        differing = [hash_key(key) ^ h for key in keys]
+        expected = max(int(different & -different).bit_length() - 1 for different in differing)
+        if 0 in differing:
+            expected = 63
+        assert block.shared_hash_bits(h) == (expected if expected >= 8 else 0)

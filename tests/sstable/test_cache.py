@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lsmkv.sstable.block_cache import BlockCache, CacheItem
 from lsmkv.stats import Stats
+from time_limits import join
 
 
 class OneShelf:
@@ -251,8 +252,7 @@ def test_many_threads_keep_the_budget_and_get_only_what_was_put(seed: int) -> No
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert not wrong
     for slots in slot_sets:
         cache.clear(slots)

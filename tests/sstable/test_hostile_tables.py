@@ -217,7 +217,7 @@ def test_filters_of_garbage_learn_without_harm(tmp_path: Path, columns: int, byt
         table.follow_filters()
 
     store = made(tmp_path, lie, filter_policy="ribbon")
-    options = lsmkv.Options(filter_policy="ribbon", adaptive_filters=True, block_cache_size_bytes=0)
+    options = lsmkv.Options(adaptive_filters=True, block_cache_size_bytes=0)
     with lsmkv.open(store, options, read_only=True) as db:
         before = db.multi_get(KEYS)
         asked = [b"%04d-%d" % (number, variant) for number in range(600) for variant in range(3)]

@@ -63,6 +63,7 @@ def test_no_byte_is_fetched_twice_nor_beyond_the_end(size: int, data: st.DataObj
     assert stats.read_around_bytes == sum(length for _, length in file.fetched)
 
 
+@pytest.mark.slow  # `make test` has its files in memory, where nothing is read from a disk
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
 def test_the_operating_system_reads_fetched_ranges(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
@@ -171,6 +172,7 @@ def test_direct_reads_fetch_nothing(path: str) -> None:
 def test_a_store_of_more_than_half_of_the_memory_is_not_fetched(
     path: str, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(memory_limit, "MEMINFO", "/nowhere")
     real = os.sysconf
     fake = {"SC_PHYS_PAGES": pages, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(os, "sysconf", lambda name: fake.get(name) or real(name))
@@ -193,3 +195,60 @@ def test_tables_that_come_while_the_store_is_open_are_fetched_too(tmp_path: Path
         assert db[b"key"] == b"value"
         (table,) = db.inspect().tables()
         assert db.stats().read_around_bytes == table.size_bytes
+
+
+# What the operating system is told of tables
+
+
+@pytest.fixture
+def advice(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+    """Offset, length and kind of each piece of advice given from now on."""
+    given_: list[tuple[int, int, int]] = []
+    real = os.posix_fadvise
+
+    def noted(descriptor: int, offset: int, length: int, kind: int) -> None:
+        given_.append((offset, length, kind))
+        real(descriptor, offset, length, kind)
+
+    monkeypatch.setattr(os, "posix_fadvise", noted)
+    return given_
+
+
+def test_the_operating_system_shall_not_read_ahead_in_a_table(
+    path: str, advice: list[tuple[int, int, int]]
+) -> None:
+    with lsmkv.open(path, read_only=True) as db:
+        assert advice.count((0, 0, os.POSIX_FADV_RANDOM)) == len(db.tables())
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_long_scan_has_its_next_read_under_way(
+    tmp_path: Path, reverse: bool, advice: list[tuple[int, int, int]]
+) -> None:
+    options = lsmkv.Options(compression="none", read_around=False)
+    with lsmkv.open(tmp_path / "store", options) as db:
+        for number in range(1500):
+            db[b"%05d" % number] = bytes([number % 251]) * 1000
+        db.compact_range()
+        (table,) = db.tables()
+        advice.clear()
+        assert sum(1 for _ in db.items(reverse=reverse)) == 1500
+        ahead = [start for start, _, kind in advice if kind == os.POSIX_FADV_WILLNEED]
+    assert ahead == sorted(ahead, reverse=reverse)
+    assert len(ahead) >= 3
+    assert all(0 <= start <= table.size_bytes for start in ahead)
+
+
+def test_a_merge_has_its_next_read_under_way(
+    tmp_path: Path, advice: list[tuple[int, int, int]]
+) -> None:
+    options = lsmkv.Options(compression="none", background="thread")
+    with lsmkv.open(tmp_path / "store", options) as db:
+        for number in range(1500):
+            db[b"%05d" % number] = bytes([number % 251]) * 1000
+        db.compact_range()
+        advice.clear()
+        db.compact_range(force=True)
+        ahead = [start for start, _, kind in advice if kind == os.POSIX_FADV_WILLNEED]
+    assert len(ahead) >= 4
+    assert ahead == sorted(set(ahead))

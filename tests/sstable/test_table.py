@@ -122,8 +122,8 @@ def test_values_much_larger_than_a_block(tables: Tables, compression: str) -> No
     assert [ask(table, key) for key, _, _ in entries] == huge
 
 
-def test_a_block_is_closed_once_it_is_as_long_as_asked(tables: Tables) -> None:
-    table = tables.table(numbered(2000, value=b"v" * 50), block_size_bytes=4096)
+def test_without_fit_pages_a_block_is_closed_once_it_is_as_long_as_asked(tables: Tables) -> None:
+    table = tables.table(numbered(2000, value=b"v" * 50), block_size_bytes=4096, fit_pages=False)
     entry_bytes = len(b"key00000000") + 50 + ENTRY_OVERHEAD_BYTES
     counts = [table.index.entry_count(number) for number in range(table.index.block_count - 1)]
     assert set(counts) == {-(-4096 // entry_bytes)}
@@ -279,7 +279,7 @@ def golden_entries() -> list[Entry]:
 
 @pytest.mark.usefixtures("stopped_clock")
 def test_golden_table_is_written_byte_for_byte(tables: Tables, golden: Golden) -> None:
-    tables.write(golden_entries())
+    tables.write(golden_entries(), fit_pages=False)
     golden.check("table_v1", {"000001.sst": Path(tables.path(1)).read_bytes()})
 
 

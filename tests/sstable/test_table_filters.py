@@ -11,6 +11,8 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
 from lsmkv.filters.policy import SCHEME_BLOOM
+from lsmkv.inspection.store_info import block_infos
+from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, decode_block_frame
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
@@ -45,6 +47,38 @@ def test_versions_of_a_key_count_once_in_its_filter(tables: Tables) -> None:
     entries: list[Entry] = [(b"k%d" % key, b"", seq) for key in range(5) for seq in (3, 2, 1)]
     info = tables.table(entries).block_trailer(0)
     assert (info.entry_count, info.filter_key_count) == (15, 5)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("policy", ["bloom", "ribbon"])
+def test_a_block_of_one_key_has_no_filter_and_is_read_for_that_key_alone(
+    tables: Tables, policy: str, compression: str
+) -> None:
+    keys = [b"key%08d" % number for number in range(0, 40, 2)]
+    entries: list[Entry] = [(key, b"v" * 300, seq) for key in keys for seq in (2, 1)]
+    table = tables.table(entries, filter_policy=policy, compression=compression)
+    assert table.footer.filters_length == 0
+    assert {block.key_count for block in block_infos(table)} == {1}
+    tables.cache.clear(table._blocks)
+    before = tables.stats.block_reads
+    for key in keys[:-1]:
+        assert ask(table, key[:-1]) is ask(table, key + b"\0") is ask(table, key + b"x") is ABSENT
+    assert tables.stats.block_reads == before
+    assert all(ask(table, key) == b"v" * 300 for key in keys)
+
+
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_a_prefix_skips_no_fewer_blocks_where_blocks_of_one_key_have_no_filter(
+    tables: Tables, granularity: str
+) -> None:
+    entries: list[Entry] = [(b"p%03d/x" % number, b"v" * 300, 1) for number in range(0, 40, 2)]
+    key = FixedPrefix(4)
+    table = tables.table(entries, filter_key=key, filter_granularity=granularity)
+    for number in range(40):
+        prefix = b"p%03d" % number
+        first, end = block_range(table, *bounds_within(table, Bounds(prefix, prefix + b"\xff")))
+        kept = blocks_with_prefix(table, first, end, prefix)
+        assert [table.index.first_key(block)[:4] for block in kept] == [prefix] * (number % 2 == 0)
 
 
 def test_the_filter_in_a_block_is_the_one_that_look_ups_ask(tables: Tables) -> None:

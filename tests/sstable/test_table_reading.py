@@ -18,6 +18,7 @@ from lsmkv.sstable.read_ahead import blocks_ahead, read_ahead
 from lsmkv.storage.storage import Storage
 from storages import CountingStorage
 from table_files import Entry, Tables, alike, ask, contents, numbered
+from time_limits import join
 
 
 @pytest.fixture
@@ -66,15 +67,13 @@ def test_tables_do_not_mix_up_their_blocks_in_the_cache(tables: Tables) -> None:
 
 LONG = 1 << 30  # bytes read ahead by a long scan
 
-orders = st.tuples(
-    st.sets(st.integers(0, 39), min_size=1).map(sorted), st.booleans(), st.sampled_from([1, 4])
-)
+orders = st.tuples(st.sets(st.integers(0, 39), min_size=1).map(sorted), st.booleans())
 
 
 @pytest.fixture(scope="module")
 def forty_blocks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tables, TableMeta]:
     tables = Tables(tmp_path_factory.mktemp("blocks"))
-    entries = numbered(2000)
+    entries = numbered(2200)
     meta = tables.write(entries, block_size_bytes=1500)
     assert tables.open(meta).index.block_count >= 40
     return tables, meta
@@ -83,33 +82,30 @@ def forty_blocks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tables, Tabl
 @given(orders, st.sets(st.integers(0, 39), max_size=8))
 def test_blocks_read_ahead_are_the_blocks_read_one_by_one(
     forty_blocks: tuple[Tables, TableMeta],
-    order: tuple[list[int], bool, int],
+    order: tuple[list[int], bool],
     cached: set[int],
 ) -> None:
-    numbers, descending, cached_first = order
+    numbers, descending = order
     numbers = numbers[::-1] if descending else numbers
     written, meta = forty_blocks
     tables = Tables(written.directory)
     table = tables.open(meta)
     for number in sorted(cached):
         table.block(number, True)
-    blocks = blocks_ahead(table, numbers, cached_first=cached_first)
+    blocks = blocks_ahead(table, numbers)
     found = [block.keys() for block in blocks]
     assert found == [table.block(number, False).keys() for number in numbers]
 
 
 def reads_of(
-    forty_blocks: tuple[Tables, TableMeta], numbers: Sequence[int], cached_first: int
+    forty_blocks: tuple[Tables, TableMeta], numbers: Sequence[int], through_cache: bool
 ) -> tuple[int, int]:
     """The number of read calls for blocks, and of blocks counted."""
     storage = CountingStorage()
     tables = Tables(forty_blocks[0].directory, storage)
     table = tables.open(forty_blocks[1])
     storage.reset()
-    if cached_first:
-        blocks = blocks_ahead(table, numbers, cached_first=cached_first)
-    else:
-        blocks = read_ahead(table, numbers, LONG)
+    blocks = blocks_ahead(table, numbers) if through_cache else read_ahead(table, numbers, LONG)
     for _ in blocks:
         pass
     return storage.reads(), tables.stats.block_reads
@@ -119,21 +115,21 @@ def reads_of(
 def test_neighbouring_blocks_are_read_together(
     forty_blocks: tuple[Tables, TableMeta], numbers: range
 ) -> None:
-    assert reads_of(forty_blocks, numbers, cached_first=0) == (1, 40)
+    assert reads_of(forty_blocks, numbers, through_cache=False) == (1, 40)
 
 
 @pytest.mark.parametrize("numbers", [[1, 2, 3, 10, 11, 20], [20, 11, 10, 3, 2, 1]])
 def test_each_group_of_neighbours_is_one_read(
     forty_blocks: tuple[Tables, TableMeta], numbers: list[int]
 ) -> None:
-    assert reads_of(forty_blocks, numbers, cached_first=0) == (3, 6)
+    assert reads_of(forty_blocks, numbers, through_cache=False) == (3, 6)
 
 
 def test_a_scan_reads_one_by_one_and_then_ever_more_blocks_together(
     forty_blocks: tuple[Tables, TableMeta],
 ) -> None:
     # One by one through the cache: 4; then together 4, 8, 16, and the 8 that are left.
-    assert reads_of(forty_blocks, range(40), cached_first=4) == (4 + 4, 40)
+    assert reads_of(forty_blocks, range(40), through_cache=True) == (4 + 4, 40)
 
 
 @pytest.mark.parametrize("wanted", [1, 3, 4, 5, 9, 17, 30, 40])
@@ -144,7 +140,7 @@ def test_a_stopped_scan_has_read_at_most_about_twice_what_it_needed(
     tables = Tables(forty_blocks[0].directory)
     table = tables.open(forty_blocks[1])
     numbers = range(39, -1, -1) if descending else range(40)
-    blocks = blocks_ahead(table, numbers, cached_first=4)
+    blocks = blocks_ahead(table, numbers)
     for _ in range(wanted):
         next(blocks)
     assert wanted <= tables.stats.block_reads <= max(4, 2 * wanted + 2)
@@ -165,7 +161,7 @@ def test_a_read_ahead_is_about_a_quarter_of_a_mebibyte(tmp_path: Path) -> None:
 def test_a_long_scan_leaves_the_cache_as_it_was(tables: Tables) -> None:
     table = tables.table(numbered(2000))
     numbers = range(table.index.block_count)
-    for _ in blocks_ahead(table, numbers, cached_first=4):
+    for _ in blocks_ahead(table, numbers):
         pass
     assert [number for number in numbers if table.is_cached(number)] == [0, 1, 2, 3]
 
@@ -186,6 +182,5 @@ def test_many_threads_may_read_one_table(tmp_path: Path) -> None:
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert not wrong

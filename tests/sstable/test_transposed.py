@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
@@ -107,11 +107,28 @@ def test_every_key_of_a_restored_block_is_found(entries: Entries) -> None:
         assert (block.key(position), block.value(position)) == (key, value)
 
 
-def test_fingerprints_are_made_when_a_key_is_first_looked_up() -> None:
+@given(blocks(), st.data())
+def test_the_first_lookup_in_a_restored_block_finds_what_the_second_does(
+    entries: Entries, data: st.DataObject
+) -> None:
+    payload = payload_of(entries)
+    block = Block(restore(transpose(payload), len(payload), PATH, OFFSET), fail, True)
+    key = data.draw(st.sampled_from(sorted({key for key, _, _ in entries})))
+    if data.draw(st.booleans()):
+        key += b"\0"  # within the block unless it is above the last
+        assume(key <= entries[-1][0])
+    first = block.find(key, hash_key(key))
+    assert block._prints == b""
+    assert block.find(key, hash_key(key)) == first
+    assert block._prints != b""
+
+
+def test_fingerprints_are_made_when_a_key_is_looked_up_for_the_second_time() -> None:
     payload = payload_of(numbered(20))
     block = Block(restore(transpose(payload), len(payload), PATH, OFFSET), fail, True)
     assert len(block.keys()) == len(block.values()) == 20
     assert block.prefetch() >= 0
+    assert block.find(b"key00000", hash_key(b"key00000")) == 0
     assert block._prints == b""
     assert block.find(b"key00000", hash_key(b"key00000")) == 0
     assert block._prints == payload[: len(block._prints)]

@@ -11,7 +11,7 @@ from conftest import fill, number_key, open_small
 
 import lsmkv
 from damage import spoil_first_block
-from lsmkv.cli import cli
+from lsmkv.cli.commands import cli
 
 GRANULARITIES = ["block", "table"]
 
@@ -134,6 +134,7 @@ def test_blocks_without_filters_are_found_when_the_index_is_lost(tmp_path: Path)
 def test_the_command_line_writes_and_shows_tables_without_filters(tmp_path: Path) -> None:
     path = str(tmp_path / "db")
     run("put", "--create", path, "key", "value")
+    run("put", path, "other key", "value")
     run("compact", path, "--set", "filter_policy=none")
     assert '"filter_kind": "none"' in run("inspect", path, "--json")
     assert "none" in run("inspect", path)

@@ -45,12 +45,25 @@ def test_files_that_cannot_be_read_are_no_limit(tmp_path: Path) -> None:
 def test_the_machine_s_memory_is_usable_up_to_the_limit(
     limit: int | None, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(memory_limit, "MEMINFO", "/nowhere")
     monkeypatch.setattr(memory_limit, "memory_limit_bytes", lambda: limit)
     fake = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(os, "sysconf", fake.__getitem__)
     assert usable_memory_bytes() == pages * 4096
 
 
+@pytest.mark.parametrize(("limit", "expected"), [(None, 300 * 1024), (8192, 8192)])
+def test_what_other_programs_use_is_not_usable(
+    limit: int | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "MemTotal:  1000 kB\nMemFree:  20 kB\nMemAvailable:  300 kB\n"
+    (tmp_path / "meminfo").write_text(lines)
+    monkeypatch.setattr(memory_limit, "MEMINFO", str(tmp_path / "meminfo"))
+    monkeypatch.setattr(memory_limit, "memory_limit_bytes", lambda: limit)
+    assert usable_memory_bytes() == expected
+
+
 def test_memory_that_is_not_known_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_limit, "MEMINFO", "/nowhere")
     monkeypatch.setattr(os, "sysconf_names", {})
     assert usable_memory_bytes() == 0

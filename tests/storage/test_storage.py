@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from gates import WAIT_S
 from leaks import open_descriptors
 from lsmkv.errors import LockedError
+from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import ReadKind, Storage
 from storages import CONTENT, FaultyStorage
 
@@ -118,7 +120,7 @@ def test_descriptors_are_not_inherited_by_other_programs(full: str) -> None:
         shown = subprocess.run(
             [sys.executable, "-c", "import os; print([os.path.realpath(f'/dev/fd/{n}')"
              " for n in os.listdir('/dev/fd')])"],
-            close_fds=False, capture_output=True, text=True, check=True,
+            close_fds=False, capture_output=True, text=True, check=True, timeout=WAIT_S,
         ).stdout  # fmt: skip
         lock.release()
     assert os.path.basename(full) not in shown
@@ -145,10 +147,16 @@ def test_write_atomically_creates_and_replaces(path: str) -> None:
 
 def test_write_atomically_survives_leftovers(path: str) -> None:
     Path(path).write_bytes(b"old")
-    Path(path + ".tmp").write_bytes(b"a longer leftover of a crash")
+    Path(path + UNFINISHED).write_bytes(b"a longer leftover of a crash")
     Storage().write_atomically(path, b"new")
     assert Path(path).read_bytes() == b"new"
-    assert not os.path.exists(path + ".tmp")
+    assert not os.path.exists(path + UNFINISHED)
+
+
+def test_write_atomically_leaves_a_file_alone_that_another_program_was_writing(path: str) -> None:
+    Path(path + ".tmp").write_bytes(b"mine")
+    Storage().write_atomically(path, b"new")
+    assert Path(path + ".tmp").read_bytes() == b"mine"
 
 
 def test_write_atomically_does_not_write_through_a_link_left_in_its_way(
@@ -156,7 +164,7 @@ def test_write_atomically_does_not_write_through_a_link_left_in_its_way(
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
-    os.symlink(victim, path + ".tmp")
+    os.symlink(victim, path + UNFINISHED)
     Storage().write_atomically(path, b"new")
     assert (victim.read_bytes(), Path(path).read_bytes()) == (b"precious", b"new")
 

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from gates import WAIT_S
 from leaks import open_descriptors
 from lsmkv.errors import LockedError
 from lsmkv.storage.storage import Storage
+from time_limits import exit_code, started
 
 
 @pytest.fixture
@@ -35,19 +37,16 @@ sys.stdin.readline()
 @pytest.fixture
 def holder(path: str) -> Iterator[subprocess.Popen[str]]:
     """Another process, which holds the lock until its standard input ends."""
-    process = subprocess.Popen(
+    with started(
         [sys.executable, "-c", HOLDER, path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)},
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    yield process
-    if process.poll() is None:
-        process.communicate()
-    process.stdout.close()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
 
 
 def test_lock_held_by_another_process_names_its_pid(
@@ -60,7 +59,7 @@ def test_lock_held_by_another_process_names_its_pid(
 
 def test_lock_is_free_after_its_holder_was_killed(path: str, holder: subprocess.Popen[str]) -> None:
     holder.kill()
-    holder.wait()
+    holder.wait(WAIT_S)
     Storage().lock(path).release()
 
 
@@ -84,10 +83,31 @@ def test_lock_with_an_unreadable_pid_names_none(path: str) -> None:
 
 
 def test_lock_file_names_only_the_present_holder(path: str) -> None:
-    Path(path).write_bytes(b"1234567890123 and more\n")
+    Path(path).write_bytes(b"lsmkv process 1234567890123\n")
     lock = Storage().lock(path)
-    assert Path(path).read_bytes() == b"%d\n" % os.getpid()
+    assert Path(path).read_bytes() == b"lsmkv process %d\n" % os.getpid()
     lock.release()
+
+
+@pytest.mark.parametrize(
+    "content", [b"17\n", b"\x7fELF", b"lsmkv processes", bytes(100), b"x" * 5000]
+)
+def test_a_lock_file_of_another_program_is_not_written_to(path: str, content: bytes) -> None:
+    Path(path).write_bytes(content)
+    lock = Storage().lock(path)
+    with pytest.raises(LockedError):
+        Storage().lock(path)
+    lock.release()
+    assert Path(path).read_bytes() == content
+
+
+def test_a_lock_file_that_a_crash_cut_short_is_written_again(path: str) -> None:
+    record = b"lsmkv process 123456\n"
+    for length in range(len(record) + 1):
+        for content in (record[:length], record[:length].ljust(len(record), b"\0")):
+            Path(path).write_bytes(content)
+            Storage().lock(path).release()
+            assert Path(path).read_bytes() == b"lsmkv process %d\n" % os.getpid()
 
 
 def test_released_lock_file_stays(path: str) -> None:
@@ -124,7 +144,7 @@ def in_forked_child(action: Callable[[], object]) -> None:
             code = 0
         finally:
             os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(child) == 0
 
 
 @pytest.mark.parametrize("action", ["release", "exit"])
@@ -150,7 +170,7 @@ def test_release_frees_the_lock_even_while_a_forked_child_lives(path: str) -> No
     finally:
         os.close(writing)
         os.close(reading)
-        os.waitpid(child, 0)
+        exit_code(child)
 
 
 def test_failure_to_lock_leaves_no_descriptor(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

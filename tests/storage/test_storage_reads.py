@@ -15,6 +15,7 @@ from lsmkv.runtime import Opened
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import DIRECT_ALIGNMENT_BYTES, RandomFile, ReadKind, Storage
 from storages import CONTENT, CountingStorage, FaultyStorage
+from time_limits import join
 
 
 @pytest.fixture
@@ -148,8 +149,7 @@ def test_reads_may_overlap_in_threads(full: str, storage: CountingStorage) -> No
         threads = [threading.Thread(target=read, args=(file, first)) for first in range(8)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join(*threads)
     assert not wrong
     assert (
         storage.stats.block_reads
@@ -223,8 +223,7 @@ def test_no_count_is_lost_between_threads(full: str) -> None:
             threads = [threading.Thread(target=read) for _ in range(4)]
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                thread.join()
+            join(*threads)
     finally:
         sys.setswitchinterval(before)
     stats = storage.stats
@@ -245,6 +244,7 @@ def test_direct_read_counts_the_aligned_range(full: str, offset: int, length: in
     assert storage.stats.block_read_bytes == (last - first + 1) * DIRECT_ALIGNMENT_BYTES
 
 
+@pytest.mark.slow  # `make test` has its files in memory, where nothing is read from a disk
 def test_direct_reads_agree_with_the_operating_system(full: str) -> None:
     storage = direct_storage(full)
     with open(full, "rb") as written:

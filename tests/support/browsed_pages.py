@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from browsers import Tab, browser, tab
+from browsers import Tab, browser, tab, text_of
 from explored_stores import make_store
 from lsmkv.explore import contract
 from lsmkv.explore.page import file_page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +55,9 @@ def shown(chromium: Browser, file: Path) -> Iterator[Tab]:
     with tab(chromium, file.as_uri()) as opened:
         yield opened
         assert opened.errors == []
+
+
+def on_show(page: Page, data: contract.Page) -> contract.Lookup:
+    """The recorded lookup that the page shows."""
+    key, kind = text_of(page, ".the-key"), text_of(page, ".kind")
+    return next(one for one in data.lookups if (one.key.text.strip(), one.kind) == (key, kind))

@@ -75,7 +75,7 @@ def tab(browser: Browser, address: str, **settings: Any) -> Iterator[Tab]:
         )
         opened.page.on("request", lambda request: opened.requests.append(request.url))
         opened.page.goto(address)
-        opened.page.wait_for_selector("main .map canvas")
+        opened.page.wait_for_selector("main .map")
         yield opened
     finally:
         context.close()

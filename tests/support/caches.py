@@ -9,6 +9,7 @@ import pytest
 
 from lsmkv.cache import Cache
 from lsmkv.cache import cache as cache_module
+from time_limits import join
 
 
 class Clock:
@@ -43,5 +44,4 @@ def run_in_threads(work: Callable[[int], object], count: int = 8) -> None:
     threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.cli import cli
+from lsmkv.cli.commands import cli
+from time_limits import started
 
 # Subprocesses import the same modules as these tests, installed or not.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(lsmkv.__file__).parent.parent)}
@@ -78,17 +81,19 @@ def damage_block(path: str) -> None:
         file.write(bytes([byte ^ 0xFF]))
 
 
+@contextmanager
 def process(
     *arguments: str, stdin: int | None = subprocess.DEVNULL, stdout: int = subprocess.PIPE
-) -> subprocess.Popen[bytes]:
-    """Run the command in a process, as users do."""
-    return subprocess.Popen(
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the command in a process, as users do; it ends with the block."""
+    with started(
         [sys.executable, "-m", "lsmkv", *arguments],
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
-    )
+    ) as running:
+        yield running
 
 
 def one_line(text: str) -> bool:

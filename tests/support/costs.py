@@ -19,7 +19,7 @@ from typing import Any
 
 import lsmkv
 from bench.workloads import operations
-from bench.workloads.operations import COUNTED
+from bench.workloads.operations import COUNTED, Work
 from lsmkv.filters import bloom
 
 COMPILED = not str(bloom.__file__).endswith(".py")
@@ -84,6 +84,20 @@ def measure(name: str, directory: str) -> Cost:
         threading.settrace(None)
         gc.enable()
     return cost
+
+
+def instructions(work: Work) -> int:
+    """The bytecode instructions of ``work`` in this thread."""
+    tracer = _Tracer()
+    traced = sys.gettrace()
+    gc.disable()
+    try:
+        sys.settrace(tracer.enter)
+        work()
+    finally:
+        sys.settrace(traced)
+        gc.enable()
+    return tracer.instructions
 
 
 def _exact(stats: lsmkv.Stats) -> dict[str, int]:

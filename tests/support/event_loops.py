@@ -6,16 +6,18 @@ import asyncio
 import gc
 import threading
 from collections.abc import Coroutine, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from gates import WAIT_S
 
+T = TypeVar("T")
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine; TimeoutError if it hangs."""
-    asyncio.run(asyncio.wait_for(main, WAIT_S))
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns; TimeoutError if it hangs."""
+    return asyncio.run(asyncio.wait_for(main, WAIT_S))
 
 
 def own_threads() -> list[str]:

@@ -67,7 +67,7 @@ def loaded(path: str, **options: Any) -> Iterator[tuple[DB, CountingStorage]]:
 
 
 def tables_of(db: DB) -> list[TableReader]:
-    return list(db._engine.require_open().version.tables())
+    return list(db._state.require_open().version.tables())
 
 
 def block_of(tables: list[TableReader], key: bytes) -> tuple[TableReader, int] | None:

@@ -8,6 +8,7 @@ import signal
 from typing import Any
 
 from other_processes import HANG_S
+from time_limits import exit_code
 
 
 def in_child(job: Any) -> Any:
@@ -26,5 +27,5 @@ def in_child(job: Any) -> Any:
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pickle.load(pipe)
-    os.waitpid(child, 0)
+    exit_code(child)
     return answer

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import threading
 
+from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import AppendFile, Storage
 
 WAIT_S = 60.0  # only stops a test that would hang
+LONG_WAIT_S = 600.0  # for compilers and type checkers
 
 
 class GatedStorage(Storage):
     """Holds up appends to some files while the gate is shut.
 
     Args:
-        suffix: the ending of those files' names.
+        suffix: the ending of those files' names, once they are whole.
         thread: name of the only thread that is held up; None for all.
 
     Attributes:
@@ -56,7 +58,7 @@ class GatedStorage(Storage):
             self._passes -= 1
 
     def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
-        if path.endswith(self._suffix):
+        if path.removesuffix(UNFINISHED).endswith(self._suffix):
             return _GatedFile(self, path, descriptor, offset)
         return super()._append_file(path, descriptor, offset)
 

@@ -70,6 +70,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the golden files in tests/golden anew, from today's code",
     )
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        help="write the results in the texts of tests/*/testdata anew, from today's code",
+    )
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def open_store(path: str | Path, background: Background = "process", **options: 
 
 def helpers(db: lsmkv.DB) -> tuple[HelperProcess, HelperProcess]:
     """The helpers for flushes and for compactions."""
-    background = db._engine._background
+    background = db._engine.background
     runners = (background.flusher.runner, background.compactor.runner)
     assert runners[0] is not None and runners[1] is not None
     return runners[0].process, runners[1].process

@@ -14,6 +14,7 @@ from typing import Any
 
 from lsmkv.explore.exploration import Exploration
 from lsmkv.explore.server import ADDRESS, LiveServer
+from time_limits import join
 
 TOKEN = "a-token-for-tests"
 
@@ -83,4 +84,4 @@ def live_page(path: Path, **settings: Any) -> Iterator[LivePage]:
             yield LivePage(port)
         finally:
             server.should_exit = True
-            thread.join()
+            join(thread)

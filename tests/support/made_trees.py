@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lsmkv.compaction.picker import Compaction
 from lsmkv.options import CompactionStyle, Options
 from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import Levels, PlacedTable
@@ -48,12 +47,6 @@ def tree(placed: dict[tuple[int, int], list[TableMeta]]) -> Levels:
         [PlacedTable(level, run, meta) for (level, run), metas in placed.items() for meta in metas],
         (),
     )
-
-
-def numbers(compaction: Compaction | None) -> list[list[int]]:
-    """Numbers of the input tables, run by run."""
-    assert compaction is not None, "nothing was picked"
-    return [[meta.number for meta in run] for run in compaction.inputs]
 
 
 def level0(

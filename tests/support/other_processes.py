@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any, Final
 import pytest
 
 import lsmkv
+from gates import WAIT_S
+from time_limits import started
 
 HANG_S: Final = 60  # only ends a process that would hang
 
@@ -34,28 +35,21 @@ def open_store(path: str | Path, **options: Any) -> lsmkv.DB:
 @contextmanager
 def process(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     """Another Python process, with pipes; killed at the end of the block."""
-    running = subprocess.Popen(
+    with started(
         [sys.executable, "-c", f"import sys, lsmkv, gc, os\n{script}", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    watchdog = threading.Timer(HANG_S, running.kill)
-    watchdog.start()
-    try:
+    ) as running:
         yield running
-    finally:
-        watchdog.cancel()
-        running.kill()
-        running.communicate()
 
 
 def run(script: str, *arguments: object) -> str:
     """The output of another Python process; an error if it fails."""
     with process(script, *arguments) as running:
-        output, errors = running.communicate()
+        output, errors = running.communicate(timeout=WAIT_S)
         assert running.returncode == 0, errors
         return output
 
@@ -64,7 +58,7 @@ def line_of(running: subprocess.Popen[str]) -> str:
     assert running.stdout is not None
     line = running.stdout.readline()
     if not line:
-        _, errors = running.communicate()
+        _, errors = running.communicate(timeout=WAIT_S)
         pytest.fail(f"the other process ended early: {errors}")
     return line.strip()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lsmkv
+from lsmkv.storage.file_names import UNFINISHED
 
 
 def write_table(path: Path, entries: Mapping[bytes, bytes | None], **overrides: Any) -> Path:
@@ -30,4 +31,4 @@ def names(folder: Path) -> list[str]:
 
 
 def staged(store: Path) -> list[str]:
-    return [name for name in names(store) if name.endswith(".tmp")]
+    return [name for name in names(store) if name.endswith(UNFINISHED)]

@@ -10,6 +10,7 @@ import pytest
 
 from bench.workloads import operations
 from bench.workloads.operations import TIMED
+from gates import LONG_WAIT_S
 from tools import compare_builds
 from tools.builds import CHECKOUT, BuildError, nature
 
@@ -39,6 +40,7 @@ def test_the_builds_take_turns_at_being_first(monkeypatch: pytest.MonkeyPatch) -
     assert [len(column) for column in rows] == [3, 3]
 
 
+@pytest.mark.slow
 def test_two_builds_are_measured_in_processes_of_their_own() -> None:
     rows = compare_builds.measure([CHECKOUT, CHECKOUT], "get-hit", 50, 1, None)
     assert [len(column) for column in rows] == [1, 1]
@@ -76,6 +78,7 @@ def test_an_impossible_comparison_is_an_error(
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONG_WAIT_S,
     )
     assert done.returncode in (1, 2)
     assert said in done.stderr

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import tempfile
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 import lsmkv
+from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import AppendFile
 from torture.crash import crash_states, faults, workloads
-from torture.crash.crash_states import Place, Size
-from torture.crash.disk import STORE, Disk, Operation, replayed
+from torture.crash.crash_states import Crashes, Place, Size
+from torture.crash.disk import STORE, Disk, Image, Operation, replayed
 from torture.crash.disk_states import states
 from torture.crash.disk_storage import MemoryAppendFile, MemoryStorage
+from torture.crash.examination import Examiner, Verdict
 from torture.crash.fault_session import OPTIONS, Remedy
 from torture.crash.injection import Fault
 from torture.crash.workloads import VARIANTS, record
@@ -24,6 +27,8 @@ from torture.framework import cli, parts
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
 TINY = Size(operations=13, rounds=1, samples=1, second_share=0.01)
+RECOVERED = Size(operations=13, rounds=1, samples=1, second_share=0.1)
+"""After each end of the process alone, the recovery crashes too."""
 
 
 def settings(directory: Path, replay: str | None = None, limit_s: float = 600.0) -> Settings:
@@ -76,10 +81,46 @@ def test_every_failure_of_the_disk_loses_nothing_acknowledged(tmp_path: Path) ->
     assert outcome.failures == []
 
 
-def test_a_workload_is_recorded_the_same_way_each_time() -> None:
+def test_a_workload_is_recorded_to_the_byte_each_time() -> None:
     for name in VARIANTS:
         one, other = (record(name, 1, 25, MemoryStorage()).operations for _ in range(2))
-        assert list(map(str, one)) == list(map(str, other))
+        assert one == other
+
+
+@pytest.fixture
+def one_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workloads, "VARIANTS", {"leveled": {}})
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # replays keep files
+
+
+@pytest.mark.usefixtures("one_workload")
+def test_a_replay_meets_the_files_that_the_run_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Examiner, image: Image) -> tuple[Verdict, bool]:
+        return Verdict((0,), f"refused: {sorted(image.items())}"), True
+
+    monkeypatch.setattr(Examiner, "examine", refuse)
+    monkeypatch.setattr(crash_states, "_MOST_FAILURES", 1000)
+    found = crash_states.run(settings(tmp_path), RECOVERED).failures
+    once = [failure for failure in found if "of the recovery" not in failure.what]
+    twice = [failure for failure in found if "of the recovery: unsynced data is t" in failure.what]
+    assert once and twice
+    for failure in once[-2:] + twice[::25]:  # torn and trash in turn
+        assert crash_states.run(settings(tmp_path, failure.replay), RECOVERED).failures == [failure]
+
+
+@pytest.mark.usefixtures("one_workload")
+def test_a_recovery_that_raises_is_found_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("planted")
+
+    monkeypatch.setattr(Crashes, "_recovery", fail)
+    failure = crash_states.run(settings(tmp_path), RECOVERED).failures[0]
+    assert failure.what.endswith("raised OSError: planted")
+    assert crash_states.run(settings(tmp_path, failure.replay), RECOVERED).failures == [failure]
 
 
 # --- storages that are broken on purpose ---------------------------------------------------------
@@ -108,11 +149,11 @@ class _Unsynced(MemoryAppendFile):
 class RenamesUnsynced(MemoryStorage):
     """Does not sync files before they are renamed."""
 
-    suffix: ClassVar[str] = ".tmp"
+    suffix: ClassVar[str] = UNFINISHED
 
     def create(self, path: str) -> AppendFile:
         file = super().create(path)
-        if not path.endswith(self.suffix):
+        if self.suffix not in path:
             return file
         file.close()
         return _Unsynced(self, path, self.disk.names[path], 0)

@@ -15,6 +15,7 @@ import pytest
 
 import lsmkv
 from lsmkv.stats import Stats
+from time_limits import join
 from torture.crash import kill_loop
 from torture.framework.changes import change_model
 from torture.framework.part import Outcome, Scale, Settings, UnsoundError
@@ -92,6 +93,17 @@ def test_a_hanging_run_is_reported_with_its_threads_stacks(
     (failure,) = played(tmp_path, "held/thread/1").failures
     assert "_hang" in failure.what and "_wait_for_nothing" in failure.what
     assert failure.replay == "held/thread/1"
+
+
+def test_stacks_keep_their_inner_frames_however_long_paths_are() -> None:
+    names = ("waits", "works")
+    frame = f'  File "{"/long" * 400}.py", line 1 in '
+    stacks = "\n\n".join(
+        f"Thread (most recent call first):\n{frame}{name}" + f"\n{frame}outer" * 90
+        for name in names
+    )
+    assert all(f"{name}\n" in load.innermost(stacks) for name in names)
+    assert len(load.innermost(stacks)) < len(stacks) / 3
 
 
 def test_a_scenarios_finding_is_a_failure_of_its_run(
@@ -299,7 +311,7 @@ def test_leftover_files_threads_and_descriptors_are_found(db: lsmkv.DB) -> None:
     with pytest.raises(UnsoundError, match="threads"):
         traces.check()
     ending.set()
-    thread.join()
+    join(thread)
     check_tidy(db)
     Path(db.path, "000099.sst").write_bytes(b"")
     with pytest.raises(UnsoundError, match=r"000099\.sst"):

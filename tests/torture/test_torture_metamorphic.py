@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 import lsmkv
-from lsmkv.api.views import RangeItems
+from lsmkv.api.snapshot import RangeItems
 from torture.framework import compiled_build
 from torture.framework.compiled_build import VARIABLE, compiled_tree
 from torture.framework.part import Failure, Outcome, Scale, Settings

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 import lsmkv
-from lsmkv.api.views import RangeItems, RangeKeys, RangeValues
+from lsmkv.api.snapshot import RangeItems, RangeKeys, RangeValues
 from torture.framework.part import Scale, Settings, UnsoundError
 from torture.objects import (
     copied,

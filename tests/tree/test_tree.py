@@ -122,34 +122,7 @@ def test_level_sizes_add_up_to_the_tables(tables: list[PlacedTable]) -> None:
     assert total == sum(table.meta.size_bytes for table in tables)
 
 
-# --- what does not fit ---------------------------------------------------------------------------
-
-
-def test_a_table_can_be_moved_to_another_level_in_one_change() -> None:
-    tree = tree_of(PlacedTable(0, 1, meta(1)))
-    moved = tree.changed([PlacedTable(1, 0, meta(1))], [1])
-    assert list(moved.placed()) == [PlacedTable(1, 0, meta(1))]
-
-
-def test_removing_a_table_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match="table 7 is removed, but"):
-        Levels().changed((), [7])
-
-
-def test_adding_a_table_twice_is_refused() -> None:
-    tree = tree_of(PlacedTable(0, 1, meta(1)))
-    with pytest.raises(ValueError, match="table 1 is in the tree already"):
-        tree.changed([PlacedTable(2, 0, meta(1))], ())
-
-
-def test_tables_of_one_run_that_overlap_are_refused() -> None:
-    with pytest.raises(ValueError, match="tables 1 and 2 of a run overlap"):
-        tree_of(PlacedTable(1, 0, meta(1, b"a", b"m")), PlacedTable(1, 0, meta(2, b"m", b"z")))
-
-
-def test_tables_of_two_runs_may_overlap() -> None:
-    tree = tree_of(PlacedTable(0, 1, meta(1)), PlacedTable(0, 2, meta(2)))
-    assert [run.number for run in tree.by_depth[0]] == [2, 1]
+# --- what cannot be drawn ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("level", "run"), [(-1, 0), (MAX_LEVELS, 0), (0, -1)])
@@ -164,16 +137,6 @@ def test_impossible_tables_are_refused() -> None:
 
 
 # --- looking into it -----------------------------------------------------------------------------
-
-
-def test_overlapping_tables_include_those_that_only_touch() -> None:
-    run = RunMeta(1, (meta(1, b"b", b"d"), meta(2, b"f", b"h"), meta(3, b"j", b"l")))
-    assert [table.number for table in run.overlapping(b"d", b"f")] == [1, 2]
-
-
-def test_a_gap_between_tables_overlaps_none() -> None:
-    run = RunMeta(1, (meta(1, b"b", b"d"), meta(2, b"f", b"h")))
-    assert run.overlapping(b"e", b"e") == ()
 
 
 def test_placed_tables_come_newest_data_first() -> None:

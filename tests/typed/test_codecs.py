@@ -16,7 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv.typed
-from lsmkv.typed import Bytes, Float, Int64, Json, KeyCodec, MsgPack, Part, Str, Tuple, Uuid
+from gates import WAIT_S
+from lsmkv.typed import (
+    Bytes,
+    Float,
+    Int64,
+    Json,
+    KeyCodec,
+    MsgPack,
+    Part,
+    Str,
+    Tuple,
+    TypedDB,
+    Uuid,
+)
 from lsmkv.typed.pickled import Pickle
 
 
@@ -112,7 +125,8 @@ WRONG_KEYS: Final[list[tuple[KeyCodec[Any], object, type[Exception], str]]] = [
     (Tuple(Str(), Int64()), ("a", 2**63), ValueError, "part 2: 9223372036854775808 is outside"),
     (Tuple(Str(), Int64()), (None, 1), TypeError, "part 1: None is NoneType, not str"),
     (Tuple(Tuple(Str()), Str()), (("a", "b"), "c"), ValueError, "part 1: 2 parts instead of 1"),
-    (Tuple(), ([],), TypeError, "an element is None, bytes, str"),
+    (Tuple(), ([],), TypeError, "make it a tuple"),
+    (Tuple(), ({},), TypeError, "an element is None, bytes, str"),
 ]
 
 
@@ -335,11 +349,23 @@ def test_the_repr_is_as_written(codec: object, text: str) -> None:
     assert repr(codec) == text
 
 
-def test_the_store_loads_neither_layers_nor_pickle_for_them() -> None:
+def test_the_store_loads_of_the_layers_only_what_it_is_made_of() -> None:
     code = (
         "import lsmkv, sys; lsmkv.open; print(*[m for m in sys.modules if m.startswith('lsmkv.')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert [
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WAIT_S
+    )
+    assert {
         name for name in done.stdout.split() if name.startswith(("lsmkv.typed", "lsmkv.layers"))
-    ] == []
+    } == {"lsmkv.layers", *(f"lsmkv.layers.{name}" for name in ("coding", "mapping", "views"))}
+
+
+@pytest.mark.parametrize(
+    ("instead", "meant"), [(str, "Str"), (int, "Int64"), (bytes, "Bytes"), (Str, "Str")]
+)
+def test_a_type_instead_of_a_codec_is_told_its_codec(path: str, instead: Any, meant: str) -> None:
+    with lsmkv.open(path) as db, pytest.raises(TypeError, match=rf"write {meant}\(\)$"):
+        TypedDB(db, key=instead, value=Str())
+    with pytest.raises(TypeError, match=rf"write {meant}\(\)$"):
+        Tuple(instead)

@@ -14,6 +14,7 @@ import inferred_types
 import pytest
 
 import lsmkv
+from gates import LONG_WAIT_S
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(inferred_types.__file__)
@@ -29,6 +30,7 @@ def checked(*command: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONG_WAIT_S,
     )
     assert (done.returncode == 0) == ("error" not in done.stdout.partition("0 errors")[0]), done
     return done.stdout

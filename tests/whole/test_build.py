@@ -1,77 +1,28 @@
-"""Wheels: their compiled modules, and equal bytes by both builds."""
+"""How setup.py builds: what it compiles, and what it makes of the code of mypyc.
+
+``python -m tools.check_install`` builds wheels, and compares what they do.
+"""
 
 from __future__ import annotations
 
 import ast
-import importlib.metadata
-import importlib.util
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
-import zipfile
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from conftest import outdated_sources
 
+from gates import LONG_WAIT_S
+from tools.builds import compiled_modules
+
 ROOT: Final = Path(__file__).parents[2]
 SETUP: Final = ROOT / "setup.py"
-OLDEST_SETUPTOOLS: Final = 77  # of pyproject.toml
-
-# Writes every kind of file with every filter policy, without background work.  Logs get seeded salts.
-WRITE_STORES: Final = """
-import os, random, sys
-import lsmkv
-from lsmkv.filters import bloom
-
-os.urandom = random.Random(1).randbytes
-
-key = "user%06d".__mod__
-for policy in ("bloom", "blocked-bloom", "binary-fuse", "none"):
-    for granularity in ("block", "table"):
-        with lsmkv.open(
-            f"{sys.argv[1]}/{policy}-{granularity}",
-            filter_policy=policy,
-            filter_granularity=granularity,
-            filter_key=lsmkv.FixedPrefix(9) if policy == "blocked-bloom" else lsmkv.WholeKey(),
-            compression="zstd" if granularity == "block" else "none",
-            compression_dictionary_size_bytes=1024 if policy == "bloom" else 0,
-            block_size_bytes=512,
-            table_size_bytes=16384,
-        ) as db:
-            for number in range(0, 1500):
-                db.put(key(number * 7919 % 1500).encode(), b"value %d" % number * (number % 9))
-            db.compact_range()
-            with db.write_batch() as batch:
-                for number in range(0, 1500, 7):
-                    batch.delete(key(number).encode())
-                    batch.put(key(number + 1).encode(), b"newer %d" % number)
-            held = db.snapshot()
-            db.delete(key(2).encode(), sync=True)
-            db.put(key(3).encode(), b"")
-            db.put(key(4).encode() * 40, b"of a longer key")
-            db.flush()
-            held.close()
-            db.compact_range(key(0).encode(), key(700).encode())
-            db.put(b"", b"in the log alone")
-print("interpreted" if str(bloom.__file__).endswith(".py") else "compiled")
-"""
-
-
-def compiled_names() -> tuple[str, ...]:
-    """``COMPILED`` of setup.py, read from its source: importing it would build."""
-    for node in ast.parse(SETUP.read_text("utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED":
-            return tuple(ast.literal_eval(node.value))
-    raise AssertionError("setup.py has no COMPILED")
-
-
-COMPILED: Final = compiled_names()
+COMPILED: Final = compiled_modules()
 
 
 def of_setup() -> dict[str, Any]:
@@ -93,6 +44,7 @@ SETUP_NAMES: Final = of_setup()
 safe: Final = SETUP_NAMES["safe"]
 docstrings: Final = SETUP_NAMES["docstrings"]
 documented: Final = SETUP_NAMES["documented"]
+for_an_index: Final = SETUP_NAMES["for_an_index"]
 
 
 @pytest.mark.parametrize("drop", ["CPy_DECREF", "CPy_DECREF_NO_IMM"])  # the latter from 3.12 on
@@ -213,74 +165,60 @@ def test_generated_code_with_unknown_docstrings_is_unchanged_with_a_warning(
     assert "building without docstrings" in capsys.readouterr().err
 
 
-def wheel(directory: Path, pure: str) -> Path:
-    """The wheel of a copy of this checkout, built with ``LSMKV_PURE=pure``."""
-    if importlib.util.find_spec("setuptools") is None:
-        pytest.skip("setuptools is not installed here")
-    version = importlib.metadata.version("setuptools")
-    if int(version.partition(".")[0]) < OLDEST_SETUPTOOLS:
-        pytest.skip(f"setuptools {version} is older than {OLDEST_SETUPTOOLS}")
-    source = directory / "source"
-    unbuilt = shutil.ignore_patterns("*.so", "__pycache__")
-    shutil.copytree(ROOT / "lsmkv", source / "lsmkv", ignore=unbuilt)
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"),
-            *("--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", "..", "."),
-        ],
-        cwd=source,
-        env={**os.environ, "LSMKV_PURE": pure},
-        check=True,
-    )
-    (found,) = directory.glob("*.whl")
+TYPED: Final = """
+from unheard_of import anything
+from other import wrong
+
+def use(key: bytes) -> bytes:
+    found = anything(key, wrong)
     return found
+"""
 
 
-@pytest.fixture(scope="module")
-def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return wheel(tmp_path_factory.mktemp("pure"), "1")
-
-
-@pytest.fixture(scope="module")
-def compiled_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no C compiler here ({compiler})")
-    if importlib.util.find_spec("mypyc") is None:
-        pytest.skip("mypyc is not installed here")
-    return wheel(tmp_path_factory.mktemp("compiled"), "0")
-
-
-def installed(wheel: Path) -> Path:
-    """A folder with the installed wheel."""
-    target = wheel.parent / "installed"
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-            *("--no-deps", "--no-index", "--target", str(target), str(wheel)),
-        ],
-        check=True,
-    )
-    return target
-
-
-def run(target: Path, *arguments: str) -> str:
-    """The output of a process that uses the lsmkv in ``target``."""
-    return subprocess.run(
-        [sys.executable, "-P", *arguments],
-        cwd=target,
-        env={**os.environ, "PYTHONPATH": str(target)},
-        check=True,
+def mypy(folder: Path, compiled: str) -> str:
+    """What mypy says of a module to be compiled, beside one that is wrong and is not."""
+    pytest.importorskip("mypy")
+    (folder / "compiled.py").write_text(compiled)
+    (folder / "other.py").write_text("wrong: int = ''\n")
+    (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *SETUP_NAMES["_TYPES"], "compiled.py"],
+        cwd=folder,
         capture_output=True,
         text=True,
-    ).stdout
+        check=False,
+        timeout=LONG_WAIT_S,
+    )
+    return done.stdout
 
 
-def extensions(wheel: Path) -> list[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return [name for name in archive.namelist() if name.endswith((".so", ".pyd"))]
+def test_types_that_others_lack_or_have_wrong_do_not_end_a_build(tmp_path: Path) -> None:
+    assert mypy(tmp_path, TYPED).startswith("Success")
+
+
+def test_wrong_types_of_a_compiled_module_end_a_build(tmp_path: Path) -> None:
+    assert "compiled.py:8: error: " in mypy(tmp_path, TYPED + "reveal: str = 1\n")
+
+
+README: Final = """
+![A picture of
+it](docs/pictures/it.svg)
+
+See [why](docs/design.md#why), [docs/a.md](docs/a.md) and [the
+site](https://example.org).
+"""
+
+
+def test_the_description_for_a_package_index_has_no_links_into_the_repository() -> None:
+    shown = for_an_index(README)
+    assert (
+        shown
+        == """
+See why (`docs/design.md`), docs/a.md and [the
+site](https://example.org).
+"""
+    )
+    assert "](" not in for_an_index((ROOT / "README.md").read_text("utf-8"))
 
 
 def test_an_unknown_choice_of_build_is_refused() -> None:
@@ -291,6 +229,7 @@ def test_an_unknown_choice_of_build_is_refused() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONG_WAIT_S,
     )
     assert done.returncode
     assert "LSMKV_PURE=x: must be 1 (pure), 0 (compiled) or unset" in done.stderr
@@ -308,56 +247,6 @@ def test_a_compiled_module_exists_and_has_no_derived_dataclass_with_slots(name: 
 
 def test_no_module_is_listed_twice() -> None:
     assert len(set(COMPILED)) == len(COMPILED)
-
-
-def test_the_pure_wheel_is_for_every_platform(pure_wheel: Path) -> None:
-    assert pure_wheel.name.endswith("-py3-none-any.whl")
-    assert extensions(pure_wheel) == []
-
-
-def test_the_wheel_holds_the_page_but_not_its_sources(pure_wheel: Path) -> None:
-    with zipfile.ZipFile(pure_wheel) as wheel:
-        names = [name for name in wheel.namelist() if name.startswith("lsmkv/explore/")]
-    assets = {name.rpartition("/")[2] for name in names if "/assets/" in name}
-    assert assets == {"explore.css", "explore.js", "page.html"}
-    assert [name for name in names if "/web/" in name] == []
-
-
-@pytest.mark.slow
-def test_the_compiled_wheel_is_for_this_platform_and_holds_every_module(
-    compiled_wheel: Path,
-) -> None:
-    assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in compiled_wheel.name
-    assert not compiled_wheel.name.endswith("-any.whl")
-    stems = sorted(name.partition(".")[0] for name in extensions(compiled_wheel))
-    libraries = [stem for stem in stems if stem.endswith("__mypyc")]
-    assert len(libraries) == 1
-    assert [stem for stem in stems if stem not in libraries] == sorted(
-        f"lsmkv/{name}" for name in COMPILED
-    )
-
-
-@pytest.mark.slow
-def test_both_builds_write_the_same_bytes(
-    pure_wheel: Path, compiled_wheel: Path, tmp_path: Path
-) -> None:
-    written = {}
-    for form, built in (("interpreted", pure_wheel), ("compiled", compiled_wheel)):
-        target = installed(built)
-        assert f"({form}, Python" in run(target, "-m", "lsmkv", "--version")
-        stores = tmp_path / form
-        stores.mkdir()
-        assert run(target, "-c", WRITE_STORES, str(stores)) == f"{form}\n"
-        written[form] = {
-            str(file.relative_to(stores)): file.read_bytes()
-            for file in sorted(stores.rglob("*"))
-            if file.is_file() and file.name != "LOCK"
-        }
-    interpreted, compiled = written["interpreted"], written["compiled"]
-    assert list(compiled) == list(interpreted)
-    assert [name for name, data in compiled.items() if data != interpreted[name]] == []
-    kinds = {Path(name).suffix or Path(name).name.partition("-")[0] for name in compiled}
-    assert kinds == {"CURRENT", "MANIFEST", ".log", ".sst"}
 
 
 # Compiled files in a checkout: see conftest.py
@@ -412,6 +301,7 @@ def test_a_checkout_with_outdated_files_runs_no_tests(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONG_WAIT_S,
     )
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "compiled files older than their sources (lsmkv/log.py)" in done.stderr

@@ -1,4 +1,4 @@
-"""A build that cannot compile gives plain Python and a warning.
+"""A build that cannot compile gives plain Python, which tells so, and why.
 
 Where compilation was asked for, it is an error.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
+from gates import LONG_WAIT_S
+from lsmkv.background.process import parent
 
 ROOT: Final = Path(__file__).parents[2]
 WARNING: Final = "WARNING: building as plain Python"
@@ -43,6 +47,15 @@ def mypycify(paths, **options):
         file.write({source!r})
     return [Extension("lsmkv.made_up", ["__native_made_up.c"])]
 """
+# What it does when mypy finds errors.
+UNTYPED: Final = """
+import sys
+
+def mypycify(paths, **options):
+    print("lsmkv/stats.py:7: error: Name 'i65' is not defined  [name-defined]")
+    print("Found 1 error in 1 file (checked 60 source files)")
+    sys.exit(1)
+"""
 UNKNOWN: Final = "CPy_DECREF(self->_a);\nself->_b = tmp;\n"
 MODULE: Final = """
 #include <Python.h>
@@ -57,7 +70,7 @@ def source(tmp_path: Path) -> Path:
     if importlib.util.find_spec("setuptools") is None:
         pytest.skip("setuptools is not installed here")
     source = tmp_path / "source"
-    unbuilt = shutil.ignore_patterns("*.so", "__pycache__")
+    unbuilt = shutil.ignore_patterns("*.so", "__pycache__", "node_modules")
     shutil.copytree(ROOT / "lsmkv", source / "lsmkv", ignore=unbuilt)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -72,6 +85,7 @@ def build(source: Path, **environment: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONG_WAIT_S,
     )
 
 
@@ -86,11 +100,31 @@ def compiler(directory: Path, test: str) -> str:
     return str(path)
 
 
-def replace_mypyc(source: Path, generated: str) -> None:
+def replace_mypyc(source: Path, generated: str, program: str = MYPYC) -> None:
     package = source / "mypyc"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "build.py").write_text(MYPYC.format(source=generated))
+    (package / "build.py").write_text(program.replace("{source!r}", repr(generated)))
+
+
+def unpacked(source: Path) -> Path:
+    """The folder with what the only wheel of ``source`` holds."""
+    (wheel,) = (source / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(source / "unpacked")
+    return source / "unpacked"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the lsmkv in ``folder``."""
+    return subprocess.run(
+        [sys.executable, "-P", *arguments],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONG_WAIT_S,
+    )
 
 
 def check_pure(source: Path, done: subprocess.CompletedProcess[str], reason: str) -> None:
@@ -101,6 +135,7 @@ def check_pure(source: Path, done: subprocess.CompletedProcess[str], reason: str
     (wheel,) = (source / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        assert reason in archive.read("lsmkv/not_compiled.py").decode()
     assert "lsmkv/engine/engine.py" in names
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
 
@@ -116,7 +151,7 @@ def test_without_python_h_the_build_is_plain_python(source: Path, tmp_path: Path
 
 def test_where_compiling_fails_the_build_is_plain_python(source: Path, tmp_path: Path) -> None:
     replace_mypyc(source, MODULE)
-    check_pure(source, build(source, CC=compiler(tmp_path, FAILING)), "compile")
+    check_pure(source, build(source, CC=compiler(tmp_path, FAILING)), "the C compiler fails")
 
 
 def test_where_mypyc_writes_unknown_code_the_build_is_plain_python(source: Path) -> None:
@@ -128,6 +163,40 @@ def test_where_mypyc_is_missing_the_build_is_plain_python(source: Path) -> None:
     (source / "mypyc").mkdir()
     (source / "mypyc" / "__init__.py").touch()
     check_pure(source, build(source), "mypyc.build")
+
+
+def test_where_types_are_wrong_the_build_is_plain_python(source: Path) -> None:
+    replace_mypyc(source, "", UNTYPED)
+    check_pure(source, build(source), "lsmkv/stats.py:7: error: Name 'i65' is not defined")
+
+
+def test_plain_python_that_was_to_be_compiled_logs_the_reason_once(source: Path) -> None:
+    build(source, CC="/nowhere/cc")
+    folder = unpacked(source)
+    done = run(folder, "-c", "import lsmkv, lsmkv.typed; lsmkv.open")
+    assert done.stderr.count("\n") == 1
+    assert "plain Python" in done.stderr and "no C compiler works here" in done.stderr
+    told = "import logging; logging.basicConfig(format='%(name)s %(levelname)s'); import lsmkv"
+    assert run(folder, "-c", told).stderr == "lsmkv WARNING\n"
+    shown = run(folder, "-m", "lsmkv", "--version").stdout
+    assert "(interpreted, Python" in shown and "; not compiled: no C compiler works" in shown
+
+
+def test_a_helper_process_does_not_repeat_the_reason(source: Path) -> None:
+    build(source, CC="/nowhere/cc")
+    program = parent._PROGRAM.replace("main()", "print(main.__module__)")
+    done = run(unpacked(source), "-c", program, "0", *filter(None, sys.path))
+    assert (done.stdout, done.stderr) == ("lsmkv.background.process.child\n", "")
+
+
+def test_plain_python_that_was_asked_for_tells_nothing(source: Path) -> None:
+    build(source, CC="/nowhere/cc")  # leaves its reason in build/
+    build(source, LSMKV_PURE="1")
+    folder = unpacked(source)
+    assert run(folder, "-c", "import lsmkv").stderr == ""
+    assert run(folder, "-m", "lsmkv", "--version").stdout.endswith(
+        f"(interpreted, Python {platform.python_version()})\n"
+    )
 
 
 @pytest.mark.parametrize("how", ["no compiler", "failing compiler", "unknown code"])
@@ -150,3 +219,19 @@ def test_the_compiled_modules_are_in_the_wheel(source: Path) -> None:
     (wheel,) = (source / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert any(name.startswith("lsmkv/made_up") for name in archive.namelist())
+
+
+@pytest.mark.parametrize("choice", ["1", "0"])
+def test_a_build_takes_nothing_along_that_an_earlier_one_left(source: Path, choice: str) -> None:
+    replace_mypyc(source, MODULE)
+    removed = source / "lsmkv" / "removed.py"
+    removed.touch()
+    build(source, LSMKV_PURE=choice)
+    removed.unlink()
+    assert build(source, LSMKV_PURE=choice).returncode == 0
+    (wheel,) = (source / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "lsmkv/removed.py" not in names
+    assert "lsmkv/engine/engine.py" in names
+    assert any(name.startswith("lsmkv/made_up") for name in names) == (choice == "0")

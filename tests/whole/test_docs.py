@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from lsmkv.cli import cli
+from gates import WAIT_S
+from lsmkv.cli.commands import cli
 from tools import format_doc
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+API = (ROOT / "docs" / "api.md").read_text()
 LAYERS = (ROOT / "docs" / "layers.md").read_text()
 OBSERVING = (ROOT / "docs" / "observing.md").read_text()
 
@@ -25,10 +30,15 @@ def python_blocks(text: str = README) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("code", python_blocks() + python_blocks(LAYERS + OBSERVING))
-def test_python_of_the_readme_and_of_two_pages_runs(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", python_blocks() + python_blocks(API + LAYERS + OBSERVING))
+def test_python_of_the_readme_and_of_three_pages_runs(code: str, tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WAIT_S,
     )
     assert run.returncode == 0, run.stderr
     promised = re.findall(r"# ([\d ]+)$", code, flags=re.MULTILINE)
@@ -42,15 +52,33 @@ def test_first_code_of_the_readme_shows_a_look_up_that_reads_nothing(tmp_path: P
         capture_output=True,
         text=True,
         check=True,
+        timeout=WAIT_S,
     )
-    assert run.stdout.startswith("None\nb'cherry' b'dark red'\n")
-    assert "read: 0 " in run.stdout
+    assert run.stdout.startswith("[(b'cherry', b'dark red')]\n")
+    assert run.stdout.endswith("; 0 bytes read; filters saved 1 of 1 read\n")
 
 
-def test_shell_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_is_short_and_its_first_code_has_ten_lines() -> None:
+    assert len(README.splitlines()) <= 150
+    assert len([line for line in python_blocks()[0].splitlines() if line]) == 10
+
+
+def test_the_readme_promises_what_its_table_shows() -> None:
+    absent = re.search(r"^  off +([\d,]+)", README, flags=re.MULTILINE)
+    one_per_cent = re.search(
+        r"^    1 .*\) +([\d,]+) +[\d,]+ (99\.\d\d)%", README, flags=re.MULTILINE
+    )
+    assert absent and one_per_cent
+    assert f"{one_per_cent[1]} blocks read instead of {absent[1]}" in README
+
+
+@pytest.mark.parametrize("text", [README, API], ids=["README", "API"])
+def test_shell_commands_of_the_readme_and_of_the_api_run(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "goods.csv").write_text("key,value\nnut,brown\n")
-    blocks = re.findall(r"^```sh\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     commands = [
         line.partition(" #")[0].split()
         for block in blocks
@@ -68,7 +96,43 @@ def test_commands_of_the_readme_are_made_by_the_makefile() -> None:
     if make is None:
         pytest.skip("make is not installed")
     for target in re.findall(r"^make (\w+)", README, flags=re.MULTILINE):
-        subprocess.run([make, "-n", target], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(
+            [make, "-n", target], cwd=ROOT, check=True, capture_output=True, timeout=WAIT_S
+        )
+
+
+NO_SIGNATURES = {
+    "help()",
+    "commit()",  # of a batch
+    "lsmkv.open(url, read_only=True)",
+    "shelve.Shelf(lsmkv.open(path))",
+    "len(db)",
+    "bool(db)",
+    "dict(db.items())",
+}
+SIGNATURES = sorted(
+    {*re.findall(r"`([\w.]+\([^`]*\))`", API.partition("\n## Options")[0])} - NO_SIGNATURES
+)
+
+
+def parameters(function: Callable[..., object]) -> list[tuple[str, object, object]]:
+    """Name, kind and default of each parameter that users may know."""
+    found = inspect.signature(function).parameters.values()
+    hidden = ("self", "storage", "given")  # storage is for tests; *given: Never is a *
+    return [(each.name, each.kind, each.default) for each in found if each.name not in hidden]
+
+
+@pytest.mark.parametrize("documented", SIGNATURES)
+def test_a_signature_in_the_api_is_that_of_the_code(documented: str) -> None:
+    name, _, arguments = documented.partition("(")
+    names: dict[str, Callable[..., object]] = {}
+    exec(f"def found({arguments}: ...", names)
+    is_a_method = not name.startswith("lsmkv.")
+    try:
+        function = pkgutil.resolve_name(f"lsmkv.DB.{name}" if is_a_method else name)
+    except ImportError as error:  # of an extra
+        pytest.skip(str(error))
+    assert parameters(names["found"]) == parameters(function)
 
 
 def test_format_document_is_up_to_date() -> None:
@@ -134,14 +198,14 @@ def test_functions_that_how_it_works_names_are_in_the_files_that_it_names() -> N
 
 def test_the_wasted_reads_of_the_readme_are_those_of_the_measured_page() -> None:
     page = (ROOT / "docs" / "filters.md").read_text()
-    measured = page.split("**10 bits per key: 999,995 lookups", 1)[1].split("filter bytes: as", 1)[
-        0
-    ]
-    table = README.split("| wasted reads |", 1)[1].split("\n\n", 1)[0]
-    shown = re.findall(r"^\| (\w+)(?:, (\w+))?.* \| ([\d.]+) \| ([\d,]+) \|$", table, re.MULTILINE)
+    table = README.split("| 6 bits | 10 bits | 16 bits |", 1)[1].split("\n\n", 1)[0]
+    cells = r" \| ([\d,]+)" * 3
+    shown = re.findall(rf"^\| (\w+)(?:, (\w+))?.*?{cells} \|$", table, re.MULTILINE)
     assert len(shown) == 6
-    for store, kind, bits, reads in shown:
+    for store, kind, *reads in shown:
         name = f"{store.lower()}, {kind.lower()}" if kind else "lower bound"
-        row = re.search(rf"^\| {name} \| [\d,]+ \| ([\d.]+) \| ([\d,]+) ", measured, re.MULTILINE)
-        assert row is not None, name
-        assert (bits, reads) == row.groups()
+        for bits, shown_reads in zip((6, 10, 16), reads, strict=True):
+            measured = page.split(f"**{bits} bits per key: 999,995 lookups", 1)[1]
+            row = re.search(rf"^\| {name} \| [\d,]+ \| [\d.]+ \| ([\d,]+) ", measured, re.MULTILINE)
+            assert row is not None, name
+            assert shown_reads == row[1]

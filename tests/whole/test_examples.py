@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import lsmkv
+from gates import LONG_WAIT_S
+from time_limits import join
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPENING_A_STORE = ("frontier", "event_log", "feature_store", "job_queue", "http_cache")
@@ -25,6 +27,7 @@ def output_of(name: str) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONG_WAIT_S,
     )
     assert run.returncode == 0, run.stderr
     return run.stdout
@@ -317,8 +320,7 @@ def test_job_queue_that_threads_use_loses_no_job(tmp_path: Path) -> None:
         try:
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                thread.join()
+            join(*threads)
         finally:
             sys.setswitchinterval(interval_s)
         with contextlib.suppress(KeyError):

@@ -16,6 +16,7 @@ import lsmkv
 from damage import cut
 from leaks import open_descriptors, our_threads
 from lsmkv.log.reader import MARK_BYTES
+from lsmkv.storage.file_names import UNFINISHED
 from storages import FaultyStorage
 
 
@@ -52,7 +53,7 @@ def test_an_error_of_opening_that_is_kept_keeps_no_log_open(
 ) -> None:
     open_small(path).close()
     forget_the_closing(path)
-    storage.fail("create", path_suffix="MANIFEST-000003")
+    storage.fail("create", path_suffix=f"MANIFEST-000003{UNFINISHED}")
     with pytest.raises(OSError, match="injected") as caught:
         open_small(path, storage=storage)
     links = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]

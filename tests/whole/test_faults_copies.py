@@ -15,7 +15,8 @@ from typing import Final
 import pytest
 
 import lsmkv
-from lsmkv.storage.file_names import CURRENT, LOCK
+from gates import WAIT_S
+from lsmkv.storage.file_names import CURRENT, LOCK, UNFINISHED, UNFINISHED_COPY
 from other_processes import process
 from torture.crash.disk import STORE, Disk, Image, Operation
 from torture.crash.disk_states import states
@@ -67,14 +68,14 @@ def checkpoint(db: lsmkv.DB, progress: Callable[[int, int], object]) -> object:
 
 def copied_checkpoint(db: lsmkv.DB, progress: Callable[[int, int], object]) -> object:
     """One on another device."""
-    storage = db._engine.storage
+    storage = db._engine.location.storage
     assert isinstance(storage, MemoryStorage)
     storage.faults.add(Fault("link", errno.EXDEV, times=None))
     return db.checkpoint(STORE, progress=progress)
 
 
 def beside_writer(db: lsmkv.DB, progress: Callable[[int, int], object]) -> object:
-    storage = db._engine.storage
+    storage = db._engine.location.storage
     assert isinstance(storage, MemoryStorage)
     with open_source(storage, read_only=True) as reader:
         return reader.checkpoint(STORE, progress=progress)
@@ -178,7 +179,7 @@ def check_no_store(image: Image) -> None:
     """What has no CURRENT must not open as a store; only an empty directory may become one."""
     with pytest.raises(lsmkv.NotAStoreError):
         lsmkv.open(STORE, SMALL, storage=MemoryStorage(image), read_only=True)
-    if set(image) - {LOCK}:
+    if set(image) - {LOCK, UNFINISHED_COPY + UNFINISHED}:
         with pytest.raises(lsmkv.NotAStoreError, match="unfinished"):
             lsmkv.open(STORE, SMALL, storage=MemoryStorage(image))
 
@@ -389,7 +390,7 @@ def test_a_process_killed_at_each_change_leaves_the_previous_copy_or_the_new_one
     found = Counter[bool]()
     for die_at in range(1, 1000):
         with process(_COPY, source, target, die_at, command) as running:
-            output, _ = running.communicate()
+            output, _ = running.communicate(timeout=WAIT_S)
         if "done" in output:
             break
         found[(target / CURRENT).exists()] += 1

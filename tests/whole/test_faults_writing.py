@@ -74,7 +74,7 @@ def test_a_transaction_fails_as_a_batch_does(
         db.compare_and_set(b"l", None, b"")
     db.resume()
     assert db.compare_and_set(b"before", b"1", b"2")
-    assert not db._engine.recent_writes.size_bytes
+    assert not db._engine.writer.recent_writes.size_bytes
 
 
 def test_a_write_that_failed_is_not_there(db: lsmkv.DB, storage: FaultyStorage) -> None:

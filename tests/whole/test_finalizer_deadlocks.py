@@ -13,8 +13,10 @@ import pytest
 
 import lsmkv
 from damage import files, flip, footer_of, unloaded
+from gates import LONG_WAIT_S
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
+from time_limits import join
 
 KEYS = [b"%05d" % number for number in range(4000)]
 PATIENCE_S = 30  # a deadlock lasts; everything here takes fractions of a second
@@ -61,7 +63,7 @@ def test_a_thread_does_not_wait_for_ever_for_another_that_loads_the_table(store:
         assert found
     finally:
         done.set()
-        other.join()
+        join(other)
 
 
 def test_tables_that_leave_the_tree_while_they_are_loaded_keep_no_block(store: Path) -> None:
@@ -140,6 +142,10 @@ FINALIZERS = """
 def test_finalizers_that_look_keys_up_in_many_threads_end(store: Path) -> None:
     script = textwrap.dedent(FINALIZERS.format(patience=240, rounds=40, store=str(store)))
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONG_WAIT_S,
     )
     assert done.stdout == "done\n", done.stderr[-4000:]

@@ -29,6 +29,7 @@ from other_processes import (
     put,
     run,
 )
+from time_limits import exit_code
 
 CHILD_HANG_S: Final = 20
 
@@ -54,8 +55,8 @@ def in_child(job: Callable[[], object]) -> str:
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read().decode()
-    _, status = os.waitpid(child, 0)
-    assert not os.WIFSIGNALED(status), f"the child was killed by signal {os.WTERMSIG(status)}"
+    code = exit_code(child)
+    assert code >= 0, f"the child was killed by signal {-code}"
     return answer
 
 
@@ -72,7 +73,7 @@ def sleeping_child() -> Iterator[None]:
         yield
     finally:
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        exit_code(child)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -252,7 +253,7 @@ def test_a_child_that_ends_neither_unlocks_the_store_nor_removes_its_files(path:
         with pytest.raises(lsmkv.LockedError) as caught:
             lsmkv.open(path)
         assert caught.value.pid == parent.pid
-        _, errors = parent.communicate("\n")
+        _, errors = parent.communicate("\n", timeout=WAIT_S)
         assert parent.returncode == 0, errors
     with open_store(path) as db:
         assert len(db) == 2001

@@ -17,7 +17,7 @@ from conftest import open_small
 import lsmkv
 from histories import Anomaly, Done, List, anomalies
 from lsmkv.api import reads
-from lsmkv.api.transaction_ranges import TransactionState
+from lsmkv.api.transaction import TransactionState
 from lsmkv.encoding.entries import Absent
 from lsmkv.engine.recent_writes import Place, RecentWrites
 from threaded_stores import run_all
@@ -231,7 +231,7 @@ def newest(state: TransactionState, key: bytes) -> bytes | None:
     own = state.own.get(key)
     if isinstance(own, Absent):
         state.reads.keys.add(key)
-        return state.snapshot._engine.lookup(key)
+        return state.snapshot._readers.lookup(key)
     return own
 
 

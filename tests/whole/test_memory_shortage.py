@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 import lsmkv
+from gates import WAIT_S
 from lsmkv.errors import CorruptionError, Error
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 
@@ -146,6 +147,7 @@ def test_a_compaction_under_a_limit_is_done_or_refused_and_then_done(
         capture_output=True,
         text=True,
         check=False,
+        timeout=WAIT_S,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in outcomes

@@ -48,13 +48,6 @@ values = st.sampled_from([b"", b"v", b"w" * 40, bytes(range(256)), b"long" * 150
     max_size=8
 )
 bounds = st.none() | keys | st.binary(max_size=3)
-ADAPTIVE: Final = {
-    "adaptive_filters": True,
-    "filter_policy": "ribbon",
-    "filter_granularity": "block",
-    "filter_residency": "resident",
-    "filter_key": WholeKey(),
-}
 options = st.fixed_dictionaries(
     {},
     optional={
@@ -73,7 +66,11 @@ options = st.fixed_dictionaries(
         "size_ratio": st.sampled_from([2, 10]),
         "level0_compaction_trigger": st.sampled_from([1, 5]),
     },
-).flatmap(lambda drawn: st.sampled_from([drawn, drawn | ADAPTIVE]))
+).flatmap(
+    lambda drawn: st.sampled_from(
+        [drawn, drawn | {"adaptive_filters": drawn.get("filter_residency") != "off"}]
+    )
+)
 moves = st.lists(
     st.sampled_from(["next", "next", "prev", "prev", "first", "last"])
     | st.tuples(st.sampled_from(["seek", "seek_for_prev"]), keys),

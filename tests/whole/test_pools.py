@@ -170,5 +170,5 @@ def test_workers_of_a_preforking_server_read_beside_a_writer(path: str) -> None:
                     pid, found = connection.recv(100).split()
                 assert int(pid) != server.pid
                 assert found == b"%d" % number
-            _, errors = server.communicate("\n")
+            _, errors = server.communicate("\n", timeout=WAIT_S)
             assert server.returncode == 0, errors

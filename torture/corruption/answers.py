@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lsmkv
 from lsmkv.errors import BackgroundError, CorruptionError, NotAStoreError, UnsupportedFormatError
+from lsmkv.options import FilterResidency
 from torture.corruption.samples import SMALL
 from torture.framework.changes import Contents
 
@@ -105,7 +106,7 @@ class Answers:
 
 
 def read_store(
-    directory: Path, allowed: list[Contents], keys: list[bytes], residency: str
+    directory: Path, allowed: list[Contents], keys: list[bytes], residency: FilterResidency
 ) -> Answers:
     """Open a store read-only; read, verify and refresh it."""
     answers = Answers(directory, allowed)
@@ -130,7 +131,7 @@ def read_store(
     return answers
 
 
-def open_sample(directory: Path, residency: str, *, read_only: bool) -> lsmkv.DB:
+def open_sample(directory: Path, residency: FilterResidency, *, read_only: bool) -> lsmkv.DB:
     return lsmkv.open(
         directory,
         SMALL,

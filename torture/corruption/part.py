@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
+from lsmkv.options import FilterResidency
 from lsmkv.salvage.repair import repair
 from torture.corruption.answers import ALLOWED, Answers, open_sample, read_store
 from torture.corruption.damage import Damaged, apply, at_random, every_byte, whole_files
@@ -25,7 +26,7 @@ from torture.corruption.samples import Sample, fixed_randomness, make_samples
 from torture.framework.child_trials import Limits, Verdict, try_all
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
-_RESIDENCIES: Final = ("resident", "cached", "off")
+_RESIDENCIES: Final = get_args(FilterResidency)
 _MOST_FAILURES: Final = 50
 _OUTSIDE: Final = b"not of this store"
 

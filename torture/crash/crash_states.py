@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+from unittest import mock
 
 import lsmkv
 from torture.crash.disk import STORE, Disk, replayed
@@ -152,7 +153,8 @@ class Crashes:
 
         storage = MemoryStorage()
         storage.disk = start()
-        with in_order():
+        dice = random.Random(f"bytes {self._seed} {place}")
+        with in_order(), mock.patch.object(os, "urandom", dice.randbytes):
             db = lsmkv.open(STORE, SMALL, storage=storage)
             db.put(*_AFTER_RECOVERY, sync=True)
             storage.note("synced", 0)
@@ -183,18 +185,23 @@ class Crashes:
                 second = Place(place.workload, place.operation, place.state, step, at)
                 yield second, again, written if is_synced else recovered + written
 
-    def _crash_again(self, place: Place, state: State, first: Verdict) -> None:
-        """Recover from ``state``, write, and crash after each operation on the disk."""
-        self._counts["recoveries cut short"] += 1
+    def _all_second_states(
+        self, place: Place, state: State, first: Verdict
+    ) -> list[tuple[Place, State, tuple[int, ...]]]:
+        """All of :meth:`_second_states`; none, and a failure, if the recovery raises."""
         try:
-            found = list(self._second_states(place, state, first))
+            return list(self._second_states(place, state, first))
         except (lsmkv.Error, OSError, AssertionError) as error:
             problem = f"recovery, or the write after it, raised {type(error).__name__}: {error}"
             what = self._sentence(place, state.what, problem)
             self.outcome.failures.append(Failure(what, str(place)))
-            return
+            return []
+
+    def _crash_again(self, place: Place, state: State, first: Verdict) -> None:
+        """Recover from ``state``, write, and crash after each operation on the disk."""
+        self._counts["recoveries cut short"] += 1
         last: int | None = None
-        for second, again, allowed in found:
+        for second, again, allowed in self._all_second_states(place, state, first):
             self._counts["crash points of recoveries"] += second.second_operation != last
             last = second.second_operation
             self._counts["states after recoveries cut short"] += 1
@@ -232,20 +239,23 @@ class Crashes:
         operations = self._recording.operations
         disk = replayed(operations[: place.operation + 1])
         bounds = replay_bounds(self._recording, place.operation)
-        state = _nth(self._states(disk, place.operation), place.state)[1]
+        first_place, state = _nth(self._states(disk, place.operation), place.state)
         what, allowed = state.what, _allowed(bounds, state)
-        if place.second_operation is not None:
-            first = self._examiner.examine(state.image)[0]
-            found = self._second_states(place, state, first)
+        verdict = self._examiner.examine(state.image)[0]
+        is_second = place.second_operation is not None
+        if is_second:
+            found = self._second_states(first_place, state, verdict)
             again, allowed = next(item[1:] for item in found if item[0] == place)
             what = f"{what}; then operation {place.second_operation} of the recovery: {again.what}"
-            state = again
+            state, verdict = again, self._examiner.examine(again.image)[0]
         kept = tempfile.mkdtemp(prefix="lsmkv-torture-")
         for name, data in state.image.items():
             with open(os.path.join(kept, name), "wb") as file:
                 file.write(data)
         self._counts["states"] += 1
-        self._judge(place, what, self._examiner.examine(state.image)[0], allowed, True)
+        self._judge(place, what, verdict, allowed, True)
+        if verdict.matches and not is_second and not self.outcome.failures:
+            self._all_second_states(place, state, verdict)  # the recovery may be what failed
         self.outcome.notes.append(f"the files of the state ({what}) are kept in {kept}")
         return self.outcome
 

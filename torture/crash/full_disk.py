@@ -80,7 +80,9 @@ def small_disk(directory: Path) -> Iterator[Place]:
     mount.mkdir()
     options = f"size={_DISK_BYTES}"
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(mount)]
-    mounted = subprocess.run(command, capture_output=True, check=False, text=True)
+    mounted = subprocess.run(
+        command, capture_output=True, check=False, text=True, timeout=_PATIENCE_S
+    )
     if mounted.returncode:
         raise PermissionError(f"no small file system can be mounted: {mounted.stderr.strip()}")
     try:
@@ -88,7 +90,7 @@ def small_disk(directory: Path) -> Iterator[Place]:
         ballast.write_bytes(bytes(_BALLAST_BYTES))
         yield Place(mount, errno.ENOSPC, ballast.unlink)
     finally:
-        subprocess.run(["umount", "-l", str(mount)], check=True)
+        subprocess.run(["umount", "-l", str(mount)], check=True, timeout=_PATIENCE_S)
         mount.rmdir()
 
 

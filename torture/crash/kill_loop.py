@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 import lsmkv
 from lsmkv.options import Background
@@ -248,7 +248,7 @@ class CrashLoop:
         dice = random.Random(f"round {self.seed}/{self.turn}")
         die_at = 0
         run_s = LONGEST_RUN_S * dice.random()
-        if self.background == "process":  # the system calls of helper processes are not counted
+        if self.background != "thread":  # the system calls of helper processes are not counted
             run_s *= 4
         elif dice.random() < 0.5:
             die_at = dice.randint(1, 20) if dice.random() < 0.5 else dice.randint(20, 3000)
@@ -268,7 +268,11 @@ class CrashLoop:
             cwd=ROOT,
         ) as child:
             assert child.stdout is not None and child.stderr is not None
+            # The faulthandler of a child that hangs while it opens the store tells where.
+            killer = threading.Timer(_LIMIT_S, child.send_signal, (signal.SIGABRT,))
+            killer.start()
             reports = child.stdout.read(_REPORT.size)
+            killer.cancel()
             killer = threading.Timer(run_s, child.kill)
             killer.start()
             reports += child.stdout.read()
@@ -341,8 +345,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments[:1] == ["--writer"]:
         path, background, *numbers = arguments[1:]
         seed, turn, start, die_at = map(int, numbers)
-        where: Background = "process" if background == "process" else "thread"
-        write_until_killed(path, seed, turn, start, die_at, where)
+        write_until_killed(path, seed, turn, start, die_at, cast(Background, background))
     parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
     parser.add_argument(
         "--rounds", type=int, default=20, help="kill the writer this often (default: 20)"
@@ -354,7 +357,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--background",
         choices=get_args(Background),
         default="thread",
-        help="where flushes and compactions run; with process, writers die only at random moments",
+        help="where flushes and compactions run; unless in threads, writers die only at random moments",
     )
     parser.add_argument(
         "--path",

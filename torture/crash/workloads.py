@@ -1,16 +1,17 @@
 """Workloads on a recorded disk that exercise a store in few operations.
 
 Buffers, blocks and tables are as small as possible, so that a hundred operations rotate logs, flush
-memtables and compact several levels.  A workload depends only on its name and the seed: background
-work runs only at fixed points (see :mod:`torture.framework.ordered_background`).
+memtables and compact several levels.  A workload depends only on its name and the seed, to the byte:
+background work runs only at fixed points (see :mod:`torture.framework.ordered_background`), and salts
+of logs and names of staged tables come from the seed.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 from unittest import mock
 
@@ -244,11 +245,10 @@ def names(rounds: int) -> list[str]:
 
 def record(name: str, seed: int, operations: int, storage: MemoryStorage) -> Recording:
     """Run the workload ``name``, one of :func:`names`."""
-    tokens = count(1)
+    dice = random.Random(f"bytes {seed} {name}")
     with (
         in_order() as background,
-        mock.patch.object(adoption, "new_token", lambda: f"{next(tokens):016x}"),
-        mock.patch.object(adoption, "new_seal", lambda: 1),
+        mock.patch.object(os, "urandom", dice.randbytes),
         mock.patch.object(adoption, "_SYNCS_AT_ONCE", 1),
     ):
         workload = Workload(name, seed, storage, background)

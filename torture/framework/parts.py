@@ -17,6 +17,7 @@ MODULES: Final = (
     "metamorphic.part",
     "load.part",
     "objects.part",
+    "published.part",
     "load.power_cuts",
 )
 """Modules of ``torture``, each with a ``PART``."""

@@ -182,7 +182,7 @@ def _reading(store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
             raise failed
 
     yield "get", partial(opened, each_get)
-    learning = {"filter_policy": "ribbon", "adaptive_filters": True, "block_cache_size_bytes": 0}
+    learning = {"adaptive_filters": True, "block_cache_size_bytes": 0}
     yield "get, adaptive filters", partial(opened, each_get, **learning)
     yield "multi_get", partial(opened, lambda db: db.multi_get(_ASKED))
     for bounds in _RANGES:

@@ -267,7 +267,7 @@ def _check_key(data: bytes) -> None:
 
 
 @click.command()
-@settings_option
+@settings_option()
 def _take_settings(settings: dict[str, Any]) -> None:
     expect(isinstance(settings, dict), "the settings are no mapping")
 

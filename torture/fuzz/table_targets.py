@@ -150,6 +150,8 @@ def _check_transposed(data: bytes) -> None:
     payload = restore(data[4:], raw_length, PATH, 0)
     expect(len(payload) == raw_length, "the length differs from the one asked for")
     block = Block(payload, _fail, lacks_fingerprints=True)
+    if not block.ascends(True):  # the first lookup searches sorted keys
+        return
     for position in (0, int(block.count) - 1):
         key = block.key(position)
         expect(block.find(key, hash_key(key)) >= 0, "find misses a key of the block")
@@ -306,7 +308,7 @@ def _check_table(data: bytes) -> None:
                 f"{key!r} is {value!r}, looked up {got!r}",
             )
         table.block_trailer(number)
-    for _ in blocks_ahead(table, numbers, cached_first=1):
+    for _ in blocks_ahead(table, numbers):
         pass
     for key in (b"", b"key005x", b"\xff" * 10):
         table.get(key, hash_key(key), 3)
@@ -335,7 +337,7 @@ FORMS: Final = {
     "plain": {"compression": "none"},
     "zstd": {"compression": "zstd"},
     "dictionary": {"compression": "zstd", "compression_dictionary_size_bytes": 256},
-    "table-filter": {"filter_granularity": "table"},
+    "table-filter": {"filter_granularity": "table", "fit_pages": False},  # as the corpus has it
     "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
     "ribbon": {"filter_policy": "ribbon", "compression": "none"},
     "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table"},

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, Final
 
@@ -105,7 +105,7 @@ class Model:
         change_model(self.values, self.unsure.items() if done else ())
         self.unsure = {}  # last, because an interrupt may come here too
 
-    def look(self, db: lsmkv.DB) -> None:
+    def look(self, db: Mapping[bytes, bytes]) -> None:
         """Find out whether the interrupted write was done; UnsoundError if only in part."""
         found = {key: db.get(key) for key in self.unsure}
         if found == self.unsure:

@@ -22,6 +22,7 @@ from torture.framework.child_trials import Limits, Verdict, run_trials
 from torture.framework.disturbance import in_disturbance
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
 from torture.load import (
+    cancelled,
     held_views,
     interrupts,
     killed_writer,
@@ -31,6 +32,7 @@ from torture.load import (
     starved,
     threads,
     torn_logs,
+    transactions,
 )
 from torture.load.scenario import Job
 
@@ -46,6 +48,8 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "torn-reads": torn_logs.run,
     "starved": starved.run,
     "interrupts": interrupts.run,
+    "cancelled": cancelled.run,
+    "transactions": transactions.run,
 }
 
 SECONDS: Final[dict[str, tuple[float, float, float]]] = {
@@ -68,6 +72,8 @@ SECONDS: Final[dict[str, tuple[float, float, float]]] = {
     "interrupts/thread": (1.5, 8, 120),
     "interrupts/thread-writers": (1.5, 8, 120),
     "interrupts/process": (0, 8, 120),
+    "cancelled/tasks": (1.5, 8, 60),
+    "transactions/thread": (1.5, 6, 60),
     f"threads/thread-{threads.MILLION}": (0, 0, 300),
 }
 """Working time of each variant by scale, without the final checks; 0 leaves the variant out."""
@@ -75,6 +81,7 @@ SECONDS: Final[dict[str, tuple[float, float, float]]] = {
 _PATIENCE_S: Final = 90.0
 _NO_LIMIT_BYTES: Final = 1 << 44
 _MOST_FAILURES: Final = 10
+_MOST_LINES: Final = 24  # of a thread's stack
 _NOTE: Final = (
     "the system schedules threads and processes, and the clock kills writers: a replay does the same "
     "work with the same seed, but may need several tries to fail again"
@@ -145,6 +152,12 @@ def stacks_file(directory: Path) -> Path:
     return directory / "stacks.txt"
 
 
+def innermost(stacks: str) -> str:
+    """The stacks of all threads without their outer frames, which faulthandler writes last."""
+    threads = stacks.split("\n\n")
+    return "\n\n".join("\n".join(thread.splitlines()[:_MOST_LINES]) for thread in threads)
+
+
 def _patience_s(seconds: float) -> float:
     return 3 * seconds + _PATIENCE_S
 
@@ -171,7 +184,8 @@ def attempt(trials: Trials, run: Run, directory: Path, disturbances: Sequence[st
         counts, failures = found, failed
     stacks = stacks_file(place / "worker-0")
     if failures and stacks.exists():
-        failures = [f"{failure}\n{stacks.read_text()[-6000:]}".strip() for failure in failures]
+        shown = innermost(stacks.read_text())
+        failures = [f"{failure}\n{shown}".strip() for failure in failures]
     shutil.rmtree(place, ignore_errors=True)
     return counts, failures
 
@@ -209,7 +223,8 @@ PART: Final = Part(
     "load",
     "However many threads and processes write and read at once, for however long: no reader sees a value "
     "older than one acknowledged or seen before, a part of a batch, or a value that was never written. "
-    "Open views do not change, killed writers lose nothing, and limits raise errors without harm.",
+    "Transactions are strictly serialisable.  Open views do not change, killed writers lose nothing, and "
+    "limits raise errors without harm.",
     run,
     can_be_disturbed=True,
 )

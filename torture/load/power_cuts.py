@@ -21,6 +21,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -66,20 +67,20 @@ class LoopDisk:
         self.mount_point.mkdir()
         with self._image.open("wb") as file:
             file.truncate(_DISK_BYTES[kind])
-        _run([*make, str(self._image)], "no file system can be made")
+        _require([*make, str(self._image)], "no file system can be made")
 
     def mount(self) -> None:
         """Mount it; the file system recovers from its journal."""
         options = ",".join(["loop", *self._options])
         command = ["mount", "-o", options, str(self._image), str(self.mount_point)]
-        _run(command, "no file system can be mounted from a file")
+        _require(command, "no file system can be mounted from a file")
 
     def unmount(self) -> None:
         """Unmount it, if it is mounted."""
         deadline = time.monotonic() + _PATIENCE_S
         while os.path.ismount(self.mount_point):
             command = ["umount", str(self.mount_point)]
-            done = subprocess.run(command, capture_output=True, check=False, text=True)
+            done = _run(command)
             if done.returncode and time.monotonic() > deadline:
                 raise UnsoundError(f"the file system cannot be unmounted: {done.stderr.strip()}")
             time.sleep(0.01 if done.returncode else 0)
@@ -100,8 +101,12 @@ class LoopDisk:
         self.mount_point.rmdir()
 
 
-def _run(command: list[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, check=False, text=True, timeout=_PATIENCE_S)
+
+
+def _require(command: list[str], what: str) -> None:
+    done = _run(command)
     if done.returncode:
         raise PermissionError(f"{what}: {done.stderr.strip()}")
 
@@ -137,6 +142,8 @@ def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> i
         cwd=ROOT,
     ) as process:
         assert process.stdout is not None
+        hung = threading.Timer(_PATIENCE_S, process.kill)
+        hung.start()
         try:
             said = process.stdout.readline()
             time.sleep(seconds)
@@ -146,6 +153,7 @@ def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> i
             said += process.stdout.read() or b""
             disk.cut_the_power()
         finally:
+            hung.cancel()
             process.kill()
     whole = [line for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
     return max(map(int, whole), default=0)

@@ -26,6 +26,7 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
     "write_buffer_size_bytes": (0.9, (4 * _KIB, 4 * _KIB, 8 * _KIB, 32 * _KIB)),
     "max_immutable_memtables": (0.3, (1, 4)),
     "block_size_bytes": (0.7, (256, 300, 512, 1024, 64 * _KIB)),
+    "fit_pages": (0.3, (False,)),
     "block_cache_size_bytes": (0.6, (0, 0, 1000, 4 * _KIB, 100 * _KIB, 1 << 40)),
     "memory_budget_bytes": (0.3, (128 * _KIB, 1 << 20)),
     "compression": (0.4, ("none",)),
@@ -66,9 +67,9 @@ def option_set(dice: random.Random) -> OptionSet:
     if dice.random() < 0.2:
         drawn["level0_slowdown_trigger"] = first + dice.choice((0, 1, 4))
         drawn["level0_stop_trigger"] = drawn["level0_slowdown_trigger"] + dice.choice((0, 2))
-    if dice.random() < 0.25:  # which needs defaults of the others
-        drawn = without(drawn, ["filter_residency", "filter_granularity", "filter_key"])
-        drawn |= {"filter_policy": "ribbon", "adaptive_filters": True}
+    if dice.random() < 0.25:  # which needs filters
+        drawn = without(drawn, ["filter_residency", "filter_policy"])
+        drawn |= {"filter_policy": dice.choice(("bloom", "ribbon")), "adaptive_filters": True}
     return drawn
 
 

@@ -7,11 +7,13 @@ Each check is a function that gets an empty directory and raises ``UnsoundError`
 from __future__ import annotations
 
 import ast
+import io
 import os
 import stat
 import struct
 import time
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,6 +24,8 @@ from unittest import mock
 import zstandard
 
 import lsmkv
+from lsmkv.cli.keys import Form
+from lsmkv.cli.records import FORMATS, read_records
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.salvage.repair import repair
 from lsmkv.sstable.block.codec import Decompressor
@@ -180,16 +184,31 @@ def _restated(frame: bytes, size: int) -> bytes:
     return frame[:5] + struct.pack("<I", size) + frame[9:]
 
 
-def _peak_of(call: Callable[[], object]) -> int:
+def _peak_of(
+    call: Callable[[], object],
+    errors: tuple[type[Exception], ...] = (CorruptionError, UnsupportedFormatError),
+) -> int:
     """Peak memory of a call, which must raise a documented error."""
     tracemalloc.start()
     try:
         call()
-    except (CorruptionError, UnsupportedFormatError):
+    except errors:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     raise UnsoundError("a malformed frame was accepted")
+
+
+def packed_lines(_directory: Path) -> None:
+    """A line that gzip packed to almost nothing is refused before it takes much memory."""
+    packer = zlib.compressobj(9, wbits=31)
+    mebibyte = b"a" * (1 << 20)
+    head, block = (packer.compress(mebibyte) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    file = head + block * 1023
+    for file_format in FORMATS:
+        records = read_records(io.BytesIO(file), file_format, Form.TEXT)
+        peak = _peak_of(partial(list, records), (ValueError,))
+        expect(peak < 80 << 20, f"a line of 1 GiB in {len(file)} bytes of gzip takes {peak} bytes")
 
 
 def sparse_files(directory: Path) -> None:
@@ -349,6 +368,7 @@ CHECKS: Final[tuple[Callable[[Path], None], ...]] = (
     planted,
     planted_for_writers,
     bombs,
+    packed_lines,
     sparse_files,
     deep_json,
     messages,

@@ -20,7 +20,23 @@ _ENOUGH_ENTRIES: Final = 10_000_000  # for the promise about time
 
 
 def story(rows: Sequence[Row]) -> Story:
-    return Story([*_times(rows), *_written(rows)], tables(rows), charts(rows), failures(rows))
+    return Story(
+        [*_times(rows), *_written(rows)],
+        tables(rows),
+        charts(rows),
+        failures(rows),
+        headline=_headline(rows),
+    )
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    ratio = times(rows, PUTS, BULK)
+    if ratio is None:
+        return ""
+    return (
+        f"Puts in any order take {ratio.median:.1f} times as long as bulk_load in order "
+        f"({ratio.least:.1f} to {ratio.most:.1f} by repetition)."
+    )
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

@@ -30,6 +30,7 @@ from bench.experiments.compaction.summary import (
     summarise,
 )
 from bench.experiments.compaction.tables import tables
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.story import Story
 
 CYCLE_WRITE_BUFFERS: Final = DEFAULT.level0_compaction_trigger * DEFAULT.size_ratio**2
@@ -49,7 +50,28 @@ def story(rows: list[Row]) -> Story:
     ]
     wrong = sum(row.wrong_answers for row in rows)
     failures = [f"{wrong} lookups or scans had a wrong answer"] if wrong else []
-    return Story(findings, tables(summaries), charts(summaries), failures)
+    return Story(
+        findings, tables(summaries), charts(summaries), failures, headline=_headline(summaries)
+    )
+
+
+def _headline(summaries: Sequence[Summary]) -> str:
+    """The styles at the default, or at the first settings that were measured."""
+    main = of_load(summaries, MAIN_LOAD)
+    if not main:
+        return ""
+    usual = at_default(summaries, MAIN_LOAD, DEFAULT.filter_allocation)
+    first = (usual or main)[0].config
+    parts = [
+        f"{each.config.style} {each.row.write_amplification:.2f} and "
+        f"{each.row.absent_reads_expected_mean:.4f}"
+        for each in main
+        if replace(each.config, style=first.style) == first
+    ]
+    return (
+        f"Bytes written per byte and blocks read per absent key, T = {first.size_ratio}: "
+        f"{'; '.join(parts)}."
+    )
 
 
 def _of_defaults(summaries: Sequence[Summary]) -> list[str]:
@@ -105,9 +127,8 @@ def _of_absent_reads(rows: Sequence[Row]) -> list[str]:
         promised = math.fsum(
             row.absent_reads_expected_mean * row.absent_lookup_count for row in own
         )
-        parts.append(
-            f"at p = {rate * 100:g} % {seen:,} for {promised:,.0f} ({seen / promised - 1:+.1%})"
-        )
+        more = f" ({seen / promised - 1:+.1%})" if seen >= FEWEST_EVENTS else ""
+        parts.append(f"at p = {rate * 100:g} % {seen:,} for {promised:,.0f}{more}")
     return [
         "Blocks that absent lookups read, for those that the filters' exact rates promise: "
         + ", ".join(parts)

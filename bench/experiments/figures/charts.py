@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ _KINDS: Final = {
 
 
 def charts() -> list[Chart]:
-    """Four charts: rate by fill, rate by k, an overfull filter, size by keys."""
+    """Rate by fill, rate by k, bits set, an overfull filter, size by keys, and where lines cross."""
     return [
         Chart(
             "figures-fill",
@@ -43,6 +44,14 @@ def charts() -> list[Chart]:
             width=7.2,
         ),
         Chart(
+            "figures-setting",
+            "Bits set by keys, for several numbers of probes",
+            "Left: filters of 1,000 bits; right: of 100,000. Lines: theory; marks: filters, with 95 % "
+            "intervals.",
+            _draw_setting,
+            width=8.6,
+        ),
+        Chart(
             "figures-overfull",
             "A filter for 1,000 keys at 1 %, with more keys",
             "Left: bits set; right: false positives. Lines: theory; marks: filters, with 95 % "
@@ -58,6 +67,14 @@ def charts() -> list[Chart]:
             _draw_bits,
             width=7.2,
             height=5.0,
+        ),
+        Chart(
+            "figures-crossover",
+            "Where one hash beats sorted fingerprints, at 1 %",
+            "Size by keys in theory: N log2(N/p), N/p, and the Bloom filter's. The first two cross at "
+            "p 2^(1/p) keys, 1.27e28.",
+            _draw_crossover,
+            width=7.2,
         ),
     ]
 
@@ -102,6 +119,37 @@ def _draw_overfull(figure: Figure) -> None:
         axes.set_xlabel("keys")
         axes.set_ylabel(label)
         axes.legend(loc="lower right")
+
+
+def _draw_setting(figure: Figure) -> None:
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, bit_count in zip(panels, curves.SETTING_BITS, strict=True):
+        _draw(axes, curves.fill_by_probes(bit_count), range(0, curves.SETTING_KEYS[-1] + 1, 10))
+        axes.set_title(f"{bit_count:,} bits")
+        percent_axis(axes.yaxis)
+        plain_axis(axes.xaxis)
+        axes.set_xlabel("keys")
+    panels[0].set_ylabel("bits set, %")
+    legend_below(figure, panels[0], 4)
+
+
+def _draw_crossover(figure: Figure) -> None:
+    axes = figure.subplots()
+    keys = [10 ** (1 + 29 * i / _STEPS) for i in range(_STEPS + 1)]
+    rate = curves.RATE
+    lines: tuple[tuple[str, str, Callable[[float], float]], ...] = (
+        ("sorted fingerprints: N log2(N/p)", "fingerprints", lambda n: math.log2(n / rate)),
+        ("one hash: N/p", "single-hash", lambda n: 1 / rate),
+        ("Bloom: 1.44 N log2(1/p)", "bloom", lambda n: math.log2(1 / rate) / math.log(2)),
+    )
+    looks = kind_looks([kind for _, kind, _ in lines])
+    for (name, _, bits), look in zip(lines, looks, strict=True):
+        axes.plot(keys, [bits(n) for n in keys], color=look["color"], label=name)
+    axes.axvline(filters.crossover_keys(rate), **THEORY, label="they cross")
+    axes.set_xscale("log")
+    axes.set_xlabel("keys, N")
+    axes.set_ylabel("bits per key, M/N")
+    legend_below(figure, axes, 2)
 
 
 def _draw_bits(figure: Figure) -> None:

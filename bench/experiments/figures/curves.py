@@ -34,6 +34,9 @@ KEYS: Final = 100
 CAPACITY: Final = 1000
 CROWDS: Final = (250, 500, 1000, 1500, 2000, 3000, 5000, 7000, 10_000)
 RATE: Final = 0.01
+SETTING_BITS: Final = (1000, 100_000)
+SETTING_PROBES: Final = (1, 3, 7, 14)
+SETTING_KEYS: Final = (50, 100, 200, 400, 700, 1000)
 NUMBERS: Final = (10, 100, 1000, 10_000, 30_000)
 _FILTERS: Final = 40
 _ASKED: Final = 1000  # absent keys of each filter
@@ -68,7 +71,13 @@ def misses() -> list[str]:
     """Points that are not where the theory has them."""
     return [
         f"{curve.name} at {point.x:g}: measured {point.value:g}, {point.theory:g} in theory"
-        for curves in (rate_by_fill(), rate_by_probes(), fill_by_keys(), rate_by_keys())
+        for curves in (
+            rate_by_fill(),
+            rate_by_probes(),
+            fill_by_keys(),
+            rate_by_keys(),
+            *(fill_by_probes(bit_count) for bit_count in SETTING_BITS),
+        )
         for curve in curves
         for point in curve.points
         if not point.is_right
@@ -153,6 +162,28 @@ def fill_by_keys() -> list[Curve]:
 
 
 @cache
+def fill_by_probes(bit_count: int) -> list[Curve]:
+    """The share of bits set, by keys up to 1,000, for some numbers of probes."""
+    curves = []
+    for probe_count in SETTING_PROBES:
+
+        def theory(keys: float, k: int = probe_count) -> float:
+            return -math.expm1(k * keys * math.log1p(-1.0 / bit_count))
+
+        def share_set(built: BloomFilter, _: random.Random) -> float:
+            return float(built.current_rate() ** (1.0 / built.probe_count))
+
+        points = [
+            _of_filters(
+                keys, bit_count // 8, probe_count, keys, share_set, theory, 10, 1.0 / bit_count
+            )
+            for keys in SETTING_KEYS
+        ]
+        curves.append(Curve(f"k = {probe_count}", theory, points))
+    return curves
+
+
+@cache
 def rate_by_keys() -> list[Curve]:
     """The false-positive rate of the same filter: beyond its capacity it is overfull."""
     shape = BloomFilter.for_keys(CAPACITY, RATE)
@@ -176,6 +207,7 @@ def _of_filters(
     value: Callable[[BloomFilter, random.Random], float],
     theory: Callable[[float], float],
     filter_count: int = _FILTERS,
+    least_error: float = 0.0,
 ) -> Point:
     """The mean of a value over filters; the interval knows that filters differ (Student's t)."""
     draw = random.Random(f"{x}, {byte_count}, {probe_count}, {key_count}")
@@ -186,7 +218,8 @@ def _of_filters(
             built.add_hash(draw.getrandbits(63))
         values.append(value(built, draw))
     mean = statistics.fmean(values)
-    error = statistics.stdev(values) / math.sqrt(filter_count)
+    # Nearly full and nearly empty filters are all alike.
+    error = max(least_error, statistics.stdev(values) / math.sqrt(filter_count))
     reach = float(stats.t.ppf((1.0 + CONFIDENCE) / 2.0, filter_count - 1)) * error
     return Point(x, mean, max(0.0, mean - reach), mean + reach, theory(x), error)
 

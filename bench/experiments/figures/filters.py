@@ -16,6 +16,7 @@ from lsmkv.filters import (
     RollingBloomFilter,
     Window,
 )
+from lsmkv.filters.policy import policy_named
 
 
 def kinds() -> Iterator[Figure]:
@@ -23,6 +24,7 @@ def kinds() -> Iterator[Figure]:
     yield from _others()
     yield from _operations()
     yield from _overfull()
+    yield from _placement()
 
 
 def _others() -> Iterator[Figure]:
@@ -107,6 +109,32 @@ def _operations() -> Iterator[Figure]:
     )
     bound = filters.over_lower_bound(filters.bits_for(100_000, 0.01), 100_000, 0.01)
     yield "classic, bits by log2(1/p)", "1.44", f"{bound:.2f}"
+
+
+def _placement() -> Iterator[Figure]:
+    """Workers send filters of their functions; a scheduler asks all of them for one that none has."""
+    workers, functions, asked, name_bytes = 10_000, 1000, 3, 20
+    draw, policy = random.Random("placement"), policy_named("bloom")
+    absent = [draw.getrandbits(63) for _ in range(asked)]
+    sent_bytes = wrong = overlooked = 0
+    for _ in range(workers):
+        held = [draw.getrandbits(63) for _ in range(functions)]
+        bits, parameter = policy.build(held, 0.01)
+        sent_bytes += len(bits)
+        asks = [policy.may_contain(bits, 0, len(bits), parameter, h) for h in [*absent, held[0]]]
+        wrong += sum(asks[:-1])
+        overlooked += not asks[-1]
+    yield (
+        f"placement: filters of {workers:,} workers with {functions:,} functions each",
+        "about 1 kB each",
+        f"{sent_bytes / workers:,.0f} bytes each, {sent_bytes / 1e6:.1f} MB; names of {name_bytes} bytes "
+        f"are {workers * functions * name_bytes / 1e6:,.0f} MB",
+    )
+    yield (
+        "the same: workers that seem to hold a function that none holds; held ones overlooked",
+        "few; none",
+        f"{wrong / asked:.0f} of {workers:,} ({percent(wrong / asked / workers)}); {overlooked}",
+    )
 
 
 def _overfull() -> Iterator[Figure]:

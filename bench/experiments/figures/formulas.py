@@ -6,11 +6,13 @@ Letters: N keys, M bits, k probes, p the false-positive rate.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 from typing import Final
 
 from bench.experiments.figures.figure import Figure, percent
 from lsmkv import filters
+from lsmkv.filters.policy import policy_named
 
 KEYS: Final = 1000
 RATE: Final = 0.01
@@ -25,6 +27,7 @@ def formulas() -> Iterator[Figure]:
     yield _partitioned()
     yield _rate(bits)
     yield _rounding()
+    yield _most_compact()
 
 
 def _probes(bits: int) -> Figure:
@@ -67,6 +70,21 @@ def _rate(bits: int) -> Figure:
         f"p of {bits} bits, k = {PROBES}",
         f"(1 - e^(mk/n))^k = {keys_first:.2f} for m = N, n = M; -10^{exponent:.0f} for m = M, n = N",
         f"(1 - e^(-kN/M))^k = {percent(right)}",
+    )
+
+
+def _most_compact() -> Figure:
+    classic = 8 * filters.filter_bytes_for(KEYS, RATE) / KEYS
+    draw = random.Random("ribbon")
+    bits, parameter = policy_named("ribbon").build(
+        [draw.getrandbits(63) for _ in range(KEYS)], RATE
+    )
+    rate = policy_named("ribbon").exact_rate(len(bits), KEYS, parameter)
+    return (
+        "the most compact structure at p = 1 %",
+        f"the classic Bloom filter: {classic:.2f} bits per key",
+        f"a ribbon filter: {8 * len(bits) / KEYS:.2f} bits per key, p = {percent(rate)}; no filter can "
+        f"be below {math.log2(1 / RATE):.2f}",
     )
 
 

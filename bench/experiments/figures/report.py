@@ -22,6 +22,12 @@ from bench.experiments.figures.strategies import strategies
 BEGIN: Final = "<!-- bench figures -->\n"
 END: Final = "<!-- end of figures -->\n"
 MARKDOWN_NAME: Final = "figures.md"
+NEIGHBOURS: Final = """\
+Neighbours that the documents name, and that are not in scope here:
+
+- HyperLogLog estimates how many different keys a stream has; it cannot tell whether one was there.
+- MinHash and SimHash estimate how alike two sets are.
+- Classification of DNA asks Bloom filters for the short substrings of a sequence; it is a use of them."""
 
 
 def figures() -> Iterator[Figure]:
@@ -35,8 +41,8 @@ def figures() -> Iterator[Figure]:
 def markdown() -> str:
     """The tables: figures, and formulas."""
     parts = ["Command: `python -m bench figures --into docs/filters.md`."]
-    parts += [_table("", figures()), "**Formulas that documents have wrong**"]
-    parts += [_table("for 1,000 keys", formulas())]
+    parts += [_table("", figures()), "**Formulas and statements that documents have wrong**"]
+    parts += [_table("for 1,000 keys", formulas()), NEIGHBOURS]
     return "\n\n".join(parts)
 
 

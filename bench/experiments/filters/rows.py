@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.experiments.filters.contenders import CONTENDERS, Basis, Code, Group, contender_named
 from bench.experiments.filters.measure import Found
-from bench.harness.intervals import clustered_interval
+from bench.harness.intervals import FEWEST_EVENTS, clustered_interval
 from bench.harness.ratios import Spread
 from bench.harness.records import column
 
@@ -53,7 +53,9 @@ class Row:
         "is 0"
     )
     over_lower_bound: float | None = column(
-        "bits_per_key over lower_bound_bits_per_key", heading="of bound", form=".2f"
+        "bits_per_key over lower_bound_bits_per_key; empty if that comes of too few false positives",
+        heading="of bound",
+        form=".2f",
     )
     filter_count: int = column("filters filled")
     trial_count: int = column("absent keys asked for in all of them")
@@ -119,7 +121,9 @@ def _row(found: Found) -> Row:
     measured = clustered_interval(counts.hits, counts.per_filter)
     bits_per_key = counts.bits / len(counts.hits) / what.key_count
     # A contender that may miss its rate in theory is judged by the measured one.
-    bound = _lower_bound(measured.rate if contender.basis == "ideal" else counts.rate)
+    is_measured = contender.basis == "ideal"
+    bound = _lower_bound(measured.rate if is_measured else counts.rate)
+    is_told = not is_measured or sum(counts.hits) >= FEWEST_EVENTS
     return Row(
         filter=contender.name,
         group=contender.group,
@@ -135,7 +139,7 @@ def _row(found: Found) -> Row:
         design_effect=measured.design_effect,
         bits_per_key=bits_per_key,
         lower_bound_bits_per_key=bound,
-        over_lower_bound=None if bound is None else bits_per_key / bound,
+        over_lower_bound=bits_per_key / bound if bound and is_told else None,
         filter_count=len(counts.hits),
         trial_count=counts.trials,
         false_positive_count=sum(counts.hits),

@@ -13,6 +13,7 @@ from bench.experiments.filters.contenders import missing
 from bench.experiments.filters.rows import Row, error_rates, key_counts, middle_rate, rows_of
 from bench.experiments.filters.tables import heading, rate_percent, tables
 from bench.harness.experiment import Results
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.story import Story
 from reports.document import provenance
 
@@ -27,7 +28,21 @@ def story(rows: Sequence[Row]) -> Story:
     findings = [*_intervals(rows), *_probes(rows), *_sizes(rows), *_times(rows)]
     denied = sorted({row.filter for row in rows if row.false_negative_count})
     failures = [f"{name} denied keys that it holds" for name in denied]
-    return Story(findings, tables(rows, missing()), charts(rows), failures)
+    return Story(
+        findings, tables(rows, missing()), charts(rows), failures, headline=_headline(rows)
+    )
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    best = _smallest(rows)
+    if not best:
+        return ""
+    last = best[-1]
+    return (
+        f"The smallest filter at {rate_percent(middle_rate(rows))} % is {last.filter}, "
+        f"{last.over_lower_bound:.2f} times the lower bound ({last.bits_per_key:.1f} bits per key, "
+        f"{last.key_count:,} keys)."
+    )
 
 
 def _intervals(rows: Sequence[Row]) -> list[str]:
@@ -53,7 +68,12 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
 def _probes(rows: Sequence[Row]) -> list[str]:
     """Costs of other probe derivations, for small filters and low rates."""
     here = rows_of(rows, key_counts(rows)[0], error_rates(rows)[-1])
-    shown = [row for row in here if row.filter == "bloom" or row.group == "strategy"]
+    shown = [
+        row
+        for row in here
+        if (row.filter == "bloom" or row.group == "strategy")
+        and row.false_positive_count >= FEWEST_EVENTS
+    ]
     if not shown:
         return []
     ratios = ", ".join(f"{row.filter} {row.ratio.median:.2f}" for row in shown)
@@ -65,11 +85,16 @@ def _sizes(rows: Sequence[Row]) -> list[str]:
         f"{heading(best)}, the fewest bits for the rate it has: {best.filter}, "
         f"{best.over_lower_bound:.2f} times the lower bound ({best.bits_per_key:.1f} bits per key at "
         f"{rate_percent(best.rate)} %)."
-        for best in _best(
-            [row for row in rows if row.error_rate_basis != "ideal" and row.over_lower_bound],
-            lambda row: row.over_lower_bound or math.inf,
-        )
+        for best in _smallest(rows)
     ]
+
+
+def _smallest(rows: Sequence[Row]) -> list[Row]:
+    """The filters of fewest bits for the rates that they have, by number of keys."""
+    return _best(
+        [row for row in rows if row.error_rate_basis != "ideal" and row.over_lower_bound],
+        lambda row: row.over_lower_bound or math.inf,
+    )
 
 
 def _times(rows: Sequence[Row]) -> list[str]:

@@ -56,6 +56,7 @@ class Load:
             level1_size_bytes=_LEVEL1_FLUSHES * self.flush_entries * _ENTRY_BYTES,
             table_size_bytes=1 << 40,
             block_size_bytes=BLOCK_BYTES,
+            fit_pages=False,  # the same blocks with any filters
             compression="none",
         )
 

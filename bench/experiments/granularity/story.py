@@ -36,11 +36,12 @@ from bench.experiments.granularity.verdict import (
     ORDERS,
     filter_read_bytes,
     filter_reads,
+    rocksdb_by_ours,
     rocksdb_read_bytes,
     verdicts,
 )
 from bench.harness.experiment import Results
-from bench.harness.intervals import ratio_interval
+from bench.harness.intervals import FEWEST_EVENTS, ratio_interval
 from bench.harness.pictures import copy_beside, link
 from bench.harness.story import Story
 from lsmkv.options import KIB, FilterAllocation
@@ -83,7 +84,21 @@ def story(rows: list[Row]) -> Story:
             _disk(rows),
             *findings,
         ]
-    return Story(findings, tables(rows), charts(rows), failures(rows), first)
+    return Story(findings, tables(rows), charts(rows), failures(rows), first, _headline(rows))
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    if not budgets(rows):
+        return ""
+    bits, style = typical_budget(rows), styles(rows)[0]
+    block, table = (
+        reads_at(at_budget(rows, style, wanted, "uniform", bits), bits)
+        for wanted in (BLOCK_BLOOM, TABLE_BLOOM)
+    )
+    return (
+        f"At {bits:g} bits per key an absent key reads {block:.4f} blocks with filters per block, "
+        f"{table:.4f} with filters per table ({style}, exact rates)."
+    )
 
 
 def _counted(rows: Sequence[Row]) -> list[str]:
@@ -240,9 +255,8 @@ def _rocksdb(rows: Sequence[Row]) -> list[str]:
         row = at_budget(rows, style, PARTITION_BLOOM, "uniform", bits)
         ratios = []
         for order, words in ORDERS.items():
-            ours, theirs = filter_read_bytes(row, order), rocksdb_read_bytes(row, order)
-            if ours and theirs is not None:
-                ratios.append(f"{theirs / ours:.2f} ({words})")
+            if (ratio := rocksdb_by_ours(row, order)) is not None:
+                ratios.append(f"{ratio:.2f} ({words})")
         if ratios:
             parts.append(
                 f"{style} {', '.join(ratios)}, at {row.rocksdb_filter_bits_per_key:.2f} bits per key"
@@ -295,17 +309,22 @@ def _reads(row: Row) -> int:
     return round(row.absent_block_reads_per_lookup * row.absent_lookups)
 
 
+def _counted_ratio(more: Row, fewer: Row) -> str:
+    """How many times the reads one counts of the other's, with the interval; or their numbers."""
+    if min(_reads(more), _reads(fewer)) < FEWEST_EVENTS:
+        return f"{_reads(more):,} and {_reads(fewer):,} counted, too few for a ratio"
+    ratio = more.absent_block_reads_per_lookup / fewer.absent_block_reads_per_lookup
+    low, high = ratio_interval(_reads(more), _reads(fewer))
+    return f"{ratio:.2f} counted, {low:.2f}-{high:.2f}"
+
+
 def _monkey(rows: Sequence[Row], style: str) -> str:
     parts = []
     for bits in budgets(rows):
         alike = at_budget(rows, style, TABLE_BLOOM, "uniform", bits)
         monkey = at_budget(rows, style, TABLE_BLOOM, "monkey", bits)
         factor = reads_at(alike, bits) / reads_at(monkey, bits)
-        measured = "no read seen"
-        if monkey.absent_block_reads_per_lookup:
-            ratio = alike.absent_block_reads_per_lookup / monkey.absent_block_reads_per_lookup
-            low, high = ratio_interval(_reads(alike), _reads(monkey))
-            measured = f"{ratio:.2f} counted, {low:.2f}-{high:.2f}"
+        measured = _counted_ratio(alike, monkey)
         ideal = textbook_reads(alike.run_entries, bits, "uniform") / textbook_reads(
             alike.run_entries, bits, "monkey"
         )
@@ -361,17 +380,10 @@ def _ribbon(rows: Sequence[Row], style: str) -> str:
             ribbon = at_budget(rows, style, ribbon_kind, "uniform", bits)
             bloom = at_budget(rows, style, bloom_kind, "uniform", bits)
             at = ribbon.filter_bits_per_key
-            counted = "none counted"
-            if ribbon.absent_block_reads_per_lookup:
-                ratio = bloom.absent_block_reads_per_lookup / ribbon.absent_block_reads_per_lookup
-                low, high = ratio_interval(_reads(bloom), _reads(ribbon))
-                counted = (
-                    f"{ratio:.2f} counted, {low:.2f}-{high:.2f}, Bloom's at "
-                    f"{bloom.filter_bits_per_key:.2f}"
-                )
             parts.append(
                 f"{reads_at(bloom, at) / ribbon.absent_block_reads_expected:.2f} {words} at "
-                f"{at:.2f} bits ({counted})"
+                f"{at:.2f} bits ({_counted_ratio(bloom, ribbon)}, Bloom's at "
+                f"{bloom.filter_bits_per_key:.2f})"
             )
     return (
         f"Ribbon filters, {style}, uniform: Bloom filters of the same memory (the same budget, by "

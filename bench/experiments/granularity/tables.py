@@ -21,6 +21,7 @@ from bench.experiments.granularity.verdict import (
     ORDERS,
     filter_read_bytes,
     filter_reads,
+    rocksdb_by_ours,
     rocksdb_read_bytes,
     rocksdb_reads,
 )
@@ -91,6 +92,7 @@ def beside_rocksdb(rows: Sequence[Row]) -> list[Table]:
             for order, words in ORDERS.items():
                 theirs = rocksdb_read_bytes(row, order) or 0.0
                 ours = filter_read_bytes(row, order)
+                ratio = rocksdb_by_ours(row, order)
                 cells.append(
                     [
                         style,
@@ -100,7 +102,7 @@ def beside_rocksdb(rows: Sequence[Row]) -> list[Table]:
                         f"{ours:,.0f}",
                         f"{rocksdb_reads(row, order):.2f}",
                         f"{theirs:,.0f}",
-                        f"{theirs / ours:.2f}" if ours else "",
+                        "" if ratio is None else f"{ratio:.2f}",
                     ]
                 )
     if not cells:

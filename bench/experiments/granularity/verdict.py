@@ -13,6 +13,7 @@ from bench.experiments.granularity.groups import (
     typical_budget,
 )
 from bench.experiments.granularity.rows import Row
+from bench.harness.intervals import FEWEST_EVENTS
 
 ORDERS: Final = {
     "uniform": "random keys",
@@ -49,6 +50,16 @@ def rocksdb_reads(row: Row, order: str) -> float | None:
 def filter_reads(row: Row, order: str) -> float:
     """Reads of filters for a lookup with cached filters."""
     return float(getattr(row, f"cached_{order}_filter_reads_per_lookup"))
+
+
+def rocksdb_by_ours(row: Row, order: str) -> float | None:
+    """RocksDB's bytes by those here; None where either counted too few reads for a ratio."""
+    theirs, read = rocksdb_read_bytes(row, order), rocksdb_reads(row, order)
+    if theirs is None or read is None:
+        return None
+    if min(read, filter_reads(row, order)) * row.cached_lookups < FEWEST_EVENTS:
+        return None
+    return theirs / filter_read_bytes(row, order)
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:

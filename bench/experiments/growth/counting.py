@@ -11,7 +11,7 @@ from bench.experiments.growth import theory
 from bench.experiments.growth.rows import CacheUse, Reads
 from bench.experiments.growth.tasks import SEEK_ENTRIES, Task
 from bench.workloads.keys import absent_key, present_key
-from lsmkv.read.sources import CACHED_BLOCKS
+from lsmkv.sstable.read_ahead import CACHED_BLOCKS
 
 _CACHE_SHARE: Final = 32
 _HOT_SHARE: Final = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bench.experiments.growth.charts import charts
@@ -34,7 +34,21 @@ def story(rows: list[Row]) -> Story:
         )
     ]
     wrong = [problem for found in sizes.values() for size in found for problem in failures(size)]
-    return Story(findings, tables(sizes), charts(sizes), wrong)
+    return Story(findings, tables(sizes), charts(sizes), wrong, headline=_headline(sizes))
+
+
+def _headline(sizes: Mapping[str, Sequence[Size]]) -> str:
+    style, found = next(iter(sizes.items()))
+    first, last = found[0], found[-1]
+    more = last.counts.entries / first.counts.entries
+    present, absent = (
+        last.spread(column).median / first.spread(column).median
+        for column in ("get_hit_us", "get_miss_us")
+    )
+    return (
+        f"In {more:g} times as many entries a present key takes {present:.2f} times as long to find, an "
+        f"absent one {absent:.2f} times ({style})."
+    )
 
 
 def failures(size: Size) -> list[str]:

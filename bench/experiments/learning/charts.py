@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from statistics import median
 
 from matplotlib.figure import Figure
 
 from bench.experiments.learning.rows import Row
-from bench.experiments.learning.tables import pairs, reads
+from bench.experiments.learning.tables import HOWS, by_load, pairs, reads
+from bench.experiments.learning.tasks import EXPONENTS, LOADS
 from bench.harness.charts import Chart
 from bench.harness.colours import series
 
@@ -16,14 +18,39 @@ from bench.harness.colours import series
 def charts(rows: Sequence[Row]) -> list[Chart]:
     return [
         Chart(
+            "learning-contenders",
+            "What denies keys that passed",
+            "Blocks read for absent keys, per thousand lookups without a block cache, by the exponent of "
+            "the Zipf law that absent keys follow. Lines are medians of the repetitions, and bands go "
+            "from the least to the most.",
+            partial(_draw_contenders, rows),
+        ),
+        Chart(
             "learning-cache",
             "When a block cache makes learning pointless",
             "Blocks read for absent keys, per thousand lookups of them (medians), by the size of the "
             "block cache, which absent keys have to themselves or share with as many lookups of present "
             "keys. Where two lines meet, the blocks of popular absent keys are in the cache anyway.",
             partial(_draw, rows),
-        )
+        ),
     ]
+
+
+def _draw_contenders(rows: Sequence[Row], figure: Figure) -> None:
+    axes = figure.subplots()
+    for number, how in enumerate(HOWS):
+        found = [
+            [1000 * row.wasted_reads / row.lookup_count for row in by_load(rows, load, how)]
+            for load in LOADS[: len(EXPONENTS)]
+        ]
+        look = series(number)
+        axes.plot(EXPONENTS, [median(some) for some in found], label=how, **look)
+        low, high = [min(some) for some in found], [max(some) for some in found]
+        axes.fill_between(EXPONENTS, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    axes.set_yscale("log")
+    axes.set_xlabel("exponent of the Zipf law")
+    axes.set_ylabel("wasted reads per 1,000 lookups")
+    axes.legend()
 
 
 def _draw(rows: Sequence[Row], figure: Figure) -> None:

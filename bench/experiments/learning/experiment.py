@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-EXPERIMENT: Final[Experiment[Task, tuple[Row, Row], Row]] = Experiment(
+EXPERIMENT: Final[Experiment[Task, tuple[Row, ...], Row]] = Experiment(
     name="learning",
     title="Filters that learn",
     question="How many wasted reads do filters save that learn from their false positives, how much "
@@ -44,9 +44,14 @@ EXPERIMENT: Final[Experiment[Task, tuple[Row, Row], Row]] = Experiment(
         "much. Tables and findings have medians of the repetitions, and ratios within each.",
         "Block caches are tried twice: absent keys have the cache to themselves, or share it with "
         "present keys, one of which is looked up after each absent one, drawn by the same law.",
-        "Bits per key are the memory of the filters and of the list of hashes that filters could not "
-        "learn, 16 bytes each. Times are of the whole loop, with files in the page cache of the "
-        "operating system, where a read costs little; they are medians.",
+        "The list is set beside what else denies keys that passed: an LRU of their hashes in the same "
+        "memory, and stacked filters and AdaptiveQF by their papers, simulated over the same lookups. "
+        "Keys follow exact Zipf laws; one that drifts, to another order of all keys after each tenth; "
+        "or lie in one block. A second count asks each filter once for each key: without a list, as many "
+        "blocks must have been read in vain as there were lookups of keys that pass; with it, no more "
+        "than there are such keys: an entry may deny another absent key of its block too.",
+        "Bits per key are the memory of the filters and of the list. Times are of the whole loop, with "
+        "files in the page cache of the operating system, where a read costs little; they are medians.",
     ),
     row_type=Row,
     tasks=tasks,

@@ -2,36 +2,99 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
+import numpy
+
 import lsmkv
+from bench.experiments.learning import rivals
 from bench.experiments.learning.rows import Row
-from bench.experiments.learning.tasks import Task
+from bench.experiments.learning.tasks import CACHES, DRIFT, HOT_BLOCK, Task
 from bench.workloads.distributions import Zipfian, generator
 from bench.workloads.keys import Values, absent_key, present_key, shuffled
 from lsmkv.storage.storage import Storage
 
 VALUE_BYTES: Final = 100
+DRIFT_PARTS: Final = 10
 
 
-def measure(task: Task, directory: str) -> tuple[Row, Row]:
-    """The same lookups in the same store without learning, and then with it."""
+def measure(task: Task, directory: str) -> tuple[Row, ...]:
+    """The same lookups in the same store without learning, with it, and by its rivals."""
     path = os.path.join(directory, "store")
     options = lsmkv.Options(
         filter_policy="ribbon",
         error_rate=task.error_rate,
+        fit_pages=False,  # the same blocks with any filters
         compression="none",
         read_compaction_rate_bytes=0,
     )
     _write(path, options, task)
-    absent, present = lookups(task)
+    if task.load == CACHES:
+        absent, present = lookups(task)
+    else:
+        absent, present = list(drawn(task)), []
     ordinary = _count(path, options, task, absent, present)
-    learning = options.replace(adaptive_filters=True)
-    return ordinary, _count(path, learning, task, absent, present)
+    learning = _count(path, options.replace(adaptive_filters=True), task, absent, present)
+    if task.load == CACHES:
+        return ordinary, learning
+    passing = _passing(path, absent)
+    again = sum(key in passing for key in absent)
+    first = len(passing)
+    ordinary = dataclasses.replace(ordinary, counted_again=again)
+    learning = dataclasses.replace(learning, counted_again=first)
+    keys = [present_key(number) for number in range(task.key_count)]
+    learnt_bytes = round(learning.learnt_bits_per_key * task.key_count / 8)
+    found = [
+        rivals.lru([key for key in absent if key in passing], learnt_bytes),
+        rivals.stacked(absent, passing, keys),
+        rivals.adaptive_quotient(absent, keys),
+    ]
+    return (
+        ordinary,
+        learning,
+        *(
+            dataclasses.replace(
+                ordinary,
+                how=rival.name,
+                wasted_reads=rival.reads,
+                false_positives=rival.reads,
+                counted_again=-1,
+                learnt_bits_per_key=rival.bits / task.key_count,
+                filter_bits_per_key=0.0,
+                filter_bits_per_key_before=0.0,
+            )
+            for rival in found
+        ),
+    )
+
+
+def _passing(path: str, absent: list[bytes]) -> set[bytes]:
+    """The keys that filters let pass, by a question to each without a lookup."""
+    with lsmkv.open(path, read_only=True) as db:
+        return {key for key in dict.fromkeys(absent) if db.explain(key).false_positives}
+
+
+def drawn(task: Task) -> Iterator[bytes]:
+    """The absent keys of a load, one for each lookup."""
+    draw = generator(task.seed, "learning", task.load)
+    if task.load == HOT_BLOCK:
+        middle = present_key(task.key_count // 2)
+        keys = [middle + b"-%d" % number for number in range(task.key_count)]
+    else:
+        keys = [absent_key(number) for number in range(task.key_count)]
+    exponent = 1.0 if task.load in (DRIFT, HOT_BLOCK) else float(task.load.removeprefix("Zipf "))
+    weights = numpy.arange(1, task.key_count + 1, dtype=numpy.float64) ** -exponent
+    law = numpy.cumsum(weights) / weights.sum()
+    parts = DRIFT_PARTS if task.load == DRIFT else 1
+    for _ in range(parts):
+        order = draw.permutation(task.key_count)
+        ranks = numpy.searchsorted(law, draw.random(task.lookup_count // parts))
+        yield from [keys[number] for number in order[numpy.minimum(ranks, task.key_count - 1)]]
 
 
 def lookups(task: Task) -> tuple[list[bytes], list[bytes]]:
@@ -84,7 +147,10 @@ def _count(
                 raise AssertionError(f"{partner!r} is in the store")
         elapsed_s = time.perf_counter() - began
         after = db.inspect()
+        filter_bytes, before_bytes = after.filter_memory_bytes, before.filter_memory_bytes
         return Row(
+            load=task.load,
+            how="list" if options.adaptive_filters else "nothing",
             cache_share=task.cache_share,
             is_shared=task.is_shared,
             learns=options.adaptive_filters,
@@ -100,7 +166,9 @@ def _count(
             wasted_reads=in_vain,
             false_positives=passed,
             lessons=db.stats().filter_lessons,
-            filter_bits_per_key=8 * after.filter_memory_bytes / task.key_count,
-            filter_bits_per_key_before=8 * before.filter_memory_bytes / task.key_count,
+            filter_bits_per_key=8 * filter_bytes / task.key_count,
+            filter_bits_per_key_before=8 * before_bytes / task.key_count,
+            counted_again=-1,
+            learnt_bits_per_key=8 * (filter_bytes - before_bytes) / task.key_count,
             lookup_us=1e6 * elapsed_s / (len(absent) + len(present)),
         )

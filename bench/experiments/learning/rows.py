@@ -1,4 +1,4 @@
-"""The rows of ``learning``: one for each block cache and repetition, with and without learning."""
+"""The rows of ``learning``: one for each load, block cache and repetition, and each way to deny."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from bench.harness.records import column
 class Row:
     """The lookups of one store."""
 
+    load: str = column("how absent keys are drawn; caches: those of the block caches", "setting")
+    how: str = column("what denies keys that passed", "setting")
     cache_share: float = column("block cache by the bytes of all blocks", "setting")
     is_shared: bool = column("present keys are looked up too", "setting")
     learns: bool = column("adaptive_filters", "setting")
@@ -39,8 +41,11 @@ class Row:
     )
     filter_bits_per_key_before: float = column("the same before the first lookup")
 
+    counted_again: int = column("wasted reads by a second count; -1: not counted twice")
+    learnt_bits_per_key: float = column("memory of what denies keys that passed")
+
     lookup_us: float = column("microseconds for each lookup, present ones included", "time")
 
 
-def join(measured: Iterable[tuple[Row, Row]]) -> list[Row]:
-    return [row for pair in measured for row in pair]
+def join(measured: Iterable[tuple[Row, ...]]) -> list[Row]:
+    return [row for rows in measured for row in rows]

@@ -82,8 +82,16 @@ def _split(task: Task, directory: str) -> Iterator[Row]:
     yield from _rows(task, store, memories, PRESENT_SHARES)
 
 
+def _options(task: Task) -> Options:
+    return Options(
+        error_rate=task.error_rate,
+        block_size_bytes=task.block_size_bytes,
+        fit_pages=False,  # the same blocks with any filters
+    )
+
+
 def _residency(task: Task, directory: str) -> Iterator[Row]:
-    base = Options(error_rate=task.error_rate, block_size_bytes=task.block_size_bytes)
+    base = _options(task)
     store = _write(task, os.path.join(directory, "block"), base)
     memories = [
         Memory(kind, size, size) for kind in ("resident", "cached", "off") for size in CACHES
@@ -104,7 +112,7 @@ def _residency(task: Task, directory: str) -> Iterator[Row]:
 def _preset(task: Task, directory: str) -> Iterator[Row]:
     """The preset, its tree at rest: one run, in the preset's tables."""
     size = preset_cache_bytes(task)
-    options = Options.small_memory().replace(block_cache_size_bytes=size)
+    options = Options.small_memory().replace(block_cache_size_bytes=size, fit_pages=False)
     loading = options.replace(
         write_buffer_size_bytes=_SMALL_BUFFER_BYTES,
         level0_compaction_trigger=_NEVER,
@@ -144,7 +152,7 @@ def _direct(task: Task, directory: str) -> Iterator[Row]:
 
 
 def _filtered_store(task: Task, directory: str) -> Store:
-    base = Options(error_rate=task.error_rate, block_size_bytes=task.block_size_bytes)
+    base = _options(task)
     first = os.path.join(directory, "first")
     if task.filters == NO_FILTER:
         return _write(task, first, base.replace(filter_policy="none"))

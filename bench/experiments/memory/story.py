@@ -26,6 +26,7 @@ from bench.experiments.memory.tables import (
     size,
     swept_rows,
     tables,
+    told,
 )
 from bench.experiments.memory.tasks import DIRECT, LAWS, PRESENT_SHARES, PRESET, RESIDENCY
 from bench.harness.experiment import Results
@@ -52,7 +53,20 @@ def story(rows: Sequence[Row]) -> Story:
     preset = of_part(rows, PRESET)
     if preset:
         findings += [_preset(preset, "uniform", share) for share in (0.0, 1.0)]
-    return Story(findings, tables(rows), charts(rows), failures(rows))
+    return Story(findings, tables(rows), charts(rows), failures(rows), headline=_headline(rows))
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    """What filters save of the reads of absent keys, evenly asked for, where they save most."""
+    counts = run_counts(rows)
+    if not counts:
+        return ""
+    found = [(budget, best(rows, counts[0], LAWS[0], 0.0, budget)) for budget in budgets(rows)]
+    budget, here = max(found, key=lambda pair: pair[1].off.median - pair[1].reads.median)
+    return (
+        f"In a memory of {percent(budget)} % of the data, filters leave {number(here.reads.median)} "
+        f"reads per absent key where cache alone leaves {number(here.off.median)} ({here.which.name})."
+    )
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
@@ -119,14 +133,18 @@ def _paying(rows: Sequence[Row], runs: int, share: float) -> str:
 
 
 def turn(rows: Sequence[Row], block_bytes: int, share: float, law: str) -> tuple[int | None, float]:
-    """The least cache from which on cached filters read hardly more than none; the worst ratio."""
+    """The least cache from which on cached filters read hardly more than none; the worst ratio.
+
+    The latter is 0 where too few reads were counted to tell any.
+    """
     worst = 0.0
     least: int | None = None
     for memory in memories(rows):
         cached = swept_rows(rows, block_bytes, share, law, "cached", memory)
         off = swept_rows(rows, block_bytes, share, law, "off", memory)
         mine, other = page_bytes(cached).median, page_bytes(off).median
-        worst = max(worst, mine / max(other, 1.0))
+        if told(cached, off):
+            worst = max(worst, mine / other)
         if mine > (1.0 + NEARLY) * other:
             least = None
         elif least is None:
@@ -147,7 +165,8 @@ def _turns(rows: Sequence[Row], block_bytes: int) -> str:
                 where = "at no cache tried"
             else:
                 where = f"from a cache of {size(least)} on" if least else "at every cache"
-            each.append(f"{LAW_NAMES[law]} {where}, at worst {worst:.2f} times the bytes")
+            most = f", at worst {worst:.2f} times the bytes" if worst else ""
+            each.append(f"{LAW_NAMES[law]} {where}{most}")
         parts.append(f"{what} keys ({'; '.join(each)})")
     chunk = here[0].chunk_bytes or 0
     return (
@@ -160,7 +179,8 @@ def _turns(rows: Sequence[Row], block_bytes: int) -> str:
 def equal_ratios(rows: Sequence[Row]) -> list[float]:
     """Bytes of resident filters by those of cached ones in the same memory, wherever the former fit.
 
-    Only where either are more than a hundredth of the bytes without filters.
+    Only where either are more than a hundredth of the bytes without filters, and enough reads were
+    counted for a ratio.
     """
     found = []
     for block_bytes in sorted({row.block_size_bytes for row in rows}):
@@ -174,13 +194,16 @@ def equal_ratios(rows: Sequence[Row]) -> list[float]:
                     if not resident:
                         continue
                     mine, other = page_bytes(resident).median, page_bytes(cached).median
-                    if max(mine, other) > page_bytes(off).median / 100:
-                        found.append(mine / max(other, 1.0))
+                    is_much = max(mine, other) > page_bytes(off).median / 100
+                    if is_much and told(resident, cached):
+                        found.append(mine / other)
     return sorted(found)
 
 
 def _equal(rows: Sequence[Row]) -> str:
     ratios = equal_ratios(rows)
+    if not ratios:
+        return "Too few reads to compare resident filters with cached ones in the same memory."
     return (
         "Where all filters fit into the memory, resident filters, with the rest for the cache, read "
         f"{ratios[0]:.2f} to {ratios[-1]:.2f} times the bytes of cached ones."
@@ -190,33 +213,32 @@ def _equal(rows: Sequence[Row]) -> str:
 def _preset(rows: Sequence[Row], law: str, share: float) -> str:
     pits = []
     for keys in key_counts(rows):
-        cached = page_bytes(preset_rows(rows, keys, law, share, "cached")).median
-        off = page_bytes(preset_rows(rows, keys, law, share, "off")).median
+        both = [preset_rows(rows, keys, law, share, residency) for residency in ("cached", "off")]
+        cached, off = (page_bytes(each).median for each in both)
         if cached > (1.0 + NEARLY) * off:
-            pits.append((keys, cached / off))
+            pits.append(f"{keys:,} ({cached / off:.2f} times)" if told(*both) else f"{keys:,}")
     what = "present" if share else "absent"
     if not pits:
         return (
             f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read at most {NEARLY:.0%} "
             f"more than no filters, up to {key_counts(rows)[-1]:,} keys."
         )
-    where = ", ".join(f"{keys:,} ({ratio:.2f} times)" for keys, ratio in pits)
     return (
         f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read over {NEARLY:.0%} more "
-        f"than no filters with this number of keys: {where}."
+        f"than no filters with this number of keys: {', '.join(pits)}."
     )
 
 
 def section(results: Results[Row]) -> str:
-    """The section of a document: findings, pictures, and brief tables."""
+    """The section of a document: pictures, findings, and brief tables."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts += [
         f"![{chart.title}]({PICTURES}/{chart.name}.svg)"
         for chart in told.charts
         if chart.name in PICTURED
     ]
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts += [table.to_markdown() for table in told.tables if table.brief]
     return "\n\n".join(parts) + "\n"
 

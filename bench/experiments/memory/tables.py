@@ -17,6 +17,7 @@ from bench.experiments.memory.tasks import (
     RESIDENCY,
     SPLIT,
 )
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.ratios import Spread, spread
 from bench.harness.tables import Table, percent
 from lsmkv.options import KIB, MIB
@@ -89,6 +90,15 @@ def reads(rows: Sequence[Row]) -> Spread:
 
 def page_bytes(rows: Sequence[Row]) -> Spread:
     return spread(row.page_bytes_per_lookup for row in rows)
+
+
+def told(*groups: Sequence[Row]) -> bool:
+    """Whether every row counted enough reads for a ratio."""
+    return all(
+        (row.block_reads or 0) + (row.filter_reads or 0) >= FEWEST_EVENTS
+        for rows in groups
+        for row in rows
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     "Which error rate reads least?",
     method=(
         "Uncompressed stores of 16-byte keys and 100-byte values, in one table per run; every run spans "
-        "all keys. Bloom filters, one per block, of 50 to 0.01 %, or none. All lookups are of absent "
+        "all keys. Bloom filters, one per block, of 50 to 0.0001 %, or none. All lookups are of absent "
         "keys, uniform, between two present ones.",
         "The cost of a lookup is what it reads, and its share of loading the filters: bytes, requests, "
         "and bytes plus `--request-cost-bytes` for each request. Indexes are read by every opening, "

@@ -51,6 +51,7 @@ def measure(task: Task, directory: str) -> list[Row]:
         error_rate=0.5 if is_off else task.error_rate,
         filter_policy="none" if is_off else "bloom",
         block_size_bytes=task.block_size_bytes,
+        fit_pages=False,  # the same blocks with any filters
     )
     write_runs(path, task.key_count, task.run_count, task.seed, options)
     with lsmkv.open(path, options, read_only=True, block_cache_size_bytes=0) as db:

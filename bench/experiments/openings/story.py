@@ -43,7 +43,15 @@ def story(rows: Sequence[Row]) -> Story:
         tables(rows),
         charts(rows),
         failures(rows),
+        headline=_headline(rows),
     )
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    """Where 1 % is within 5 % of the best, in stores of the first shape."""
+    of = shapes(rows, "resident")[0]
+    where = _range(bests(rows, of, BYTES))
+    return f"By bytes read, p = 1 % is nearly the best {where} after an opening ({of.name})."
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
@@ -79,16 +87,24 @@ def _default(rows: Sequence[Row], unit: str) -> str:
 
 def _default_in(rows: Sequence[Row], of: Shape, unit: str) -> str:
     found = bests(rows, of, unit)
-    fits = [lookups_text(each.lookups_per_key) for each in found if each.least <= 0.01 <= each.most]
-    ends = list(dict.fromkeys((fits[0], fits[-1]))) if fits else []
-    where = f"at {' to '.join(ends)} lookups per key" if ends else "at none of the numbers tried"
-    worst = max(found, key=lambda each: each.default / each.cost)
+    where = _range(found)
+    told = [each for each in found if each.is_told]
+    worst = max(told, key=lambda each: each.default / each.cost, default=None)
     off = [each for each in found if each.rate == 1]
     none = f"; no filters are best up to {lookups_text(off[-1].lookups_per_key)}" if off else ""
+    if worst is None:
+        return f"{of.name} {where}{none}"
     return (
         f"{of.name} {where} (up to {worst.default / worst.cost:.0f} times the best, at "
         f"{lookups_text(worst.lookups_per_key)}{none})"
     )
+
+
+def _range(found: Sequence[Best]) -> str:
+    """The numbers of lookups at which 1 % is nearly the best."""
+    fits = [lookups_text(each.lookups_per_key) for each in found if each.least <= 0.01 <= each.most]
+    ends = list(dict.fromkeys((fits[0], fits[-1]))) if fits else []
+    return f"at {' to '.join(ends)} lookups per key" if ends else "at none of the numbers tried"
 
 
 def _judged(rows: Sequence[Row]) -> list[Best]:
@@ -97,6 +113,7 @@ def _judged(rows: Sequence[Row]) -> list[Best]:
         for unit in (BYTES, MIXED)
         for of in shapes(rows, "resident")
         for each in bests(rows, of, unit)
+        if each.is_inner and each.is_told
     ]
 
 
@@ -105,7 +122,8 @@ def _agreement(rows: Sequence[Row]) -> str:
     agreeing = sum(each.agrees for each in judged)
     return (
         f"Theory's best rate, or its neighbour among the rates tried, is within 5 % of the best cost in "
-        f"{agreeing} of {len(judged)} cases."
+        f"{agreeing} of the {len(judged)} cases where it lies between the ends of those tried, and "
+        "enough block reads were counted."
     )
 
 
@@ -117,8 +135,10 @@ def _cached(rows: Sequence[Row]) -> str:
     parts = [
         f"{mine.cost / theirs.cost:.2f} at {lookups_text(mine.lookups_per_key)}"
         for mine, theirs in pairs
-        if mine.lookups_per_key <= 0.1
+        if mine.lookups_per_key <= 0.1 and mine.is_told and theirs.is_told
     ]
+    if not parts:
+        return f"{of.name}: too few block reads to compare resident filters with cached ones."
     return (
         f"{of.name}: bytes with the best rate of resident filters by those with the best of cached ones, "
         f"by lookups per key: {', '.join(parts)}."
@@ -136,11 +156,11 @@ def _index(rows: Sequence[Row]) -> str:
 
 
 def section(results: Results[Row]) -> str:
-    """The section of a document: findings, the picture, and brief tables."""
+    """The section of a document: the picture, findings, and brief tables."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts.append(f"![The best error rate by lookups between two openings]({PICTURES}/{NAME}.svg)")
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts += [table.to_markdown() for table in told.tables if table.brief]
     return "\n\n".join(parts) + "\n"
 

@@ -10,6 +10,7 @@ from typing import Final
 from bench.experiments.openings.rows import Row
 from bench.experiments.openings.tasks import RATES
 from bench.experiments.openings.theory import best_rate
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.tables import Table
 from lsmkv.options import KIB
 
@@ -58,6 +59,7 @@ class Best:
         least, most: the lowest and the highest rate of nearly that cost.
         theory: the best rate in theory, for blocks of the mean size that was read.
         default, off: cost of 1 %, and of no filters.
+        events: block reads that were counted at the best rate.
     """
 
     lookups_per_key: float
@@ -68,6 +70,17 @@ class Best:
     cost: float
     default: float
     off: float
+    events: int
+
+    @property
+    def is_told(self) -> bool:
+        """Whether enough block reads were counted for ratios to its cost."""
+        return self.events >= FEWEST_EVENTS
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether the best rate in theory lies between those tried; at an end any store would agree."""
+        return min(RATES) < self.theory < max(RATES)
 
     @property
     def agrees(self) -> bool:
@@ -93,8 +106,9 @@ def best(rows: Iterable[Row], of: Shape, lookups: float, unit: str) -> Best | No
     load = extra * of.run_count / off.key_count  # a request for the filters of each table
     theory = best_rate(lookups, of.run_count, block + extra, load)
     return Best(
-        lookups, rate, min(near), max(near), theory, costs[rate], costs[DEFAULT_RATE], costs[1.0]
-    )
+        lookups, rate, min(near), max(near), theory, costs[rate], costs[DEFAULT_RATE], costs[1.0],
+        next(row.counted_block_reads for row in here if row.error_rate == rate),
+    )  # fmt: skip
 
 
 def bests(rows: Sequence[Row], of: Shape, unit: str) -> list[Best]:
@@ -148,7 +162,7 @@ def _summary(rows: Sequence[Row], of: Sequence[Shape], unit: str) -> Table:
         f"Best error rate, measured (theory), by {unit_name(rows, unit)}",
         ("lookups per key", *(each.name for each in of)),
         cells,
-        "Resident filters. Rates tried: off, 50 to 0.01 %; theory may ask for a lower one."
+        "Resident filters. Rates tried: off, 50 to 0.0001 %; theory may ask for a lower one."
         if unit == BYTES
         else "",
         left=0,
@@ -168,8 +182,8 @@ def _shape(rows: Sequence[Row], of: Shape, unit: str, *, brief: bool) -> Table:
             f"{rate_text(found.most)} to {rate_text(found.least)}",
             rate_text(found.theory),
             f"{found.cost:,.4g}" if found.cost < 1000 else f"{found.cost:,.0f}",
-            f"{found.default / found.cost:,.2f}",
-            f"{found.off / found.cost:,.1f}",
+            f"{found.default / found.cost:,.2f}" if found.is_told else "-",
+            f"{found.off / found.cost:,.1f}" if found.is_told else "-",
         ]
         for found in bests(rows, of, unit)
     ]
@@ -180,7 +194,8 @@ def _shape(rows: Sequence[Row], of: Shape, unit: str, *, brief: bool) -> Table:
             "off costs, times",
         ),
         cells,
-        "within 5 %: the rates tried whose cost exceeds the least by at most 5 %." if brief else "",
+        "within 5 %: the rates tried whose cost exceeds the least by at most 5 %. -: the best rate let "
+        f"fewer than {FEWEST_EVENTS} lookups pass, too few for a ratio." if brief else "",
         left=0,
         brief=brief,
     )  # fmt: skip

@@ -9,7 +9,8 @@ from bench.harness.experiment import Plan
 from lsmkv.options import KIB
 
 RATES: Final = (
-    0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.002, 0.001, 0.0005, 0.0002, 0.0001
+    0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.002, 0.001, 0.0005, 0.0002, 0.0001,
+    0.00005, 0.00002, 0.00001, 0.000005, 0.000002, 0.000001,
 )  # fmt: skip
 """Error rates of Bloom filters, beside which no filters are tried."""
 

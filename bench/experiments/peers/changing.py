@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import chain, cycle
 
+from bench.engines.base import Store
 from bench.experiments.peers.beside import beside, gets_with_latencies
-from bench.experiments.peers.outcome import Passes, timed, with_latencies
+from bench.experiments.peers.outcome import Outcome, Passes, timed, with_latencies
 from bench.experiments.peers.reading import found_of, warm_seeks
 from bench.experiments.peers.stores import Stores
-from bench.harness.process_meter import Meter
+from bench.harness.process_meter import Meter, cpu_s
 
 
 def readdeleted(stores: Stores) -> Passes:
@@ -73,6 +75,49 @@ def readcompacting(stores: Stores) -> Passes:
             outcome = with_latencies(timed(meter, len(keys), found, checksum), taken)
             outcome.compacting_share = share_inside(compacted, began, ended)
             yield outcome
+
+
+def compacting(stores: Stores) -> Outcome:
+    """Two full compactions while another thread looks keys up; per entry merged.
+
+    The first one follows a fill, the second one overwrites of a sixteenth of the keys.  Latencies are
+    those of the lookups, which find every other key.  LMDB and SQLite have nothing to compact.
+    """
+    fills = [
+        stores.batches(stores.order(0)),
+        stores.batches(stores.order(3)[: stores.entries // 16]),
+    ]
+    keys = stores.mixed(stores.order(2)[: max(500, stores.entries // 10)])
+    taken: list[int] = []
+    spent_s = 0.0
+    with stores.fresh("compacting") as store:
+        merges = type(store).compact is not Store.compact
+
+        def look_up(begun: threading.Event, stop: threading.Event) -> None:
+            clock = time.perf_counter_ns
+            for key in cycle(keys):
+                began = clock()
+                store.get(key)
+                taken.append(clock() - began)
+                begun.set()
+                if stop.is_set():
+                    return
+
+        before = cpu_s()
+        for batches in fills:
+            for batch in batches:
+                store.put_batch(batch)
+            with beside(look_up):
+                began = time.perf_counter()
+                store.compact()
+                spent_s += time.perf_counter() - began
+        outcome = Outcome(
+            operations=sum(map(len, chain(*fills))),
+            seconds=spent_s if merges else None,
+            cpu_s=cpu_s() - before,
+            result_count=store.scan(None, None),
+        )
+    return with_latencies(outcome, taken)
 
 
 def share_inside(spans: list[tuple[float, float]], began: float, ended: float) -> float:

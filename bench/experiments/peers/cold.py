@@ -19,6 +19,7 @@ from bench.experiments.peers.outcome import Outcome, Passes, timed, with_latenci
 from bench.experiments.peers.reading import found_of
 from bench.experiments.peers.stores import Stores
 from bench.harness import page_cache
+from bench.harness.memory_group import memory_group
 from bench.harness.process_meter import Meter, cpu_s, os_read_bytes
 
 THREADS: Final = 8
@@ -279,3 +280,34 @@ def _limited_gets(stores: Stores, keys_of: Keys) -> Passes:
             page_cache_bytes_most=limiter.most_bytes,
         )
         yield with_latencies(outcome, taken)
+
+
+def readrandom_group(stores: Stores) -> Passes:
+    """Lookups of present keys in a control group of half as much memory as data.
+
+    The cache has an eighth of the data.  As many lookups come first as are timed.
+    """
+    numbers = stores.order(2)[: max(500, stores.entries // 10)]
+    found, checksum = found_of(stores.for_reads().get, stores.present(numbers))
+    while True:
+        directory = stores.closed_for_reads()
+        before, keys = stores.present(stores.order(3)[: len(numbers)]), stores.present(numbers)
+        left = page_cache.drop(directory)
+        with memory_group(stores.group_limit_bytes()):
+            store = stores.open(
+                "reads", cache_size_bytes=stores.data_bytes // 8, larger_than_memory=True
+            )
+            try:
+                _ask(store.get, before)
+                read_before = os_read_bytes() or 0
+                with Meter() as meter:
+                    _ask(store.get, keys)
+                read_bytes = (os_read_bytes() or 0) - read_before
+                held = page_cache.resident_bytes(directory)
+            finally:
+                store.close()
+        outcome = timed(meter, len(keys), found, checksum)
+        outcome.os_read_bytes_timed = read_bytes
+        outcome.page_cache_bytes_before = left
+        outcome.page_cache_bytes_most = held
+        yield outcome

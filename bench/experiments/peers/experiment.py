@@ -10,12 +10,13 @@ from typing import Final
 import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import MIB, engine_named, engines, missing_engines
 from bench.experiments.peers.measure import Measured, measure
-from bench.experiments.peers.phases import LIMITED, PHASES
+from bench.experiments.peers.phases import IN_GROUP, LIMITED, PHASES
 from bench.experiments.peers.rows import Row, rows
 from bench.experiments.peers.story import story
 from bench.experiments.peers.tasks import VALUE_BYTES, Task
 from bench.harness import page_cache
 from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.memory_group import why_no_memory_group
 from bench.harness.ratios import FEWEST
 from bench.workloads.keys import KEY_BYTES
 
@@ -48,7 +49,8 @@ METHOD: Final = (
     "is chosen by the same figures, which favours it.",
     "Fills begin with an empty store, a write buffer of 64 MiB and no sync.  'sustained' is a random "
     "fill with a write buffer of a sixteenth of the data, up to the moment when no flush and no "
-    "compaction is due; it is repeated for latencies.  Its memory is the peak of the process and its "
+    "compaction is due; it is repeated for latencies.  'fillcompacted' has a write buffer of 64 MiB, "
+    "and ends when a full compaction does.  The memory of both is the peak of the process and its "
     "children above what it held before the store was opened.  Reads are of the store that "
     "'fillrandom' leaves, settled: nothing is left in a write buffer.  They are warm: the cache holds "
     "everything, and one pass that is not timed comes first.",
@@ -72,13 +74,18 @@ METHOD: Final = (
     "to the limit (and what one lookup reads ahead), on average half of it; a kernel under pressure "
     "would keep the pages used last.  Other lookups fill half of it before the clock starts.  Indexes, "
     "filters and an engine's own cache (a 64th of the data) are not part of it.  LMDB is opened "
-    "without reading ahead, as its manual advises for such data.",
+    "without reading ahead, as its manual advises for such data.  '..._group' has the kernel choose: "
+    "the process joins a control group with memory for half of the data (at least 16 MiB), page cache, "
+    "cache and what it allocates from then on together; the cache has an eighth of the data, in engines "
+    "that have one, and a pass that is not timed comes first.",
     "'readdeleted' and 'scandeleted' use a store of which every other stretch of 100 neighbouring keys "
     "was deleted, while the others were overwritten three times, with a write buffer of a sixteenth of "
     "the data; what flushes and compactions were due are done, and no others.  Half of the lookups ask "
     "for deleted keys.  Beside 'readcompacting' a thread overwrites a sixteenth of the keys in batches "
     "and compacts the whole store, again and again; the part of the time in which a compaction ran is "
-    "in the tables.  LMDB and SQLite have no compaction: there the thread only overwrites.",
+    "in the tables.  LMDB and SQLite have no compaction: there the thread only overwrites.  "
+    "'compacting' turns that round: its time is that of two full compactions, and its latencies are of "
+    "the lookups that a thread makes all the while.",
     "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
     "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "
     "for; LMDB and SQLite: none).  All else is each engine's default; with --background process "
@@ -136,8 +143,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--background",
-        choices=("thread", "process"),
-        default="thread",
+        choices=("auto", "thread", "process"),
+        default="auto",
         help="where lsmkv flushes and compacts; default: %(default)s",
     )
 
@@ -191,24 +198,29 @@ def _measurable(
         SystemExit: they were asked for, by name or with ``--memory-mib``.
     """
     asked = options.memory_mib is not None or options.phases != "all"
-    if not set(phases) & set(LIMITED):
-        if options.memory_mib is not None:
-            raise SystemExit(
-                f"bench: --memory-mib {options.memory_mib}: limits only the phases "
-                f"{', '.join(LIMITED)}; name one with --phases"
-            )
-        return phases
-    why = page_cache.why_not_dropped(options.work or tempfile.gettempdir())
-    if limit_bytes >= data_bytes:
-        why = f"{limit_bytes:,} bytes hold all of the data ({data_bytes:,} bytes)"
-    if why is None:
-        return phases
-    if asked:
+    limited = set(phases) & set(LIMITED)
+    if options.memory_mib is not None and not limited:
         raise SystemExit(
-            f"bench: the page cache cannot be limited: {why}; name less memory, or a directory on a "
-            "disk with --work"
+            f"bench: --memory-mib {options.memory_mib}: limits only the phases "
+            f"{', '.join(LIMITED)}; name one with --phases"
         )
-    return tuple(name for name in phases if name not in LIMITED)
+    left_out: set[str] = set()
+    if limited | set(phases) & set(IN_GROUP):
+        why = page_cache.why_not_dropped(options.work or tempfile.gettempdir())
+        why_no_group = why or why_no_memory_group()
+        if limit_bytes >= data_bytes:
+            why = f"{limit_bytes:,} bytes hold all of the data ({data_bytes:,} bytes)"
+        for reason, names in ((why, LIMITED), (why_no_group, IN_GROUP)):
+            if reason is None or not set(phases) & set(names):
+                continue
+            if asked:
+                raise SystemExit(
+                    f"bench: the page cache cannot be limited: {reason}; name less memory, or a "
+                    "directory on a disk with --work, or leave out the phases "
+                    f"{', '.join(names)}"
+                )
+            left_out |= set(names)
+    return tuple(name for name in phases if name not in left_out)
 
 
 def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:

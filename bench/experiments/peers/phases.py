@@ -46,6 +46,7 @@ def _meaning(function: object) -> str:
 
 PHASES: Final[dict[str, Phase]] = {
     "sustained": _once(writing.sustained),  # first: its memory is best measured in a new process
+    "fillcompacted": _once(writing.fillcompacted),
     "fillseq": _once(writing.fillseq),
     "fillbatch": _once(writing.fillbatch),
     "overwrite": _once(writing.overwrite),
@@ -67,10 +68,12 @@ PHASES: Final[dict[str, Phase]] = {
     "readmissing_cold_8": _repeated(cold.readmissing_cold_8),
     "readrandom_limited": _repeated(cold.readrandom_limited),
     "readmissing_limited": _repeated(cold.readmissing_limited),
+    "readrandom_group": _repeated(cold.readrandom_group),
     "open": _repeated(reading.reopen),
     "readdeleted": _repeated(changing.readdeleted),
     "scandeleted": _repeated(changing.scandeleted),
     "readcompacting": _repeated(changing.readcompacting),
+    "compacting": _once(changing.compacting),
     "readwhilewriting": _repeated(reading.readwhilewriting),  # the last on its store: it changes it
     "disk_none": _once(writing.disk_none),
     "disk_zstd": _once(writing.disk_zstd),
@@ -79,3 +82,6 @@ PHASES: Final[dict[str, Phase]] = {
 
 LIMITED: Final = tuple(name for name in PHASES if name.endswith("_limited"))
 """The phases that keep the page cache below a limit."""
+
+IN_GROUP: Final = tuple(name for name in PHASES if name.endswith("_group"))
+"""The phases in a control group."""

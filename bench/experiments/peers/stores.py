@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from bench.engines.base import KIB, Pairs, Settings, Store, engine_named
+from bench.engines.base import KIB, MIB, Pairs, Settings, Store, engine_named
 from bench.experiments.peers.tasks import VALUE_BYTES, Task
 from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key, shuffled
 
@@ -102,6 +102,10 @@ class Stores:
     def page_cache_limit_bytes(self) -> int:
         """How much of a store's files the page cache may hold in phases that limit it."""
         return self._task.page_cache_limit_bytes
+
+    def group_limit_bytes(self) -> int:
+        """The memory of a control group that limits lookups: half of the data, at least 16 MiB."""
+        return max(16 * MIB, self.data_bytes // 2)
 
     def small_cache_bytes(self) -> int:
         """A 64th of the data: nearly every block asked for has to be read."""

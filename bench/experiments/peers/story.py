@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from bench.experiments.peers import charts, tables
+from bench.experiments.peers.phases import LIMITED
 from bench.experiments.peers.rows import Row
 from bench.experiments.peers.tables import QUANTITIES, number
 from bench.harness.intervals import rate_interval
@@ -38,6 +40,20 @@ def story(rows: list[Row]) -> Story:
         found,
         drawn if times.phases else [],
         disagreements(rows),
+        headline=_headline(ratios),
+    )
+
+
+def _headline(ratios: Sequence[Ratio]) -> str:
+    if not ratios:
+        return ""
+    counts = Counter(ratio.verdict for ratio in ratios)
+    if counts["no verdict"]:
+        few = counts["no verdict"]
+        return f"Too few repetitions to tell who is ahead in {few} of {len(ratios)} timed phases."
+    return (
+        f"lsmkv is ahead of the best peer in {counts['ahead']} of {len(ratios)} timed phases, level in "
+        f"{counts['level']} and behind in {counts['behind']}."
     )
 
 
@@ -63,7 +79,7 @@ def _limited(rows: Sequence[Row]) -> list[str]:
     """How much the page cache held where it was limited."""
     most: dict[str, int] = {}
     for row in rows:
-        if row.page_cache_bytes_most is not None:
+        if row.phase in LIMITED and row.page_cache_bytes_most is not None:
             most[row.engine] = max(most.get(row.engine, 0), row.page_cache_bytes_most)
     if not most:
         return []

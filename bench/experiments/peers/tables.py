@@ -9,6 +9,7 @@ from typing import Final
 
 from bench.experiments.peers.phases import LIMITED
 from bench.experiments.peers.rows import Row
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.ratios import OURS, Figures, Ratio, Spread
 from bench.harness.tables import Shown, Table, table_of
 from lsmkv.options import MIB
@@ -46,6 +47,18 @@ QUANTITIES: Final = (
     Quantity("disk, zstd, MiB", "disk_zstd", "disk_bytes", unit=MIB),
     Quantity("sustained: peak memory, MiB", "sustained", "peak_memory_bytes", unit=MIB),
     Quantity("sustained: CPU, s", "sustained", "cpu_s", 2),
+    Quantity("fillcompacted: peak memory, MiB", "fillcompacted", "peak_memory_bytes", unit=MIB),
+    Quantity("fillcompacted: CPU, s", "fillcompacted", "cpu_s", 2),
+    Quantity(
+        "readrandom_group: OS bytes each", "readrandom_group", "os_read_bytes_timed", each=True
+    ),
+    Quantity(
+        "readrandom_group: page cache, MiB",
+        "readrandom_group",
+        "page_cache_bytes_most",
+        unit=MIB,
+        more_is_better=True,
+    ),
 )
 
 
@@ -187,6 +200,15 @@ def _quantities_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
     return Table("Size, memory and CPU: medians", ["", *engines, "best peer / lsmkv"], cells)
 
 
+def _enough(rows: Sequence[Row], phase: str, column: str, peer: str) -> bool:
+    """Whether lsmkv and the peer counted enough of it, in every repetition, for a ratio."""
+    return all(
+        (getattr(row, column) or 0) >= FEWEST_EVENTS
+        for row in rows
+        if row.phase == phase and row.engine in (OURS, peer)
+    )
+
+
 def _cold_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
     cells = []
     for line in COLD_ROWS:
@@ -198,7 +220,8 @@ def _cold_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
             spreads = [figures.spread(line.phase, engine) for engine in engines]
             texts = ["-" if s is None else f"{s.median:,.{digits}f}" for s in spreads]
             ratios = [] if better else figures.ratios()
-            compared = f"{ratios[0].ratio.median:.2f} ({ratios[0].peer})" if ratios else "-"
+            is_told = ratios and _enough(rows, line.phase, column, ratios[0].peer)
+            compared = f"{ratios[0].ratio.median:.2f} ({ratios[0].peer})" if is_told else "-"
             cells.append([line.keys, line.window, label, *texts, compared])
     return Table(
         "Cold lookups, read for each: medians",

@@ -32,7 +32,7 @@ class Task:
     bits_per_key: float
     cache_size_bytes: int
     compression: Any
-    background: Any = "thread"
+    background: Any = "auto"
     passes: int = 1
     page_cache_limit_bytes: int = MIB
     plugins: tuple[str, ...] = ()

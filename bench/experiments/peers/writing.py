@@ -52,6 +52,21 @@ def sustained(stores: Stores) -> Outcome:
         return with_latencies(outcome, _put_each(store.put, stores.present(numbers), values))
 
 
+def fillcompacted(stores: Stores) -> Outcome:
+    """A random fill with a write buffer of 64 MiB, its flush and a full compaction, all timed."""
+    numbers = stores.order(0)
+    keys, values = stores.present(numbers), stores.values(numbers)
+    memory_before = process_meter.restart_peak_memory()
+    with stores.fresh("fillcompacted") as store:
+        with Meter() as meter:
+            _put_all(store, keys, values)
+            store.compact()
+        peak = process_meter.peak_memory_bytes() - memory_before
+        outcome = timed(meter, len(keys), store.scan(None, None))
+    outcome.peak_memory_bytes = peak
+    return outcome
+
+
 def fillseq(stores: Stores) -> Outcome:
     """Single puts in key order."""
     numbers = range(stores.entries)

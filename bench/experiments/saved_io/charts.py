@@ -12,10 +12,10 @@ from matplotlib.ticker import MultipleLocator
 
 from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import ALONE, DIGITS
-from bench.experiments.saved_io.rows import Row
+from bench.experiments.saved_io.rows import DRAWN, Row
 from bench.experiments.saved_io.tables import shape_name
 from bench.harness.charts import Chart, legend_below, percent_axis, plain_log_axis
-from bench.harness.colours import ASIDE, THEORY, series
+from bench.harness.colours import ASIDE, THEORY, looks, series
 from lsmkv.options import KIB
 
 READS_LEFT: Final = "reads-left"
@@ -43,43 +43,55 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
     if not stores:
         return [rates]
     shown = DIGITS if any(row.dataset == DIGITS for row in stores) else stores[0].dataset
-    policy = stores[0].filter_policy
-    stores = [row for row in stores if row.filter_policy == policy]
+    policies = len({row.filter_policy for row in stores})
     filtered = [row for row in stores if row.error_rate_requested is not None]
-    few = _few(stores)
-    absent = [row for row in few if not row.hit_ratio]
-    found = [
-        Chart(
-            READS_LEFT,
-            "Disk reads left for an absent key",
-            "Data blocks read for a lookup of an absent key, with 95 % intervals; at the left, without "
-            "filters. Of each data set the smallest blocks are shown; the tables have all. Dashed: p "
-            "times the blocks that would be searched, which is each run but for keys between two "
-            "blocks. Series are shifted sideways a little." + _NONE_SEEN,
-            partial(_draw_left, absent),
-            width=7.2,
-            height=4.6,
-        ),
-        Chart(
-            "reads-left-by-hits",
-            "Share of the disk reads that filters leave",
-            "Data blocks read with filters by those read without, by how many lookups find their key. "
-            "A present key needs its one read whatever the filter; filters spare reads of other runs. "
-            "Bars: 95 % intervals; dashed: theory, as above.",
-            partial(_draw_shares, [row for row in filtered if row.dataset == shown]),
-            width=7.6,
-        ),
-        rates,
-        Chart(
-            "memory",
-            "What memory buys",
-            "Share of absent lookups' reads that is left, against the size of the filters, with 95 % "
-            "intervals. No filter can be below the lower line, and the command fails if an interval "
-            "is." + _NONE_SEEN,
-            partial(_draw_memory, [row for row in absent if row.error_rate_requested is not None]),
-            height=4.6,
-        ),
-    ]
+    absent = [row for row in _few(stores) if not row.hit_ratio]
+    found = [rates]
+    if absent:
+        found.insert(
+            0,
+            Chart(
+                READS_LEFT,
+                "Disk reads left for an absent key",
+                "Data blocks read for a lookup of an absent key, with 95 % intervals; at the left, "
+                "without filters. Of each data set the smallest blocks are shown; the tables have all. "
+                "Dashed: p times the blocks that would be searched, which is each run but for keys "
+                "between two blocks. Series are shifted sideways a little." + _NONE_SEEN,
+                partial(_by_policy, absent, _draw_left),
+                width=7.2 if policies == 1 else 4.4 * policies,
+                height=4.6,
+            ),
+        )
+        found.append(
+            Chart(
+                "memory",
+                "What memory buys",
+                "Share of absent lookups' reads that is left, against the size of the filters, with "
+                "95 % intervals. No filter can be below the lower line, and the command fails if an "
+                "interval is." + _NONE_SEEN,
+                partial(
+                    _by_policy,
+                    [row for row in absent if row.error_rate_requested is not None],
+                    _draw_memory,
+                ),
+                width=6.4 if policies == 1 else 4.4 * policies,
+                height=4.6,
+            )
+        )
+    for policy, group in _groups(filtered, lambda row: row.filter_policy).items():
+        here = [row for row in group if row.dataset == shown]
+        found.insert(
+            len(found) - 1,
+            Chart(
+                "reads-left-by-hits" if policies == 1 else f"reads-left-by-hits-{policy}",
+                f"Share of the disk reads that filters leave, {policy}",
+                "Data blocks read with filters by those read without, by how many lookups find their "
+                "key. A present key needs its one read whatever the filter; filters spare reads of "
+                "other runs. Bars: 95 % intervals; dashed: theory, as above.",
+                partial(_draw_shares, here),
+                width=7.6,
+            ),
+        )
     timed = [row for row in stores if row.dataset == shown and row.cold_us_mean]
     if timed:
         found.append(
@@ -88,7 +100,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
                 "Cold latency",
                 "Mean time of a lookup whose every read goes to the device (direct reads, block cache "
                 "off); at the left, without filters. One pass: device and machine decide.",
-                partial(_draw_latency, timed),
+                partial(_by_policy, timed, _draw_latency),
+                width=6.4 if policies == 1 else 4.4 * policies,
             )
         )
     return found
@@ -112,6 +125,11 @@ def _groups(rows: Sequence[Row], key: Key) -> dict[Any, list[Row]]:
     for row in rows:
         found.setdefault(key(row), []).append(row)
     return found
+
+
+def _looks(groups: dict[Any, list[Row]]) -> list[dict[str, Any]]:
+    """Colour and mark of each group, by its filter policy if it has that alone."""
+    return looks([group[0].filter_policy for group in groups.values()])
 
 
 def _few(rows: Sequence[Row]) -> list[Row]:
@@ -143,7 +161,7 @@ def _points(
     axes: Any,
     places: Sequence[float],
     spans: Sequence[tuple[float, float, float]],
-    number: int,
+    look: dict[str, Any],
     label: str,
 ) -> None:
     """Points with their intervals (low, middle, high) on a logarithmic axis.
@@ -151,7 +169,6 @@ def _points(
     Where nothing was seen there is no point, but a hollow triangle at the upper end.
     """
     seen = [(x, span) for x, span in zip(places, spans, strict=True) if span[1]]
-    look = series(number)
     axes.errorbar(
         [x for x, _ in seen],
         [middle for _, (_, middle, _) in seen],
@@ -187,33 +204,55 @@ def _interval_of_reads(row: Row, whole: float) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _draw_left(rows: Sequence[Row], figure: Figure) -> None:
-    axes = figure.subplots()
+def _by_policy(
+    rows: Sequence[Row], draw: Callable[[Sequence[Row], Any], None], figure: Figure
+) -> None:
+    """A panel for each policy."""
+    groups = _groups(rows, lambda row: row.filter_policy)
+    panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+    for axes, (policy, group) in zip(panels, groups.items(), strict=True):
+        draw(group, axes)
+        if len(groups) > 1:
+            axes.set_title(f"{policy}, {axes.get_title()}" if axes.get_title() else policy)
+    for axes in panels[1:]:
+        axes.set_ylabel("")
+
+
+def _draw_left(rows: Sequence[Row], axes: Any) -> None:
     shapes = _groups(rows, shape_name)
+    each_look = _looks(shapes)
     for number, (shape, group) in enumerate(shapes.items()):
         filtered = [row for row in group if row.error_rate_exact]
         _points(
             axes,
             [_apart(row.error_rate_exact or 0.0, number, len(shapes)) for row in filtered],
             [_interval_of_reads(row, row.lookup_count) for row in filtered],
-            number,
+            each_look[number],
             shape,
         )
         for row in group:
             if row.error_rate_requested is None:
                 reads = (row.data_block_reads or 0) / row.lookup_count
-                axes.plot(_apart(_NO_FILTER, number, len(shapes)), reads, **series(number))
-    by_runs = _groups(rows, lambda row: row.run_count)
-    for label, (runs, group) in zip(
-        ["theory", *[None] * len(by_runs)], by_runs.items(), strict=False
-    ):
-        gaps = _gap_share(group[0])
-        expected = [theory.reads_per_lookup(p, 0.0, runs, gaps) for p in _RATES]
+                axes.plot(_apart(_NO_FILTER, number, len(shapes)), reads, **each_look[number])
+    # Absent keys of a trace may lie anywhere, also where a run has no block.
+    searched = [
+        (row.data_block_reads_unfiltered or 0) / row.lookup_count
+        if row.lookups_of != DRAWN
+        else theory.reads_per_lookup(1.0, 0.0, row.run_count or 0, _gap_share(row))
+        for row in (group[0] for group in _groups(rows, _searched).values())
+    ]
+    for label, most in zip(["theory", *[None] * len(searched)], searched, strict=False):
+        expected = [most * p for p in _RATES]
         axes.plot(_RATES, expected, **THEORY, label=label)
     _rate_axis(axes, with_none=True)
     _log_axis(axes)
     axes.set_ylabel("data blocks read per absent lookup")
     axes.legend()
+
+
+def _searched(row: Row) -> tuple[object, ...]:
+    """Rows of the same theory: those of the same runs, or of one trace."""
+    return (row.run_count, None if row.lookups_of == DRAWN else shape_name(row))
 
 
 def _log_axis(axes: Any) -> None:
@@ -229,15 +268,14 @@ def _draw_shares(rows: Sequence[Row], figure: Figure) -> None:
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (runs, found) in zip(grid, panels.items(), strict=True):
         for number, (hit_ratio, group) in enumerate(_groups(found, lambda r: r.hit_ratio).items()):
-            gaps = _gap_share(group[0])
-            expected = [theory.left_share(p, hit_ratio, runs, gaps) for p in _RATES]
+            expected = [_left_share(p, group[0]) for p in _RATES]
             axes.plot(_RATES, expected, **THEORY, label=None if number else "theory")
             _points(
                 axes,
                 [row.error_rate_exact or 1.0 for row in group],
                 [_interval_of_reads(row, row.data_block_reads_unfiltered or 1) for row in group],
-                number,
-                f"{hit_ratio * 100:g} % present",
+                series(number),
+                f"{hit_ratio * 100:.3g} % present",
             )
         _rate_axis(axes)
         axes.set_xlabel("p of the filters as built, %")
@@ -248,25 +286,39 @@ def _draw_shares(rows: Sequence[Row], figure: Figure) -> None:
     legend_below(figure, grid[0], 6)
 
 
+def _left_share(error_rate: float, row: Row) -> float:
+    """The share of reads that filters of one rate leave of the row's lookups."""
+    if row.lookups_of == DRAWN:
+        return theory.left_share(error_rate, row.hit_ratio, row.run_count or 0, _gap_share(row))
+    trials = row.filter_trials or 0
+    needed = (row.data_block_reads or 0) - row.filter_false_positives
+    return (needed + error_rate * trials) / (needed + trials)
+
+
 def _draw_rates(rows: Sequence[Row], figure: Figure) -> None:
     asked = [
         row for row in rows if not row.hit_ratio and row.error_rate_exact and not row.repetition
     ]
     stores = _few([row for row in asked if row.is_store])
     alone = [row for row in asked if row.dataset == ALONE]
+    several = len({row.filter_policy for row in stores}) > 1
+    shape_and_policy: Key = lambda row: (  # noqa: E731
+        f"{shape_name(row)}, {row.filter_policy}" if several else shape_name(row)
+    )
     by_strategy: Key = lambda row: row.hash_strategy  # noqa: E731
     panels = [
-        (stores, shape_name, "stores"),
+        (stores, shape_and_policy, "stores"),
         (alone, by_strategy, f"filters of {alone[0].entry_count} keys" if alone else ""),
     ]
     panels = [panel for panel in panels if panel[0]]
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (found, key, title) in zip(grid, panels, strict=True):
         groups = _groups(found, key)
+        each_look = _looks(groups)
         axes.plot(_RATES, [1.0] * len(_RATES), **THEORY, label="theory")
         for number, (name, group) in enumerate(groups.items()):
             places = [_apart(row.error_rate_requested or 1.0, number, len(groups)) for row in group]
-            _points(axes, places, [_over_exact(row) for row in group], number, name)
+            _points(axes, places, [_over_exact(row) for row in group], each_look[number], name)
         _rate_axis(axes, built=False)
         axes.set_yscale("log")
         plain_log_axis(axes.yaxis, axes.get_ylim(), 300.0)
@@ -281,15 +333,15 @@ def _over_exact(row: Row) -> tuple[float, float, float]:
     return low / exact, (row.error_rate_measured or 0.0) / exact, high / exact
 
 
-def _draw_memory(rows: Sequence[Row], figure: Figure) -> None:
-    axes = figure.subplots()
-    for number, (shape, group) in enumerate(_groups(rows, shape_name).items()):
+def _draw_memory(rows: Sequence[Row], axes: Any) -> None:
+    shapes = _groups(rows, shape_name)
+    for look, (shape, group) in zip(_looks(shapes), shapes.items(), strict=True):
         shown = [row for row in group if row.data_block_reads_unfiltered]
         _points(
             axes,
             [row.filter_bits_per_key for row in shown],
             [_interval_of_reads(row, row.data_block_reads_unfiltered or 1) for row in shown],
-            number,
+            look,
             shape,
         )
     bits = numpy.linspace(1, max(row.filter_bits_per_key for row in rows) + 0.5, 50)
@@ -303,15 +355,14 @@ def _draw_memory(rows: Sequence[Row], figure: Figure) -> None:
     axes.legend()
 
 
-def _draw_latency(rows: Sequence[Row], figure: Figure) -> None:
+def _draw_latency(rows: Sequence[Row], axes: Any) -> None:
     smallest = min(row.block_size_bytes or 0 for row in rows)
     most_runs = max(row.run_count or 0 for row in rows)
     shown = [row for row in rows if row.block_size_bytes == smallest and row.run_count == most_runs]
-    axes = figure.subplots()
     for number, (hit_ratio, group) in enumerate(_groups(shown, lambda r: r.hit_ratio).items()):
         points = [(row.error_rate_exact or _NO_FILTER, row.cold_us_mean) for row in group]
         axes.plot(
-            *zip(*points, strict=True), label=f"{hit_ratio * 100:g} % present", **series(number)
+            *zip(*points, strict=True), label=f"{hit_ratio * 100:.3g} % present", **series(number)
         )
     _rate_axis(axes, with_none=True)
     _log_axis(axes)

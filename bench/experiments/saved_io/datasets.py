@@ -1,23 +1,25 @@
-"""The data sets of ``saved-io``, with absent keys between the present ones."""
+"""The data sets of ``saved-io``: what a store holds, and the keys that it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from bench.workloads import files
-from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key
+from bench.workloads import files, key_files
+from bench.workloads.key_files import KeyFiles
+from bench.workloads.keys import KEY_BYTES, Values, absent_key, key_number, passes, present_key
+from lsmkv.options import MIB
 
 HBASE_CELL_BYTES: Final = 200
 
 DIGITS: Final = "digits"
 HBASE: Final = "hbase"
 PATHS: Final = "paths"
-DATASETS: Final = (DIGITS, HBASE, PATHS)
-"""``digits``: 16-byte keys, 100-byte values.  ``hbase``: cells of 200 bytes, key included.
-``paths``: the files of this Python, path to description, as the demonstration stores them."""
+YOURS: Final = "yours"
+"""The data set of ``--keys`` and ``--lookups``."""
 
 _APART: Final = 10**9  # more than a data set has entries
 _SEEDS: Final = 10**6  # keys have 16 digits
@@ -27,33 +29,114 @@ ALONE: Final = "alone"
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
-    """Entries, and absent keys close to them."""
+class Content:
+    """Entries, and what is looked up.
+
+    Attributes:
+        entries: no key twice.
+        absent: absent keys close to the entries, of which lookups are drawn.
+        trace: lookups in their order, present keys and absent ones; then none are drawn.
+        first: keys whose entries are written first, and so are in as few runs as can be.
+    """
 
     entries: Sequence[tuple[bytes, bytes]]
-    absent: Sequence[bytes]
+    absent: Sequence[bytes] = ()
+    trace: Sequence[bytes] = ()
+    first: Collection[bytes] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set by name.
+
+    Attributes:
+        make: its content, of a number of entries (or fewer, if there are not so many) and a seed.
+        entries: how many by default, quick and full.
+        block_kib, runs: the stores, quick and full; each block size with each number of runs.
+        rates: the requested rates, quick and full; empty: all.
+        is_made: there may be any number of entries; ``--entries`` chooses.
+    """
+
+    name: str
+    make: Callable[[int, int], Content]
+    entries: tuple[int, int] = (50_000, 500_000)
+    block_kib: tuple[Sequence[int], Sequence[int]] = ((4,), (4,))
+    runs: tuple[Sequence[int], Sequence[int]] = ((1, 4), (1, 4))
+    rates: tuple[Sequence[float | None], Sequence[float | None]] = ((), ())
+    is_made: bool = False
+
+
+_DATA_SETS: dict[str, DataSet] = {}
+
+
+def register(data_set: DataSet) -> DataSet:
+    """Add ``data_set`` to the known ones.
+
+    Raises:
+        ValueError: another data set has that name.
+    """
+    if data_set.name in (*_DATA_SETS, YOURS, ALONE):
+        raise ValueError(f"data set {data_set.name!r} is registered already")
+    if not data_set.name or "," in data_set.name:
+        raise ValueError(f"data set {data_set.name!r}: its name must not be empty or have commas")
+    _DATA_SETS[data_set.name] = data_set
+    return data_set
+
+
+def data_sets() -> list[DataSet]:
+    """Those that are registered."""
+    return list(_DATA_SETS.values())
+
+
+def data_set_named(name: str) -> DataSet:
+    if name not in _DATA_SETS:
+        raise ValueError(f"data set {name!r}: must be one of {', '.join(_DATA_SETS)}")
+    return _DATA_SETS[name]
 
 
 @lru_cache(maxsize=1)
-def dataset(name: str, entries: int, seed: int) -> Dataset:
-    """The data set of that name, with ``entries`` entries (``paths``: at most that many)."""
-    if name == PATHS:
-        return _paths(entries, seed)
-    if name not in DATASETS:
-        raise ValueError(f"dataset {name!r}: must be one of {', '.join(DATASETS)}")
-    length = 100 if name == DIGITS else HBASE_CELL_BYTES - KEY_BYTES
-    values = Values(length, seed)
-    # Each seed has its own keys: the same keys would make the same filters.
-    first = seed % _SEEDS * _APART
-    numbers = range(first, first + entries)
-    return Dataset(
-        [(present_key(number), values.of(number)) for number in numbers],
-        # None after the last key: all lie between two present keys.
-        [absent_key(number) for number in numbers[:-1]],
-    )
+def content(name: str, entries: int, seed: int, own: KeyFiles | None = None) -> Content:
+    """The content of the data set of that name, or of one's own files."""
+    if own is not None:
+        return _yours(own, seed)
+    made = data_set_named(name).make(entries, seed)
+    if not made.entries or not (made.trace or made.absent):
+        raise ValueError(f"data set {name!r} has no entries or nothing to look up")
+    return made
 
 
-def _paths(most: int, seed: int) -> Dataset:
+def entries_of(pairs: Sequence[tuple[bytes, int]], seed: int) -> list[tuple[bytes, bytes]]:
+    """Entries of keys and sizes of values; of a key that comes again the last size counts."""
+    sizes = dict(pairs)
+    values = Values(max(sizes.values(), default=0), seed)
+    return [
+        (key, values.of(number)[:size_bytes])
+        for number, (key, size_bytes) in enumerate(sizes.items())
+    ]
+
+
+def _yours(own: KeyFiles, seed: int) -> Content:
+    pairs = key_files.read_keys(own.keys, own.value_bytes)
+    trace = [key for key, _ in key_files.read_keys(own.lookups, 0)]
+    return Content(entries_of(pairs, seed), trace=trace)
+
+
+def _cells(size_bytes: int) -> Callable[[int, int], Content]:
+    def make(entries: int, seed: int) -> Content:
+        values = Values(size_bytes - KEY_BYTES, seed)
+        # Each seed has its own keys: the same keys would make the same filters.
+        first = seed % _SEEDS * _APART
+        numbers = range(first, first + entries)
+        return Content(
+            [(present_key(number), values.of(number)) for number in numbers],
+            # None after the last key: all lie between two present keys.
+            [absent_key(number) for number in numbers[:-1]],
+        )
+
+    return make
+
+
+def _paths(most: int, seed: int) -> Content:
     described = (
         (key, value)
         for key, path in files.find_files(files.python_roots())
@@ -64,4 +147,79 @@ def _paths(most: int, seed: int) -> Dataset:
     keys = [key for key, _ in entries]
     last = max(keys)
     near = files.absent_keys(keys, len(keys), seed)
-    return Dataset(entries, [key for key in near if key < last])
+    return Content(entries, [key for key in near if key < last])
+
+
+TENANT_RANGE: Final = 0.1
+TENANT_LOOKUPS: Final = 0.9
+"""The part of the keys that is the hot tenant's, and the part of the lookups that ask for them."""
+
+
+def _tenants(in_one_run: bool) -> Callable[[int, int], Content]:
+    """Absent keys, most of them in a tenant's range; its entries are in all runs, or in one."""
+
+    def make(entries: int, seed: int) -> Content:
+        made = _cells(KEY_BYTES + 100)(entries, seed)
+        low = round(len(made.absent) * (1 - TENANT_RANGE) / 2)
+        high = round(len(made.absent) * (1 + TENANT_RANGE) / 2)
+        hot, others = made.absent[low:high], [*made.absent[:low], *made.absent[high:]]
+        draw = random.Random(f"tenant/{seed}")
+        hot_lookups = round(entries * TENANT_LOOKUPS)
+        trace = passes(hot, hot_lookups, draw) + passes(others, entries - hot_lookups, draw)
+        draw.shuffle(trace)
+        theirs = {present_key(key_number(key)) for key in hot} if in_one_run else ()
+        return Content(made.entries, made.absent, trace, theirs)
+
+    return make
+
+
+EVERY_SHAPE: Final = ((4, 64), (4, 16, 64)), ((1, 4), (1, 4, 10))
+"""Block sizes and numbers of runs, quick and full."""
+
+register(DataSet(DIGITS, _cells(KEY_BYTES + 100), (50_000, 500_000), *EVERY_SHAPE, is_made=True))
+register(
+    DataSet(
+        HBASE,
+        _cells(HBASE_CELL_BYTES),
+        (64 * MIB // HBASE_CELL_BYTES, 1024 * MIB // HBASE_CELL_BYTES),
+        ((64,), (64,)),
+        ((1,), (1,)),
+        rates=((None, 0.1, 0.01, 0.001), ()),
+        is_made=True,
+    )
+)
+register(DataSet(PATHS, _paths, (8000, 100_000), runs=((4,), (4,))))
+_FOUR_RUNS: Final = ((4,), (4,))
+_TENANT_RATES: Final = (None, 0.1, 0.01, 0.001)
+TENANTS: Final = ("tenant", "tenant-in-one-run")
+for _name in TENANTS:
+    register(
+        DataSet(
+            _name,
+            _tenants(in_one_run=_name != TENANTS[0]),
+            runs=_FOUR_RUNS,
+            rates=(_TENANT_RATES, _TENANT_RATES),
+            is_made=True,
+        )
+    )
+VALUE_SIZES: Final = (0, 16, 100, 400, 1000, 4000, 8000)
+VALUES: Final = {f"values-{size_bytes}": size_bytes for size_bytes in VALUE_SIZES}
+"""The data sets of 16-byte keys with values of these sizes, by name."""
+
+_REFERENCE_RATES: Final = (None, 0.01)
+for _name, _size_bytes in VALUES.items():
+    register(
+        DataSet(
+            _name,
+            _cells(KEY_BYTES + _size_bytes),
+            (20_000, 50_000),
+            runs=((1,), (1,)),
+            rates=(_REFERENCE_RATES, _REFERENCE_RATES),
+        )
+    )
+GROUPS: Final = {"tenants": TENANTS, "values": tuple(VALUES)}
+"""Data sets that are measured together, only when they are asked for, and have tables of their own."""
+
+ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)
+OWN: Final = DataSet(YOURS, lambda entries, seed: Content([]))
+"""The shapes of the stores of one's own files."""

@@ -9,8 +9,15 @@ import os
 from collections.abc import Iterator, Sequence
 
 import lsmkv
-from bench.experiments.saved_io.datasets import Dataset, dataset
-from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, REFERENCE_RATE, Row
+from bench.experiments.saved_io.datasets import Content, content
+from bench.experiments.saved_io.rows import (
+    DRAWN,
+    EQUAL_BYTES,
+    EQUAL_RATE,
+    REFERENCE,
+    REFERENCE_RATE,
+    Row,
+)
 from bench.experiments.saved_io.stores import Built, build, count, counts
 from bench.experiments.saved_io.tasks import EqualTask
 from bench.harness.ribbon_sizes import fit
@@ -20,7 +27,7 @@ from bench.workloads.keys import lookups
 
 def measure_equal(task: EqualTask, directory: str) -> Iterator[Row]:
     """The rows of Bloom, of ribbon at its rate, and of ribbon in its bytes."""
-    data = dataset(task.dataset, task.entries, task.seed)
+    data = content(task.dataset, task.entries, task.seed)
     # Asked again, a key would get the same answer: the counts would grow, and tell nothing more.
     keys = lookups([], data.absent, 0.0, min(task.lookups, len(data.absent)), task.seed)
     bloom_path = os.path.join(directory, "bloom")
@@ -34,7 +41,7 @@ def measure_equal(task: EqualTask, directory: str) -> Iterator[Row]:
 
 
 def _within(
-    task: EqualTask, data: Dataset, directory: str, like: str, budget_bytes: int
+    task: EqualTask, data: Content, directory: str, like: str, budget_bytes: int
 ) -> tuple[str, float, Built]:
     """The store with ribbon filters of the lowest rate that is found to fit, and that rate."""
     with lsmkv.open(like, read_only=True) as db:
@@ -52,7 +59,7 @@ def _within(
     return path, rate, built
 
 
-def _build(task: EqualTask, data: Dataset, path: str, policy: str, error_rate: float) -> Built:
+def _build(task: EqualTask, data: Content, path: str, policy: str, error_rate: float) -> Built:
     return build(task.store(policy, error_rate), data, path)
 
 
@@ -72,6 +79,7 @@ def _row(
         hash_strategy="product",
         block_size_bytes=task.block_size_bytes,
         run_count=task.runs,
+        lookups_of=DRAWN,
         hit_ratio=0.0,
         error_rate_requested=error_rate,
         comparison=comparison,

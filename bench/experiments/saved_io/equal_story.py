@@ -8,7 +8,7 @@ from typing import Final
 
 from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, Row
 from bench.experiments.saved_io.tables import measured_rate
-from bench.harness.intervals import ratio_interval
+from bench.harness.intervals import FEWEST_EVENTS, ratio_interval
 from bench.harness.tables import Shown, Table, table_of
 from lsmkv.options import KIB
 
@@ -97,7 +97,7 @@ def _table(found: Sequence[Comparison]) -> Table:
 
     def fewer(row: Row) -> str:
         bloom = bloom_of[id(row)]
-        if row is bloom or not _reads(row):
+        if row is bloom or min(_reads(row), _reads(bloom)) < FEWEST_EVENTS:
             return "-"
         low, high = _ratio_interval(bloom, row)
         return f"{_reads(bloom) / _reads(row):.2f} ({low:.2f}-{high:.2f})"
@@ -135,11 +135,17 @@ def _in_equal_bytes(found: Sequence[Comparison]) -> str:
     parts = []
     for each in found:
         low, high = each.fewer_reads_interval
+        reads = f"{_reads(each.bloom):,} and {_reads(each.equal_bytes):,}"
+        few = min(_reads(each.bloom), _reads(each.equal_bytes)) < FEWEST_EVENTS
+        times = (
+            f"{reads} wasted block reads, too few for a ratio ("
+            if few
+            else f"{each.fewer_reads:.2f} times fewer wasted block reads ({reads}; 95 % interval "
+            f"{low:.2f} to {high:.2f}; "
+        )
         parts.append(
-            f"{each}: {each.fewer_reads:.2f} times fewer wasted block reads ({_reads(each.bloom):,} and "
-            f"{_reads(each.equal_bytes):,}; 95 % interval {low:.2f} to {high:.2f}; by the exact rates "
-            f"{each.fewer_reads_exact:.2f}), with {each.equal_bytes.filter_bytes:,} filter bytes where "
-            f"Bloom has {each.bloom.filter_bytes:,}"
+            f"{each}: {times}by the exact rates {each.fewer_reads_exact:.2f}), with "
+            f"{each.equal_bytes.filter_bytes:,} filter bytes where Bloom has {each.bloom.filter_bytes:,}"
         )
     return f"Ribbon in the bytes of Bloom filters of 1 %: {'; '.join(parts)}."
 

@@ -6,20 +6,30 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, HBASE, PATHS
+from bench.experiments.saved_io.datasets import (
+    ALONE,
+    ASIDE,
+    DIGITS,
+    GROUPS,
+    OWN,
+    YOURS,
+    content,
+    data_set_named,
+    data_sets,
+)
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.story import section, story, write_picture
+from bench.experiments.saved_io.story import HEADLINE_RATES, section, story, write_picture
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
 from bench.harness.experiment import Experiment, Plan, at_least, positive
+from bench.workloads.key_files import KeyFiles
+from lsmkv.errors import MissingExtraError
 from lsmkv.filters.family import strategies
 from lsmkv.filters.policy import NONE, policy_named
-from lsmkv.options import KIB, MIB
+from lsmkv.options import KIB
 
 ERROR_RATES: Final = (None, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001)
 """Requested rates; None: no filters."""
-
-QUICK_HBASE_RATES: Final = (None, 0.1, 0.01, 0.001)
 
 STRATEGIES: Final = (
     strategies.PRODUCT,
@@ -34,6 +44,13 @@ _COMPARED_RUNS: Final = 4
 _COMPARED_LOOKUPS: Final = 5  # times as many as for other rows
 _LEAST_ENTRIES: Final = 100
 _LEAST_LOOKUPS: Final = 10  # a tenth of them is timed
+_MOST_TIMED: Final = 100_000  # of a trace
+_VALUE_BYTES: Final = 100
+_MINUTE_ENTRIES: Final = 20_000
+
+
+def _number_or_file(text: str) -> int | str:
+    return at_least(_LEAST_LOOKUPS)(text) if text.isdecimal() else text
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -44,22 +61,40 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--entries",
         type=at_least(_LEAST_ENTRIES),
         help="entries of a store of 'digits' (default: 50,000 or 500,000) or 'hbase' (default: 64 MiB or "
-        "1 GiB of cells); 'paths' has what there is",
+        "1 GiB of cells); 'paths' and --keys have what there is",
     )
     parser.add_argument(
         "--lookups",
-        type=at_least(_LEAST_LOOKUPS),
-        help="lookups that are counted for each hit ratio, of which the first are timed too; "
-        "default: 10,000 or 100,000",
+        type=_number_or_file,
+        metavar="N|FILE",
+        help="lookups that are counted for each hit ratio, of which the first are timed too (default: "
+        "10,000 or 100,000); or a file of the keys that are looked up, with --keys",
+    )
+    parser.add_argument(
+        "--keys",
+        metavar="FILE",
+        help="your own keys in place of the data sets: lines, .jsonl or .parquet, also packed by gzip",
+    )
+    parser.add_argument(
+        "--value-bytes",
+        type=at_least(0),
+        default=_VALUE_BYTES,
+        metavar="N",
+        help="size of a value of --keys where the file tells none; default: %(default)s",
+    )
+    parser.add_argument(
+        "--minute",
+        action="store_true",
+        help="the least part, for a class: 'digits' in 4 KiB blocks and 4 runs, counted only; takes "
+        "less than a minute on two idle cores",
     )
     parser.add_argument(
         "--counts-only", action="store_true", help="no timed lookups, and no count by the system"
     )
     parser.add_argument(
         "--datasets",
-        default=",".join((*DATASETS, ALONE)),
-        help="data sets, separated by commas ('alone': filters without a store); "
-        "default: %(default)s",
+        help="data sets, separated by commas ('alone': filters without a store; 'tenants', 'values': a "
+        "hot tenant, and several value sizes); default: all but the last two, or with --keys those alone",
     )
     parser.add_argument(
         "--policies",
@@ -69,11 +104,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    wanted = plan.options.datasets.split(",")
-    unknown = set(wanted) - {*DATASETS, ALONE}
-    if unknown:
-        known = ", ".join((*DATASETS, ALONE))
-        raise SystemExit(f"bench: no data set {', '.join(sorted(unknown))}: must be of {known}")
+    if plan.options.minute:
+        return list(_of_a_minute(plan))
+    return _every_task(plan)
+
+
+def _of_a_minute(plan: Plan) -> Iterator[Task]:
+    """The quick stores that the first table and the first chart show, smaller."""
+    given = argparse.Namespace(**vars(plan.options))
+    given.datasets, given.keys, given.counts_only = DIGITS, None, True
+    given.entries = given.entries or _MINUTE_ENTRIES
+    given.lookups = given.lookups if isinstance(given.lookups, int) else _MINUTE_ENTRIES
+    for task in _every_task(Plan(True, plan.seed, given)):
+        if isinstance(task, StrategyTask) or (task.block_size_bytes, task.runs) != (4 * KIB, 4):
+            continue
+        if isinstance(task, EqualTask) or task.error_rate in (None, *HEADLINE_RATES):
+            yield task
+
+
+def _every_task(plan: Plan) -> list[Task]:
+    wanted = _wanted(plan)
     policies = plan.options.policies.split(",")
     for policy in policies:
         _check_policy(policy)
@@ -87,6 +137,40 @@ def tasks(plan: Plan) -> list[Task]:
         if ALONE in wanted:
             found += _strategies(plan, seed, repetition)
     return found
+
+
+def _wanted(plan: Plan) -> list[str]:
+    """The names of the data sets; exits with a message if one cannot be."""
+    own = own_files(plan)
+    known = [*(each.name for each in data_sets()), ALONE]
+    given = plan.options.datasets
+    named = given.split(",") if given else [] if own else [n for n in known if n not in ASIDE]
+    wanted = [name for group in named for name in GROUPS.get(group, (group,))]
+    unknown = set(wanted) - set(known)
+    if unknown:
+        raise SystemExit(
+            f"bench: no data set {', '.join(sorted(unknown))}: must be of "
+            f"{', '.join((*known, *GROUPS))}"
+        )
+    if own is None:
+        return wanted
+    try:
+        content(YOURS, 0, plan.seed, own)
+    except OSError as error:
+        raise SystemExit(f"bench: {error.filename!r}: {error.strerror}") from error
+    except (ValueError, MissingExtraError) as error:
+        raise SystemExit(f"bench: {error}") from error
+    return [YOURS, *wanted]
+
+
+def own_files(plan: Plan) -> KeyFiles | None:
+    """The files of ``--keys`` and ``--lookups``, which need each other."""
+    given = plan.options
+    if given.keys is None and not isinstance(given.lookups, str):
+        return None
+    if given.keys is None or not isinstance(given.lookups, str):
+        raise SystemExit("bench: --keys FILE and --lookups FILE: must be given together")
+    return KeyFiles(given.keys, given.lookups, given.value_bytes)
 
 
 def _check_policy(name: str) -> None:
@@ -117,45 +201,34 @@ def _entries(plan: Plan) -> int:
 
 
 def _lookups(plan: Plan) -> int:
-    return plan.options.lookups or (10_000 if plan.quick else 100_000)
+    given = plan.options.lookups
+    return given if isinstance(given, int) else 10_000 if plan.quick else 100_000
 
 
 def _block_kib(plan: Plan) -> Sequence[int]:
-    return (4, 64) if plan.quick else (4, 16, 64)
+    return data_set_named(DIGITS).block_kib[not plan.quick]
 
 
 def _stores(
     plan: Plan, wanted: Sequence[str], policy: str, seed: int, repetition: int
 ) -> Iterator[StoreTask]:
-    quick = plan.quick
-    entries, blocks = _entries(plan), _block_kib(plan)
-    runs = (1, 4) if quick else (1, 4, 10)
-    ratios = (0.0, 0.5, 1.0) if quick else (0.0, 0.1, 0.5, 0.9, 1.0)
-    lookups = _lookups(plan)
-    cold, warm = (0, 0) if plan.options.counts_only else (lookups // 10, lookups // 5)
-
-    def each(
-        dataset: str,
-        count: int,
-        kib: int,
-        run_count: int,
-        rates: Sequence[float | None] = ERROR_RATES,
-    ) -> Iterator[StoreTask]:
-        for rate in rates:
-            yield StoreTask(
-                dataset, count, kib * KIB, run_count, policy, rate, ratios, lookups, cold, warm,
-                seed, repetition,
-            )  # fmt: skip
-
-    if DIGITS in wanted:
-        for kib in blocks:
-            for run_count in runs:
-                yield from each(DIGITS, entries, kib, run_count)
-    if HBASE in wanted:
-        cells = plan.options.entries or (64 if quick else 1024) * MIB // 200
-        yield from each(HBASE, cells, 64, 1, QUICK_HBASE_RATES if quick else ERROR_RATES)
-    if PATHS in wanted:
-        yield from each(PATHS, 8000 if quick else 100_000, 4, 4)
+    ratios = (0.0, 0.5, 1.0) if plan.quick else (0.0, 0.1, 0.5, 0.9, 1.0)
+    for name in wanted:
+        if name == ALONE:
+            continue
+        own = own_files(plan) if name == YOURS else None
+        data_set = OWN if own else data_set_named(name)
+        lookups = _MOST_TIMED if own else _lookups(plan)
+        cold, warm = (0, 0) if plan.options.counts_only else (lookups // 10, lookups // 5)
+        # What a data set has by nature has no number to be chosen.
+        entries = plan.options.entries if data_set.is_made else None
+        for kib in data_set.block_kib[not plan.quick]:
+            for runs in data_set.runs[not plan.quick]:
+                for rate in data_set.rates[not plan.quick] or ERROR_RATES:
+                    yield StoreTask(
+                        name, entries or data_set.entries[not plan.quick], kib * KIB, runs, policy,
+                        rate, ratios, lookups, cold, warm, seed, repetition, own,
+                    )  # fmt: skip
 
 
 def _strategies(plan: Plan, seed: int, repetition: int) -> Iterator[StrategyTask]:
@@ -178,7 +251,9 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Each store is written for the purpose: its entries, in a seeded random order, go to a number "
         "of sorted runs that all span the whole range of keys. Tables are not compressed. The rows "
         "without filters are of tables that were written without any; all others have the same "
-        "blocks, which is checked.",
+        "blocks, which is checked. So they are written with fit_pages=False: blocks that are fitted to "
+        "pages change with their filters. In a store of the default options one block read is one page "
+        "read (python -m tools.page_reads counts that).",
         "Absent keys lie just after present ones, so that no range of a table answers for the filter; "
         "the few that fall between two blocks cost nothing with or without filters, and are no "
         "saving: the baseline is what the same lookups read without filters. No key is looked up "

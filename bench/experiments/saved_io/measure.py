@@ -13,9 +13,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import ALONE, dataset
+from bench.experiments.saved_io.datasets import ALONE, Content, content
 from bench.experiments.saved_io.equal import measure_equal
-from bench.experiments.saved_io.rows import OS_TOLERANCE, Row
+from bench.experiments.saved_io.rows import (
+    DRAWN,
+    OS_TOLERANCE,
+    TRACE,
+    TRACE_ABSENT,
+    TRACE_PRESENT,
+    Row,
+)
 from bench.experiments.saved_io.stores import Built, Counted, build, count, counts
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
 from bench.harness.intervals import clustered_interval, percentiles
@@ -39,15 +46,41 @@ def measure(task: Task, directory: str) -> list[Row]:
 
 
 def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
-    data = dataset(task.dataset, task.entries, task.seed)
+    data = content(task.dataset, task.entries, task.seed, task.own)
     built = build(task, data, directory)
-    present = [key for key, _ in data.entries]
-    for hit_ratio in task.hit_ratios:
-        keys = lookups(present, data.absent, hit_ratio, task.lookups, task.seed)
+    for asked in _of_trace(data.trace, directory) if data.trace else _drawn(task, data):
+        keys = asked.keys
         counted = count(directory, keys)
         cold = cold_pass(directory, keys[: task.cold_lookups])
         warm_us = warm_pass(directory, keys[: task.warm_lookups])
-        yield _row(task, built, hit_ratio, len(keys), counted, cold, warm_us)
+        yield _row(task, built, asked, counted, cold, warm_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Lookups, and the part of them whose key is there."""
+
+    lookups_of: str
+    hit_ratio: float
+    keys: Sequence[bytes]
+
+
+def _drawn(task: StoreTask, data: Content) -> Iterator[Asked]:
+    present = [key for key, _ in data.entries]
+    for hit_ratio in task.hit_ratios:
+        keys = lookups(present, data.absent, hit_ratio, task.lookups, task.seed)
+        yield Asked(DRAWN, hit_ratio, keys)
+
+
+def _of_trace(trace: Sequence[bytes], directory: str) -> Iterator[Asked]:
+    """All lookups of a trace, those of absent keys, and those of present ones, as the store tells."""
+    with lsmkv.open(directory, read_only=True) as db:
+        held = {key: key in db for key in dict.fromkeys(trace)}
+    present = [key for key in trace if held[key]]
+    yield Asked(TRACE, len(present) / len(trace), trace)
+    if 0 < len(present) < len(trace):
+        yield Asked(TRACE_ABSENT, 0.0, [key for key in trace if not held[key]])
+        yield Asked(TRACE_PRESENT, 1.0, present)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +136,7 @@ def warm_pass(directory: str, keys: Sequence[bytes]) -> list[float]:
 def _row(
     task: StoreTask,
     built: Built,
-    hit_ratio: float,
-    lookup_count: int,
+    asked: Asked,
     counted: Counted,
     cold: Cold,
     warm_us: list[float],
@@ -115,11 +147,12 @@ def _row(
         hash_strategy="product",
         block_size_bytes=task.block_size_bytes,
         run_count=task.runs,
-        hit_ratio=hit_ratio,
+        lookups_of=asked.lookups_of,
+        hit_ratio=asked.hit_ratio,
         error_rate_requested=task.error_rate,
         repetition=task.repetition,
         seed=task.seed,
-        lookup_count=lookup_count,
+        lookup_count=len(asked.keys),
         cold_lookup_count=len(cold.us),
         **counts(built, counted),
         counted_read_bytes=cold.counted_bytes,
@@ -168,6 +201,7 @@ def _measure_strategy(task: StrategyTask) -> Row:
         dataset=ALONE,
         filter_policy="bloom",
         hash_strategy=task.strategy,
+        lookups_of=DRAWN,
         hit_ratio=0.0,
         error_rate_requested=task.error_rate,
         repetition=task.repetition,

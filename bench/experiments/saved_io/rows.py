@@ -23,6 +23,12 @@ EQUAL_RATE: Final = "equal rate"
 EQUAL_BYTES: Final = "equal bytes"
 """What a row is in the comparison of ribbon filters with Bloom filters of :data:`REFERENCE_RATE`."""
 
+DRAWN: Final = "drawn"
+TRACE: Final = "trace"
+TRACE_ABSENT: Final = "trace, absent"
+TRACE_PRESENT: Final = "trace, present"
+"""The lookups of a row."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -30,7 +36,8 @@ class Row:
 
     dataset: str = column(
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
-        "Python; alone: no store, a filter of one block's keys",
+        "Python; tenant: digits, of which a tenth gets most lookups; values-N: digits with values of N "
+        "bytes; yours: --keys and --lookups; alone: no store, a filter of one block's keys",
         "setting",
     )
     filter_policy: str = column("kind of filter", "setting")
@@ -39,6 +46,11 @@ class Row:
     )
     block_size_bytes: int | None = optional("size at which a data block is closed", "setting")
     run_count: int | None = optional("sorted runs, each spanning all keys", "setting")
+    lookups_of: str = column(
+        "drawn: keys drawn at random; trace: the data set's own lookups, all of them or those of "
+        "absent or of present keys",
+        "setting",
+    )
     hit_ratio: float = column(
         "part of the lookups whose key is there", "setting", heading="present\n%", form=percent
     )
@@ -61,7 +73,8 @@ class Row:
     found_count: int | None = optional("lookups that found their key")
 
     error_rate_exact: float | None = optional(
-        "theory for the filters as built: mean of E[(X/m)^k] over blocks, weighted by keys",
+        "expectation for filters of these n, m and k: mean of E[(X/m)^k] over blocks, weighted by keys; "
+        "the very bits of a store differ from it",
         heading="exact\n%",
         form=percent,
     )
@@ -75,6 +88,11 @@ class Row:
     error_rate_high: float | None = optional("upper end")
     design_effect: float | None = optional(
         "the variance of error_rate_measured over that of independent trials"
+    )
+    filters_asked_half: int | None = optional(
+        "the fewest filters that half of the questions went to",
+        heading="filters asked\nhalf of it",
+        form=",",
     )
     filter_trials: int | None = optional(
         "times a filter was asked for a key that it does not hold, found keys' lookups included"
@@ -198,6 +216,7 @@ def _shape(row: Row) -> tuple[object, ...]:
         row.filter_policy,
         row.block_size_bytes,
         row.run_count,
+        row.lookups_of,
         row.hit_ratio,
         row.repetition,
     )

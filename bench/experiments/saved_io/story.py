@@ -8,14 +8,14 @@ from typing import Final
 
 from scipy.stats import binom
 
-from bench.experiments.saved_io import tables
+from bench.experiments.saved_io import aside, tables
 from bench.experiments.saved_io.charts import READS_LEFT, charts
-from bench.experiments.saved_io.datasets import ALONE, DIGITS, HBASE
+from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS, HBASE
 from bench.experiments.saved_io.equal_story import equal_story
-from bench.experiments.saved_io.rows import REFERENCE_RATE, Row
+from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
 from bench.harness import pictures
 from bench.harness.experiment import Results
-from bench.harness.intervals import CONFIDENCE, rate_interval
+from bench.harness.intervals import CONFIDENCE, FEWEST_EVENTS, rate_interval
 from bench.harness.story import Story
 from reports.document import provenance
 
@@ -32,24 +32,40 @@ BAR: Final = 0.99
 
 def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and charts, all computed from ``rows``."""
+    beside = [row for row in rows if row.dataset in ASIDE]
+    rows = [row for row in rows if row.dataset not in ASIDE]
     stores = [row for row in rows if row.is_store]
-    findings, failures = _strategies(rows), list[str]()
+    findings, failures = _strategies(rows), _miscounted(beside)
     first, found = None, []
     if stores:
-        saved, failures = _saved(stores)
+        saved = _traces(stores)
+        for policy in dict.fromkeys(row.filter_policy for row in stores):
+            of_policy = [row for row in stores if row.filter_policy == policy]
+            found_here, failed = _saved(of_policy)
+            saved += [*found_here, *_hits(of_policy)]
+            failures += failed
         holding, doubts = _rates(stores)
         agreement, disagreements = _agreement(stores)
-        findings = [*saved, *_hits(stores), *holding, *findings, agreement]
+        findings = [*saved, *holding, *findings, agreement]
         findings += _latency(stores) + _hbase(stores)
         failures += [*doubts, *disagreements, *_miscounted(stores), *_below_bound(stores)]
         absent = [row for row in stores if not row.hit_ratio and not row.repetition]
         asked = headline_rows(stores)
         first = tables.headline(asked) if asked else None
-        found.append(tables.summary(absent))
+        if asked:
+            found.append(aside.on_devices(with_bases(asked, stores)))
+        if absent:
+            found.append(tables.summary(absent))
         found += [
             tables.of_store([row for row in stores if _shape(row) == shape])
             for shape in dict.fromkeys(map(_shape, stores))
         ]
+    even = [
+        row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
+    ]
+    for tables_aside, findings_aside in (aside.tenants(beside, even), aside.value_sizes(beside)):
+        found += tables_aside
+        findings += findings_aside
     compared, equal_findings, equal_failures = equal_story(rows)
     found += compared
     findings += equal_findings
@@ -57,20 +73,46 @@ def story(rows: Sequence[Row]) -> Story:
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
         found.append(tables.of_strategies(strategies))
-    return Story(findings, found, charts(rows), failures, first)
+    drawn = charts(rows) if rows else []
+    return Story(findings, found, drawn, failures, first, _headline(stores))
+
+
+def _headline(stores: Sequence[Row]) -> str:
+    """What filters of 1 % save, of the first policy: of a trace's reads, or of those of absent keys."""
+    rows = [
+        row
+        for row in stores
+        if row.error_rate_requested == REFERENCE_RATE
+        and row.filter_policy == stores[0].filter_policy
+    ]
+    for row in rows:
+        if row.lookups_of == TRACE:
+            return (
+                f"Filters of 1 % save {row.reads_saved_gross_share or 0.0:.2%} of the "
+                f"{row.data_block_reads_unfiltered:,} block reads of these lookups."
+            )
+    pooled = _pooled(_at_reference(rows, 0.0))
+    if pooled is None:
+        return ""
+    asked, left, low, high = pooled
+    return (
+        f"Filters of 1 % save {1 - left / asked:.2%} of the disk reads of absent keys (95 % interval "
+        f"{1 - high:.2%} to {1 - low:.2%}; {rows[0].filter_policy})."
+    )
 
 
 def headline_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows of :data:`HEADLINE_RATES` for absent keys, in stores of one shape.
+    """The rows of :data:`HEADLINE_RATES`, in stores of one shape for each policy.
 
-    The shape is that of the data set ``digits``, if measured, with the smallest blocks, in
+    They are all lookups of a trace, if there is one, or else those of absent keys.  The shape is that of
+    the trace or of the data set ``digits``, if measured, with the smallest blocks, in
     :data:`HEADLINE_RUNS` runs if there are such stores.
     """
     here = [
         row
         for row in rows
         if row.is_store
-        and not row.hit_ratio
+        and (row.lookups_of == TRACE or not row.hit_ratio)
         and not row.repetition
         and row.error_rate_requested in HEADLINE_RATES
     ]
@@ -79,12 +121,30 @@ def headline_rows(rows: Sequence[Row]) -> list[Row]:
     best = min(
         here,
         key=lambda row: (
+            row.lookups_of != TRACE,
             row.dataset != DIGITS,
             row.block_size_bytes,
             row.run_count != HEADLINE_RUNS,
         ),
     )
-    return [row for row in here if _shape(row) == _shape(best)]
+    return [
+        row
+        for row in here
+        if row.lookups_of == best.lookups_of and tables.shape_name(row) == tables.shape_name(best)
+    ]
+
+
+def with_bases(asked: Sequence[Row], stores: Sequence[Row]) -> list[Row]:
+    """The same, after those of the same lookups without filters."""
+    bases = [
+        row
+        for row in stores
+        if row.error_rate_requested is None
+        and not row.repetition
+        and _shape(row) == _shape(asked[0])
+        and (row.lookups_of, row.hit_ratio) == (asked[0].lookups_of, asked[0].hit_ratio)
+    ]
+    return [*bases, *asked]
 
 
 def _shape(row: Row) -> tuple[object, ...]:
@@ -99,28 +159,60 @@ def _at_reference(rows: Sequence[Row], hit_ratio: float) -> list[Row]:
     ]
 
 
-def _saved(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
-    rows = _at_reference(stores, 0.0)
+def _traces(stores: Sequence[Row]) -> list[str]:
+    """What filters of 1 % save of a trace's reads, store by store."""
+    return [
+        f"{tables.shape_name(row)}, {row.filter_policy}: {row.lookup_count:,} lookups, of which "
+        f"{row.hit_ratio:.1%} ask for a key that the store has, read "
+        f"{row.data_block_reads_unfiltered:,} blocks without filters and {row.data_block_reads:,} with "
+        f"filters of 1 %: {row.reads_saved_gross_share or 0.0:.2%} saved; net of loading the filters "
+        f"once {row.reads_saved_net_share or 0.0:.2%} of the read calls and "
+        f"{row.page_bytes_saved_net_share or 0.0:.2%} of the bytes of pages. Filters take "
+        f"{row.filter_bytes:,} bytes."
+        for row in stores
+        if row.lookups_of == TRACE and row.error_rate_requested == REFERENCE_RATE
+    ]
+
+
+def _pooled(rows: Sequence[Row]) -> tuple[int, int, float, float] | None:
+    """Reads without filters and with, and the interval of the share that is left."""
     asked = sum(row.data_block_reads_unfiltered or 0 for row in rows)
     if not asked:
-        return [], []
+        return None
     left = sum(row.data_block_reads or 0 for row in rows)
     # The stores have different filters: their variances add up.
     weighed = sum((row.data_block_reads_unfiltered or 0) * (row.design_effect or 1) for row in rows)
-    low, high = rate_interval(left, asked, effective=asked * asked / weighed)
+    return asked, left, *rate_interval(left, asked, effective=asked * asked / weighed)
+
+
+def _saved(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
+    rows = _at_reference(stores, 0.0)
+    pooled = _pooled(rows)
+    if pooled is None:
+        return [], []
+    asked, left, low, high = pooled
     shares = [row.reads_saved_gross_share or 0.0 for row in rows]
     nets = [row.reads_saved_net_share or 0.0 for row in rows]
     pages = [row.page_bytes_saved_net_share or 0.0 for row in rows]
     finding = (
-        f"At p = 1 % filters save {(1 - left / asked):.2%} of the data-block reads of absent lookups "
-        f"({asked:,} without filters, {left:,} with; 95 % interval {1 - high:.2%} to {1 - low:.2%})"
+        f"{_named(stores)}At p = 1 % filters save {(1 - left / asked):.2%} of the data-block reads of "
+        f"absent lookups ({asked:,} without filters, {left:,} with; 95 % interval {1 - high:.2%} to "
+        f"{1 - low:.2%})"
         f"{f'; by store {_span(shares)}' if len(rows) > 1 else ''}. Net of loading the filters once it "
         f"is {_span(nets)} of the read calls, and {_span(pages)} of the bytes of pages."
     )
     # A sample may fall short of what holds by theory; it fails when chance does not explain it.
     if 1 - low < BAR:
-        return [finding], [f"filters of 1 % save only {1 - left / asked:.2%} of absent reads"]
+        return [finding], [
+            f"{_named(stores)}filters of 1 % save only {1 - left / asked:.2%} of absent reads"
+        ]
     return [finding], []
+
+
+def _named(stores: Sequence[Row]) -> str:
+    """The policy of the stores, where it is not the default."""
+    policy = stores[0].filter_policy
+    return "" if policy == "bloom" else f"{policy}: "
 
 
 def _span(shares: Sequence[float], digits: int = 2) -> str:
@@ -136,12 +228,15 @@ def _span(shares: Sequence[float], digits: int = 2) -> str:
 def _hits(stores: Sequence[Row]) -> list[str]:
     found = []
     more = ", more where more runs are searched without a find"
-    for hit_ratio in sorted({row.hit_ratio for row in stores} - {0.0}):
-        shares = [row.reads_saved_gross_share or 0.0 for row in _at_reference(stores, hit_ratio)]
-        if shares:
+    for hit_ratio in sorted({row.hit_ratio for row in stores if row.lookups_of != TRACE} - {0.0}):
+        rows = _at_reference(stores, hit_ratio)
+        if rows:
+            shares = [row.reads_saved_gross_share or 0.0 for row in rows]
+            pages = [row.page_bytes_saved_net_share or 0.0 for row in rows]
             found.append(
-                f"{hit_ratio:.0%} of keys present: {_span(shares, 1)} of reads saved at p = 1 %"
-                f"{more if len({row.run_count for row in stores}) > 1 else ''}."
+                f"{_named(stores)}{hit_ratio:.0%} of keys present: {_span(shares, 1)} of reads saved at "
+                f"p = 1 %{more if len({row.run_count for row in stores}) > 1 else ''}. Net, of the bytes "
+                f"of pages: {_span(pages, 1)}; what is below 0 is read more, for the filters."
             )
     return found
 
@@ -153,7 +248,7 @@ def _rates(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
     holding = sum(row.holds_exact for row in judged)
     finding = (
         f"The exact rate of the filters as built lies in the 95 % interval of the measured one in "
-        f"{holding} of {len(judged)} stores (19 of 20 are to be expected)."
+        f"{holding} of {len(judged)} stores (at least 19 of 20 are to be expected)."
     )
     if binom.cdf(holding, len(judged), CONFIDENCE) < _CHANCE:
         return [finding], [
@@ -195,7 +290,7 @@ def _strategies(rows: Sequence[Row]) -> list[str]:
     said = ", ".join(
         f"{row.hash_strategy} {(row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0):.2f}"
         for row in alone
-        if row.repetition == 0
+        if row.repetition == 0 and row.filter_false_positives >= FEWEST_EVENTS
     )
     return [
         f"Measured over exact rate of filters of {alone[0].entry_count} keys at p = 1 %, by how the "
@@ -266,9 +361,13 @@ def section(results: Results[Row]) -> str:
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
     if told.first is not None:
         parts.append(told.first.to_markdown())
+    more = [table for table in told.tables if table.title.startswith(aside.TITLES)]
     if any(chart.name == READS_LEFT for chart in told.charts):
         parts.append(pictures.link(READS_LEFT, "Data blocks read for an absent key, by p"))
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
+    parts += [
+        "\n".join(f"- {finding}" for finding in told.findings),
+        *(table.to_markdown() for table in more),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

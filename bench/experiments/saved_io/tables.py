@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.saved_io.rows import Row
+from bench.experiments.saved_io.rows import TRACE, Row
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.tables import Shown, Table, percent, table_of
 from lsmkv.options import KIB
 
 
-def _requested(row: Row) -> str:
+def requested_rate(row: Row) -> str:
     return "none" if row.error_rate_requested is None else percent(row.error_rate_requested)
 
 
@@ -21,7 +22,7 @@ def measured_rate(row: Row) -> str | None:
     return f"{percent(row.error_rate_measured)} ({percent(low)}-{percent(high)})"
 
 
-def _saved(row: Row, share: float | None) -> str:
+def saved_share(row: Row, share: float | None) -> str:
     return "" if row.error_rate_requested is None else f"{(share or 0.0) * 100:.3f}"
 
 
@@ -32,12 +33,12 @@ def _os_check(row: Row) -> str:
     return ratio + (" FAILED" if row.os_check == "FAILED" else "")
 
 
-_RATES: Final = (Shown("asked\np, %", _requested), "error_rate_exact")
+_RATES: Final = (Shown("asked\np, %", requested_rate), "error_rate_exact")
 _MEASURED: Final = Shown("measured, %\n(95 % interval)", measured_rate)
-_SAVED: Final = Shown("reads\nsaved, %", lambda row: _saved(row, row.reads_saved_gross_share))
+_SAVED: Final = Shown("reads\nsaved, %", lambda row: saved_share(row, row.reads_saved_gross_share))
 _NET: Final = (
-    Shown("net,\nreads, %", lambda row: _saved(row, row.reads_saved_net_share)),
-    Shown("net,\nbytes, %", lambda row: _saved(row, row.page_bytes_saved_net_share)),
+    Shown("net,\nreads, %", lambda row: saved_share(row, row.reads_saved_net_share)),
+    Shown("net,\nbytes, %", lambda row: saved_share(row, row.page_bytes_saved_net_share)),
 )
 _READS: Final = ("data_block_reads", _SAVED, *_NET, "filter_bytes_per_key")
 _MORE_READS: Final = (
@@ -45,7 +46,7 @@ _MORE_READS: Final = (
     "data_block_reads_unfiltered",
     _SAVED,
     *_NET,
-    Shown("logical\nbytes, %", lambda row: _saved(row, row.bytes_saved_net_share)),
+    Shown("logical\nbytes, %", lambda row: saved_share(row, row.bytes_saved_net_share)),
     "filter_bytes_per_key",
 )
 _COLD: Final = (Shown("cold\nµs", "cold_us_mean", ".1f"),)
@@ -69,14 +70,28 @@ def shape_name(row: Row) -> str:
 
 
 def headline(rows: Sequence[Row]) -> Table:
-    """The answer: lookups of absent keys in the stores of one shape."""
+    """The answer: lookups of absent keys, or those of a trace, in the stores of one shape."""
     first = rows[0]
+    several = len({row.filter_policy for row in rows}) > 1
+    asked = (
+        f"lookups of a trace, {percent(first.hit_ratio)} % of present keys"
+        if first.lookups_of == TRACE
+        else "lookups of absent keys"
+    )
+    which = shape_name(first) if several else f"{shape_name(first)}, {first.filter_policy}"
     return table_of(
-        f"{first.lookup_count:,} lookups of absent keys ({shape_name(first)}, {first.filter_policy})",
+        f"{first.lookup_count:,} {asked} ({which})",
         rows,
-        (Shown("asked\np, %", _requested), "error_rate_exact", _MEASURED, _SAVED, *_NET),
+        (
+            *((Shown("filters", "filter_policy"),) if several else ()),
+            Shown("asked\np, %", requested_rate),
+            "error_rate_exact",
+            _MEASURED,
+            _SAVED,
+            *_NET,
+        ),
         NET_NOTE,
-        left=0,
+        left=int(several),
     )
 
 
@@ -121,13 +136,16 @@ def of_strategies(rows: Sequence[Row]) -> Table:
         [row for row in rows if row.repetition == 0],
         (
             "hash_strategy",
-            Shown("p asked, %", _requested),
+            Shown("p asked, %", requested_rate),
             Shown("exact, %", "error_rate_exact", percent),
             Shown("measured, % (95 % interval)", measured_rate),
             Shown(
                 "measured / exact",
-                lambda row: (row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0),
-                ".2f",
+                lambda row: (
+                    f"{(row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0):.2f}"
+                    if row.filter_false_positives >= FEWEST_EVENTS
+                    else "-"
+                ),
             ),
         ),
         brief=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.workloads.key_files import KeyFiles
 from lsmkv.options import KIB
 
 
@@ -17,6 +18,7 @@ class StoreTask:
         error_rate: None: tables without filters.
         lookups: counted lookups for each hit ratio.
         cold_lookups, warm_lookups: timed lookups.
+        own: the files of the data set ``yours``.
     """
 
     dataset: str
@@ -31,6 +33,7 @@ class StoreTask:
     warm_lookups: int
     seed: int
     repetition: int
+    own: KeyFiles | None = None
 
     def __str__(self) -> str:
         rate = "no filter" if self.error_rate is None else f"p {self.error_rate * 100:g} %"

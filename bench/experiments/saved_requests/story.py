@@ -20,6 +20,7 @@ from bench.experiments.saved_requests.tables import (
 )
 from bench.harness import pictures
 from bench.harness.experiment import Results
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.story import Story
 from reports.document import provenance
 
@@ -34,7 +35,29 @@ def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and chart, all computed from ``rows``."""
     findings = [_saved(rows, runs) for runs in run_counts(rows)]
     findings += [_agreement(rows), *_side_by_side(rows), *_faster(rows)]
-    return Story(findings, tables(rows), charts(rows), failures(rows))
+    return Story(findings, tables(rows), charts(rows), failures(rows), headline=_headline(rows))
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    runs = max(run_counts(rows))
+    none, default = _without_and_with(rows, runs)
+    return (
+        f"Filters of 1 % turn {none.gets_per_lookup:.2f} GETs per absent key into "
+        f"{default.gets_per_lookup:.4f}{_times_fewer(none, default)} ({runs_text(runs)})."
+    )
+
+
+def _without_and_with(rows: Sequence[Row], run_count: int) -> tuple[Row, Row]:
+    """Lookups of absent keys without filters, and with those of 1 %."""
+    absent = rates(rows, run_count, "absent")
+    return absent[0], next(row for row in absent if row.error_rate == _DEFAULT_RATE)
+
+
+def _times_fewer(none: Row, default: Row) -> str:
+    """How many times fewer GETs, where enough were counted."""
+    if min(none.gets, default.gets) < FEWEST_EVENTS:
+        return ""
+    return f", {none.gets_per_lookup / default.gets_per_lookup:.0f} times fewer"
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
@@ -70,12 +93,10 @@ def _name(row: Row) -> str:
 
 
 def _saved(rows: Sequence[Row], run_count: int) -> str:
-    absent = rates(rows, run_count, "absent")
-    none, default = absent[0], next(row for row in absent if row.error_rate == _DEFAULT_RATE)
-    times = none.gets_per_lookup / default.gets_per_lookup
+    none, default = _without_and_with(rows, run_count)
     return (
         f"{runs_text(run_count)}, absent keys: {none.gets_per_lookup:.2f} GETs per lookup without "
-        f"filters, {default.gets_per_lookup:.4f} with those of 1 % ({times:.0f} times fewer): "
+        f"filters, {default.gets_per_lookup:.4f} with those of 1 %{_times_fewer(none, default)}: "
         f"{none.ms_per_lookup:,.1f} ms become {default.ms_per_lookup:.2f}, and "
         f"${none.usd_per_million:.2f} for a million lookups become ${default.usd_per_million:.4f}."
     )
@@ -127,11 +148,11 @@ def _faster(rows: Sequence[Row]) -> list[str]:
 
 
 def section(results: Results[Row]) -> str:
-    """The section of a document: findings, the picture, and brief tables."""
+    """The section of a document: the picture, findings, and brief tables."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts.append(pictures.link(NAME, "GETs, milliseconds and dollars of a lookup by error rate"))
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts += [table.to_markdown() for table in told.tables if table.brief]
     return "\n\n".join(parts) + "\n"
 

@@ -118,6 +118,11 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "For that its blocks are compressed with Snappy, since it caches no others. A control without "
         "filters checks each way to count: every lookup must read one block (lsmkv: but those of keys "
         "between two blocks, for which its index answers).",
+        "The outsider: a process of its own asks the same lookups again; a library between it and the "
+        "C library counts its reads of the store's files (`bench count-reads`). Tables and filters are "
+        "open by then, and no engine has a block cache, so each call is a data block. LevelDB maps "
+        "the first thousand tables of a process, whose reads nobody sees; another store takes up these "
+        "maps first.",
         "RocksDB's ribbon filter: rocksdict has no method that sets one (its BlockBasedOptions has "
         "set_bloom_filter alone), but RocksDB's SetOptions takes the policy by name: "
         "set_options({'block_based_table_factory': '{filter_policy=ribbonfilter:10:-1}'}).",

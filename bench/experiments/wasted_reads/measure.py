@@ -18,6 +18,7 @@ from bench.engines.base import MIB, Settings, engine_named
 from bench.engines.leveldb_engine import LevelDBStore
 from bench.engines.rocksdb_engine import RocksDBStore
 from bench.experiments.wasted_reads.leveldb_files import filter_bytes
+from bench.experiments.wasted_reads.outside import outside_reads
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tasks import ENTRY_BYTES, NO_FILTER, Task
 from bench.harness.intervals import rate_interval
@@ -46,6 +47,7 @@ class Found:
     filter_disk_bytes: int
     filters_asked: int
     block_reads: int
+    outside_reads: int | None
     block_count: int | None = None
     filter_false_positives: int | None = None
     error_rate_exact: float | None = None
@@ -76,6 +78,7 @@ def measure(task: Task, directory: str) -> Row:
         filter_disk_bytes=found.filter_disk_bytes,
         filters_asked=found.filters_asked,
         block_reads=found.block_reads,
+        outside_reads=found.outside_reads,
         filter_false_positives=found.filter_false_positives,
         error_rate_measured=passed / found.filters_asked,
         error_rate_low=low,
@@ -136,6 +139,7 @@ def _write_lsmkv(task: Task, path: str, policy: str, error_rate: float) -> int:
         filter_policy=policy,
         error_rate=error_rate,
         block_size_bytes=task.block_size_bytes,
+        fit_pages=False,  # the same blocks with any filters
         write_buffer_size_bytes=_BUFFER_BYTES,
         compression="none",
     )
@@ -167,6 +171,7 @@ def _count_lsmkv(task: Task, path: str, error_rate: float) -> Found:
             + counted.filter_false_positives
             + counted.unfiltered_probes,
             block_reads=counted.block_reads,
+            outside_reads=outside_reads(task, path, error_rate),
             block_count=block_count(info),
             filter_false_positives=counted.filter_false_positives,
             error_rate_exact=exact,
@@ -231,6 +236,7 @@ def _count_rocksdb(task: Task, path: str, setting: float) -> Found:
         filter_disk_bytes=size_bytes,
         filters_asked=task.passes * (task.entries - 1),
         block_reads=counted["data_block_reads"],
+        outside_reads=outside_reads(task, path, setting),
         block_count=blocks,
         filter_false_positives=counted["filter_positives"],
     )
@@ -264,6 +270,7 @@ def _measure_leveldb(task: Task, directory: str) -> Found:
         filter_disk_bytes=size_bytes,
         filters_asked=task.passes * (task.entries - 1),
         block_reads=reads,
+        outside_reads=outside_reads(task, directory, round(task.bits_per_key)),
     )
 
 

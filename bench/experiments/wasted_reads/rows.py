@@ -41,6 +41,12 @@ class Row:
     block_reads: int = column(
         "data blocks read, all of them wasted", heading="wasted\nreads", form=","
     )
+    outside_reads: int | None = optional(
+        "read calls of the store's files during the same lookups, counted outside the process; empty: "
+        "no C compiler",
+        heading="told by an\noutsider",
+        form=",",
+    )
     filter_false_positives: int | None = optional(
         "filters that let a key pass, by the store's own count; LevelDB has none"
     )
@@ -50,7 +56,9 @@ class Row:
     error_rate_low: float = column("lower end of its 95 % interval (Clopper-Pearson)")
     error_rate_high: float = column("upper end")
     error_rate_exact: float | None = optional(
-        "lsmkv: theory for the filters as built, weighted by keys", heading="exact\n%", form=percent
+        "lsmkv: expectation for filters of these sizes, weighted by keys",
+        heading="exact\n%",
+        form=percent,
     )
 
     @property

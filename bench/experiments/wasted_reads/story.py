@@ -9,6 +9,7 @@ from typing import Final
 from bench.experiments.wasted_reads.charts import NAME, charts
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tables import (
+    BASELINE,
     NOTE,
     at_budget,
     budgets,
@@ -30,8 +31,30 @@ _UNBUDGETED: Final = ("leveldb",)
 def story(rows: Sequence[Row]) -> Story:
     findings = [_versions(rows)]
     if budgets(rows):
-        findings += [_counts(rows), *_against(rows), _intervals(rows)]
-    return Story([found for found in findings if found], tables(rows), charts(rows), failures(rows))
+        findings += [_counts(rows), _told(rows), *_against(rows), _intervals(rows)]
+    return Story(
+        [found for found in findings if found],
+        tables(rows),
+        charts(rows),
+        failures(rows),
+        headline=_headline(rows),
+    )
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    if not budgets(rows):
+        return ""
+    bits = typical_budget(rows)
+    here = at_budget(rows, bits)
+    ours, base = named(here, OURS), named(here, BASELINE)
+    if ours is None:
+        return ""
+    times = fewer(ours, base)
+    beside = f", {times} times fewer than {BASELINE}" if times != "-" else ""
+    return (
+        f"At {bits:g} bits per key {OURS}, wastes {ours.block_reads:,} reads in {ours.lookups:,} lookups"
+        f"{beside}."
+    )
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
@@ -45,6 +68,10 @@ def failures(rows: Sequence[Row]) -> list[str]:
         if expected is not None and not 0 <= row.block_reads - expected <= row.most_double_reads:
             found.append(
                 f"{name}: {row.block_reads:,} reads, but {expected:,} searches to read for"
+            )
+        if row.outside_reads not in (None, row.block_reads):
+            found.append(
+                f"{name}: {row.block_reads:,} reads, but an outsider counts {row.outside_reads:,}"
             )
         if row.filters == NO_FILTER:
             continue
@@ -78,6 +105,18 @@ def _counts(rows: Sequence[Row]) -> str:
     )
 
 
+def _told(rows: Sequence[Row]) -> str:
+    """Whether the count from outside agrees."""
+    told = [row for row in rows if row.outside_reads is not None]
+    if not told:
+        return "There is no C compiler, and so no count from outside."
+    agreeing = sum(row.outside_reads == row.block_reads for row in told)
+    return (
+        f"Read calls counted outside the process are the blocks read, to the last one, in {agreeing} of "
+        f"{len(told)} stores."
+    )
+
+
 def _against(rows: Sequence[Row]) -> list[str]:
     """Our ribbon filters beside every other filter, at every budget."""
     found = []
@@ -87,8 +126,10 @@ def _against(rows: Sequence[Row]) -> list[str]:
         for bits in budgets(rows):
             here = at_budget(rows, bits)
             ours, base = named(here, OURS), named(here, other)
-            if ours is not None and base is not None and ours is not base and ours.block_reads:
-                parts.append(f"{fewer(ours, base)} at {bits:g} bits")
+            if ours is None or base is None or ours is base:
+                continue
+            if (times := fewer(ours, base)) != "-":
+                parts.append(f"{times} at {bits:g} bits")
         if parts:
             found.append(
                 f"Wasted reads of {other} by those of {OURS} (95 % interval): {', '.join(parts)}."
@@ -110,19 +151,19 @@ def _intervals(rows: Sequence[Row]) -> str:
 
 
 def section(results: Results[Row]) -> str:
-    """The section of a document: findings, the picture, and the tables with one note."""
+    """The section of a document: the picture, findings, and the tables with one note."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
     parts += [
         f"{name} is not installed, and was not measured." for name in results.header["missing"]
     ]
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts.append(
         link(
             NAME,
             "Blocks read for absent keys, by the filters' bits per key, in RocksDB, LevelDB and lsmkv",
         )
     )
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     brief = [table.to_markdown() for table in told.tables if table.brief]
     parts += [table.replace(f"\n\n{NOTE}", "") for table in brief]
     return "\n\n".join([*parts, NOTE]) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -44,7 +44,26 @@ def story(rows: list[Row]) -> Story:
     tables.append(latencies(timed, engines, workloads))
     if counted:
         tables.append(blocks(counted, workloads))
-    return Story(findings, tables, charts(timed, engines, workloads), failures)
+    return Story(
+        findings,
+        tables,
+        charts(timed, engines, workloads),
+        failures,
+        headline=_headline(ratios),
+    )
+
+
+def _headline(ratios: Sequence[Ratio]) -> str:
+    if not ratios:
+        return ""
+    counts = Counter(ratio.verdict for ratio in ratios)
+    if counts["no verdict"]:
+        few = counts["no verdict"]
+        return f"Too few repetitions to tell who is ahead in {few} of {len(ratios)} workloads."
+    return (
+        f"lsmkv does more operations a second than its best peer in {counts['ahead']} of {len(ratios)} "
+        f"workloads, level in {counts['level']}, fewer in {counts['behind']}."
+    )
 
 
 def by_cell(rows: Iterable[Row]) -> Cells:

@@ -1,7 +1,7 @@
 """The helper process: runs the jobs of one store, which arrive through a pipe.
 
-It ends when the pipe or its parent does, whatever it is doing; the next open removes a half-written
-table.  It has inherited the store's lock, so nobody can open the store before.  An idle one ends by
+It ends when the pipe or its parent does, whatever it is doing.  What it has written until then is in a
+staging directory, and counts for nothing (:mod:`lsmkv.background.process.staged`).  An idle one ends by
 itself after a while, with exit status 0.
 
 The parent handles Ctrl-C.  Standard output is the pipe for replies; the parent quotes standard error
@@ -21,43 +21,39 @@ import traceback
 from io import FileIO
 from typing import Final, NoReturn
 
-from lsmkv.background.process.exceptions import failure_of
-from lsmkv.background.process.jobs import Job, run_job
+from lsmkv.background.process.jobs import job_storage
 from lsmkv.background.process.messages import (
-    JOBS,
-    Done,
-    Failed,
+    ORDERS,
     MessageReader,
+    Order,
     Ready,
     package_folder,
     send,
 )
+from lsmkv.background.process.staged import Failed, Written, run_staged
 from lsmkv.stats import Stats
 
 IDLE_S: Final = 60.0
 _PARENT_CHECK_MS: Final = 1000
 
 
-def run_and_reply(job: Job) -> Done | Failed:
-    stats = Stats()
-    try:
-        return Done(run_job(job, stats), stats)
-    except Exception as error:
-        return Failed(failure_of(error, traceback.format_exc()), stats)
+def run_and_reply(order: Order) -> Written | Failed:
+    storage = job_storage(order.job.spec, Stats())
+    return run_staged(order.job, storage, os.fsdecode(order.staging), lambda: False)
 
 
-def _receive_jobs(parent: int, jobs: queue.SimpleQueue[Job]) -> NoReturn:
-    """Queue jobs as they arrive; end with the parent.  Runs in a thread."""
+def _receive_orders(parent: int, orders: queue.SimpleQueue[Order]) -> NoReturn:
+    """Queue orders as they arrive; end with the parent.  Runs in a thread."""
     try:
-        reader = MessageReader(FileIO(0, closefd=False), JOBS)
+        reader = MessageReader(FileIO(0, closefd=False), ORDERS)
         poll = select.poll()
         poll.register(0, select.POLLIN)
         while os.getppid() == parent:
             if poll.poll(_PARENT_CHECK_MS):
                 if not reader.read_piece():
                     break
-                while (job := reader.next()) is not None:
-                    jobs.put(job)
+                while (order := reader.next()) is not None:
+                    orders.put(order)
     except BaseException:
         _end_with_traceback()
     os._exit(0)
@@ -74,13 +70,13 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = FileIO(os.dup(1), "w")
     os.dup2(2, 1)
-    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    threading.Thread(target=_receive_jobs, args=(int(sys.argv[1]), jobs), daemon=True).start()
+    orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+    threading.Thread(target=_receive_orders, args=(int(sys.argv[1]), orders), daemon=True).start()
     try:
         send(replies, Ready(os.fsencode(package_folder())))
         gc.disable()  # jobs make millions of objects and hardly a cycle
         while True:
-            send(replies, run_and_reply(jobs.get(timeout=IDLE_S)))
+            send(replies, run_and_reply(orders.get(timeout=IDLE_S)))
             gc.collect()
     except (queue.Empty, BrokenPipeError):
         os._exit(0)

@@ -1,12 +1,10 @@
 """Flushes and compactions as data, for any process to run.
 
-A job reads finished files and writes tables under numbers allocated for it; the store records them.  A
-job that fails removes the tables it has written.
+A job reads finished files and writes tables under numbers allocated for it; the store records them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator
 
@@ -24,7 +22,7 @@ from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.sstable.reader import open_table
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
-from lsmkv.storage.file_names import log_path, parse_file_name
+from lsmkv.storage.file_names import log_path
 from lsmkv.storage.storage import Storage
 
 
@@ -109,27 +107,20 @@ def job_storage(spec: JobSpec, stats: Stats) -> Storage:
     return Storage(stats, direct_reads=spec.direct_reads, file_mode=spec.file_mode)
 
 
-def run_job(job: Job, stats: Stats) -> list[TableMeta]:
-    """Run a job; returns the tables in key order, synced with their directory."""
-    storage = job_storage(job.spec, stats)
-    if isinstance(job, FlushJob):
-        return _write(job.spec, storage, _log_entries(storage, job), job.spec.path, _never)
-    return run_compaction(job, storage, job.spec.path, _never)
-
-
-def run_compaction(
-    job: CompactionJob, storage: Storage, directory: str, is_cancelled: Callable[[], bool]
+def run_job(
+    job: Job, storage: Storage, directory: str, is_cancelled: Callable[[], bool]
 ) -> list[TableMeta]:
-    """Run a compaction that writes its tables to ``directory``."""
+    """Run a job that writes its tables to ``directory``.
+
+    Returns the tables in key order, synced with the directory.
+    """
     spec = job.spec
+    if isinstance(job, FlushJob):
+        return _write(spec, storage, _log_entries(storage, job), directory, is_cancelled)
     cache = BlockCache(0, storage.stats)
     runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
     batches = merge_tables(runs, spec.snapshots, job.drop_deletions, job.after, job.through)
     return _write(spec, storage, batches, directory, is_cancelled)
-
-
-def _never() -> bool:
-    return False
 
 
 def _write(
@@ -176,13 +167,3 @@ def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
     if found != (job.log_bytes, job.end_seq) or keys_differ:
         raise LogUnusableError(f"{path} does not hold what the memtable holds")
     return flushed_batches(memtable.entry_batches(), snapshots, job.drop_deletions)
-
-
-def remove_unfinished(storage: Storage, spec: JobSpec) -> None:
-    """Remove a dead process's tables; the next open removes what stays."""
-    numbers = spec.numbers
-    with contextlib.suppress(OSError):
-        for name in storage.list_directory(spec.path):
-            parsed = parse_file_name(name)
-            if parsed is not None and parsed[0] == "table" and parsed[1] in numbers:
-                storage.remove(os.path.join(spec.path, name))

@@ -1,7 +1,7 @@
 """Messages between a store and its helper processes, over pipes.
 
 A message is its length (u32, little-endian) and one of the structs below in MessagePack.  The helper
-sends :class:`Ready` first; then it answers each job with :class:`Done` or :class:`Failed`.
+sends :class:`Ready` first; then it answers each :class:`Order` with ``Written`` or ``Failed``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import IO, Final, Generic, TypeVar
 
 import msgspec
 
-from lsmkv.background.process.exceptions import Failure
 from lsmkv.background.process.jobs import Job
-from lsmkv.sstable.format import TableMeta
-from lsmkv.stats import Stats
+from lsmkv.background.process.staged import Failed, Written
 
 _LENGTH: Final = struct.Struct("<I")
 _PIECE_BYTES: Final = 1 << 16
@@ -28,28 +26,21 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     package: bytes
 
 
-class Done(msgspec.Struct, frozen=True, tag=True):
-    """The job has written these tables."""
+class Order(msgspec.Struct, frozen=True):
+    """Run ``job``; its tables go to a new folder in the directory ``staging``."""
 
-    tables: list[TableMeta]
-    stats: Stats
-
-
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The job failed, and removed what it had written."""
-
-    failure: Failure
-    stats: Stats
+    job: Job
+    staging: bytes
 
 
-Reply = Ready | Done | Failed
+Reply = Ready | Written | Failed
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-JOBS: Final[msgspec.msgpack.Decoder[Job]] = msgspec.msgpack.Decoder(Job)
+ORDERS: Final[msgspec.msgpack.Decoder[Order]] = msgspec.msgpack.Decoder(Order)
 REPLIES: Final[msgspec.msgpack.Decoder[Reply]] = msgspec.msgpack.Decoder(Reply)
 
 
-def send(pipe: IO[bytes], message: Job | Reply) -> None:
+def send(pipe: IO[bytes], message: Order | Reply) -> None:
     """Write to an unbuffered pipe; BrokenPipeError if the other end is closed."""
     data = _ENCODER.encode(message)
     left = memoryview(_LENGTH.pack(len(data)) + data)

@@ -1,39 +1,31 @@
 """Runs one compaction as several jobs in an executor.
 
 The inputs are cut into key ranges of about the same size.  A job merges one of them, in any process
-that sees the store's directory.  Each attempt at a job writes to its own folder in a staging directory,
-so attempts never meet: a worker that was given up, or outlives the store, finds no folder and ends.
-When all jobs are done, their tables move to the store's directory.
+that sees the store's directory.  When all jobs are done, their tables move to the store's directory.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
-import os
-import time
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Final
 
 import msgspec
 
-from lsmkv.background.process.exceptions import Failure, error_of, failure_of
+from lsmkv.background.process.exceptions import error_of
 from lsmkv.background.process.jobs import (
     CompactionJob,
     NumbersUsedUpError,
     job_storage,
-    run_compaction,
 )
 from lsmkv.background.process.ranges import key_ranges
 from lsmkv.background.process.runner import job_spec, why_not_in_processes, with_fresh_numbers
+from lsmkv.background.process.staged import Failed, StagingDirectory, Written, run_staged
 from lsmkv.errors import WorkerError
 from lsmkv.sstable.format import TableMeta
-from lsmkv.sstable.multi_writer import CancelledError, remove_tables
+from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.stats import Stats
-from lsmkv.storage.file_names import new_staging_name, table_path
-from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import VersionSet
 
 _POLL_S: Final = 0.2  # how soon a closing store is noticed
@@ -46,23 +38,7 @@ _MORE_NUMBERS: Final = 8
 _JOB: Final[msgspec.msgpack.Decoder[CompactionJob]] = msgspec.msgpack.Decoder(CompactionJob)
 
 
-class Written(msgspec.Struct, frozen=True, tag=True):
-    """A job has written these tables to ``folder``."""
-
-    folder: bytes
-    tables: list[TableMeta]
-    stats: Stats
-
-
-class NotWritten(msgspec.Struct, frozen=True, tag=True):
-    """A job failed, and removed its folder."""
-
-    failure: Failure
-
-
-_REPLY: Final[msgspec.msgpack.Decoder[Written | NotWritten]] = msgspec.msgpack.Decoder(
-    Written | NotWritten
-)
+_REPLY: Final[msgspec.msgpack.Decoder[Written | Failed]] = msgspec.msgpack.Decoder(Written | Failed)
 
 
 def check_executor(executor: object, tables: VersionSet) -> None:
@@ -90,31 +66,7 @@ def run_elsewhere(data: bytes, staging: str) -> bytes:
     """Run an encoded :class:`CompactionJob`; the encoded reply.  For other processes."""
     job = _JOB.decode(data)
     storage = job_storage(job.spec, Stats())
-    return msgspec.msgpack.encode(_run_staged(job, storage, staging, lambda: False))
-
-
-def _run_staged(
-    job: CompactionJob, storage: Storage, staging: str, is_cancelled: Callable[[], bool]
-) -> Written | NotWritten:
-    folder = os.path.join(staging, os.urandom(16).hex())
-    checked_s = time.monotonic()
-
-    def is_unwanted() -> bool:
-        nonlocal checked_s
-        now_s = time.monotonic()
-        if now_s - checked_s < _CHECK_S:
-            return is_cancelled()
-        checked_s = now_s
-        return is_cancelled() or not storage.exists(folder)
-
-    try:
-        storage.create_directory(folder)
-        tables = run_compaction(job, storage, folder, is_unwanted)
-        return Written(os.fsencode(folder), tables, storage.stats)
-    except Exception as error:
-        with contextlib.suppress(OSError):
-            storage.remove_tree(folder)
-        return NotWritten(failure_of(error, traceback.format_exc()))
+    return msgspec.msgpack.encode(run_staged(job, storage, staging, lambda: False))
 
 
 class ParallelMerge:
@@ -130,7 +82,7 @@ class ParallelMerge:
         self._runs_here = _runs_here(executor)
         self._has_failed = False
         self._futures: dict[Future[bytes], CompactionJob] = {}
-        self._staging = os.path.join(tables.directory, new_staging_name())
+        self._staging = StagingDirectory(tables)
 
     def run(
         self,
@@ -145,18 +97,21 @@ class ParallelMerge:
         without a reply, or the executor takes no jobs; and what a job raised.
         """
         jobs = self._jobs(inputs, drop_deletions, error_rate, snapshots)
-        self._storage.create_directory(self._staging)
-        try:
-            for job in jobs:
-                self._submit(job)
-            return self._adopt(self._await())
-        finally:
-            self._has_failed = True  # whatever still runs is not wanted
-            running = [future for future in self._futures if not future.cancel()]
-            if self._runs_here:
-                concurrent.futures.wait(running)
-            with contextlib.suppress(OSError):  # the next open removes what stays
-                self._storage.remove_tree(self._staging)
+        with self._staging:
+            try:
+                for job in jobs:
+                    self._submit(job)
+                replies = self._await()
+                moved = self._staging.adopt(replies)
+            finally:
+                self._has_failed = True  # whatever still runs is not wanted
+                running = [future for future in self._futures if not future.cancel()]
+                if self._runs_here:
+                    concurrent.futures.wait(running)
+        if not self._runs_here:  # its storage counts in the store's own statistics
+            for reply in replies:
+                self._storage.stats.add_work(reply.stats)
+        return moved
 
     def _jobs(
         self,
@@ -205,7 +160,7 @@ class ParallelMerge:
                 future = self._executor.submit(self._run_here, job)
             else:
                 data = msgspec.msgpack.encode(job)
-                future = self._executor.submit(run_elsewhere, data, self._staging)
+                future = self._executor.submit(run_elsewhere, data, self._staging.path)
         except Exception as error:
             raise WorkerError(f"the executor takes no job: {_said(error)}") from error
         if not isinstance(future, Future):
@@ -216,7 +171,7 @@ class ParallelMerge:
         self._futures[future] = job
 
     def _run_here(self, job: CompactionJob) -> bytes:
-        reply = _run_staged(job, self._storage, self._staging, self._is_unwanted)
+        reply = run_staged(job, self._storage, self._staging.path, self._is_unwanted)
         return msgspec.msgpack.encode(reply)
 
     def _is_unwanted(self) -> bool:
@@ -246,7 +201,7 @@ class ParallelMerge:
                     raise error_of(reply.failure)
         return replies
 
-    def _reply(self, future: Future[bytes]) -> Written | NotWritten:
+    def _reply(self, future: Future[bytes]) -> Written | Failed:
         try:
             return _REPLY.decode(future.result())
         except Exception as error:
@@ -263,27 +218,6 @@ class ParallelMerge:
         self._submit(again)
         (future,) = set(self._futures) - before
         return future
-
-    def _adopt(self, replies: list[Written]) -> list[TableMeta]:
-        """Move all tables to the store's directory, durably."""
-        directory = self._tables.directory
-        moved: list[TableMeta] = []
-        try:
-            for reply in replies:
-                for meta in reply.tables:
-                    source = table_path(os.fsdecode(reply.folder), meta.number)
-                    self._storage.replace(source, table_path(directory, meta.number))
-                    moved.append(meta)
-            if moved:
-                self._storage.sync_directory(directory)
-        except BaseException:
-            with contextlib.suppress(OSError):  # the next open removes what is left over
-                remove_tables(self._storage, directory, moved)
-            raise
-        if not self._runs_here:  # its storage counts in the store's own statistics
-            for reply in replies:
-                self._storage.stats.add_work(reply.stats)
-        return sorted(moved, key=lambda meta: meta.smallest)
 
 
 def _said(error: Exception) -> str:

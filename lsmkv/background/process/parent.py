@@ -14,27 +14,36 @@ from typing import IO, Final
 import msgspec
 
 from lsmkv.background import handles
-from lsmkv.background.process.jobs import Job
 from lsmkv.background.process.messages import (
     REPLIES,
-    Done,
-    Failed,
     MessageReader,
+    Order,
     Ready,
     Reply,
     package_folder,
     send,
 )
-from lsmkv.errors import Error
+from lsmkv.background.process.staged import Failed, Written
+from lsmkv.errors import Error, WorkerError
 from lsmkv.sstable.multi_writer import CancelledError
+from lsmkv.storage.posix import register_at_fork
 
 PACKAGE: Final = package_folder()
 """The folder of ``lsmkv``; a helper must import it from there, too."""
 
 # The standard library comes first in sys.path: a script's folder may hold files with its modules' names.
-# -I ignores what the environment says about Python.
+# -I ignores what the environment says about Python.  Why a build is not compiled is logged here, once.
 _PROGRAM: Final = (
-    "import sys; sys.path += sys.argv[2:]; from lsmkv.background.process.child import main; main()"
+    "import sys; sys.path += sys.argv[2:]; sys.modules['lsmkv.not_compiled'] = None; "
+    "from lsmkv.background.process.child import main; main()"
+)
+# While a helper starts, a child that another thread forks would keep the ends of its pipes open, and the
+# start would wait for that child.  So forks wait for the start.
+_starting = threading.Lock()
+register_at_fork(
+    before=_starting.acquire,
+    after_in_parent=_starting.release,
+    after_in_child=_starting.release,
 )
 _START_LIMIT_S: Final = 60.0  # a program that is no Python may never answer
 _EXIT_LIMIT_S: Final = 5.0
@@ -45,7 +54,7 @@ class HelperUnavailableError(Error):
     """No helper process can be started here."""
 
 
-class HelperDiedError(Error):
+class HelperDiedError(WorkerError):
     """A helper ended in a job or before.  ``status`` is negative for a signal."""
 
     def __init__(self, status: int, complaint: str, *, was_ready: bool = True) -> None:
@@ -69,9 +78,8 @@ def interpreter() -> str | None:
 class HelperProcess:
     """Runs one job at a time in a process.  Any thread may call ``close``."""
 
-    def __init__(self, executable: str, lock_descriptor: int) -> None:
+    def __init__(self, executable: str) -> None:
         self._executable = executable
-        self._lock_descriptor = lock_descriptor
         self._child: _Child | None = None
         self._closed = False
         self._mutex = threading.Lock()  # guards the two above
@@ -81,15 +89,15 @@ class HelperProcess:
         child = self._child
         return None if child is None else child.process.pid
 
-    def run(self, job: Job) -> Done | Failed:
-        """Run ``job``.  After an error no process works on it.
+    def run(self, order: Order) -> Written | Failed:
+        """Run an order.  After an error no process works on it.
 
         CancelledError after ``close``, HelperUnavailableError when no process can be started,
         HelperDiedError when it ended before it replied.
         """
         kept = self._child
         try:
-            return self._start().ask(job) if kept is None else kept.ask(job)
+            return self._start().ask(order) if kept is None else kept.ask(order)
         except BaseException as error:
             status = self.reap()
             if self._closed:
@@ -97,14 +105,14 @@ class HelperProcess:
             if kept is None or not isinstance(error, HelperDiedError) or status:
                 raise
         # An idle helper ends by itself; this one did so just when the job came.
-        return self.run(job)
+        return self.run(order)
 
     def _start(self) -> _Child:
         with self._mutex:
             if self._closed:
                 raise CancelledError("the store is closing")
             handles.watch(self)
-            self._child = child = _Child(self._executable, self._lock_descriptor)
+            self._child = child = _Child(self._executable)
         child.await_ready()
         return child
 
@@ -132,7 +140,7 @@ class HelperProcess:
 
 
 class _Child:
-    def __init__(self, executable: str, lock_descriptor: int) -> None:
+    def __init__(self, executable: str) -> None:
         found = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
         folders = dict.fromkeys([os.path.dirname(PACKAGE), *found])
         command = [executable, "-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
@@ -140,20 +148,20 @@ class _Child:
         self._complaint = b""
         self._is_ready = False
         try:
-            self.process = subprocess.Popen(
-                command,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(lock_descriptor,),
-                cwd="/",
-                process_group=0,  # Ctrl-C goes to the parent's group
-            )
+            with _starting:
+                self.process = subprocess.Popen(
+                    command,
+                    bufsize=0,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd="/",
+                    process_group=0,  # Ctrl-C goes to the parent's group
+                )
         except OSError as error:
             reason = f"{executable} cannot be started: {error}"
             raise HelperUnavailableError(reason) from error
-        self._jobs, self._replies = _pipe(self.process.stdin), _pipe(self.process.stdout)
+        self._orders, self._replies = _pipe(self.process.stdin), _pipe(self.process.stdout)
         self._errors = _pipe(self.process.stderr)
         self._reader = MessageReader(self._replies, REPLIES)
         self._poll = select.poll()
@@ -170,10 +178,10 @@ class _Child:
             raise HelperUnavailableError(f"another lsmkv than that in {PACKAGE} answers")
         self._is_ready = True
 
-    def ask(self, job: Job) -> Done | Failed:
-        """The reply to a job; HelperDiedError when the process ended without one."""
+    def ask(self, order: Order) -> Written | Failed:
+        """The reply to an order; HelperDiedError when the process ended without one."""
         try:
-            send(self._jobs, job)
+            send(self._orders, order)
         except BrokenPipeError:
             raise self._death() from None
         reply = self._receive(None)
@@ -219,7 +227,7 @@ class _Child:
         """Wait for the end, or enforce it; returns the exit status."""
         if self.process.returncode is None:
             with contextlib.suppress(OSError):
-                self._jobs.close()
+                self._orders.close()
             try:
                 self.process.wait(_EXIT_LIMIT_S)
             except subprocess.TimeoutExpired:
@@ -233,7 +241,7 @@ class _Child:
 
     def forget(self) -> None:
         """In the child of a fork: leave the process to the parent."""
-        for pipe in (self._jobs, self._replies, self._errors):
+        for pipe in (self._orders, self._replies, self._errors):
             pipe.close()
         self.process.returncode = 0  # or its finalizer would wait for the process
 

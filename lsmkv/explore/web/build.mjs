@@ -7,7 +7,8 @@ const at = process.argv.indexOf("--out");
 const out = at < 0 ? "../assets" : process.argv[at + 1];
 const notice = readFileSync("NOTICE.txt", "utf8").trim();
 
-await build({
+const { metafile } = await build({
+  metafile: true,
   entryPoints: { explore: "src/main.ts" },
   outdir: out,
   bundle: true,
@@ -18,6 +19,14 @@ await build({
   legalComments: "none",
   banner: { js: `/*\n${notice}\n*/` },
 });
+for (const output of Object.values(metafile.outputs)) {
+  for (const [path, { bytesInOutput }] of Object.entries(output.inputs)) {
+    const library = path.match(/node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1];
+    if (library && bytesInOutput > 0 && !notice.includes(library)) {
+      throw new Error(`NOTICE.txt lacks the licence of ${library}`);
+    }
+  }
+}
 await build({
   entryPoints: { explore: "src/style.css" },
   outdir: out,

@@ -45,6 +45,7 @@ from lsmkv.encoding.entries import (
 )
 from lsmkv.encoding.fences import end_before_head, fence, first_head
 from lsmkv.encoding.words import COMPILED, compare, find_byte, is_same
+from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block.layout import (
     FLAGS_AT,
     HAS_TAGS,
@@ -77,7 +78,7 @@ _SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 class Block(CacheItem):
     """A payload, checked and ready to be searched.
 
-    A restored payload lacks fingerprints; the first lookup makes them.  Whatever does not add up is
+    A restored payload lacks fingerprints; the second lookup makes them.  Whatever does not add up is
     handed to ``fail``, which must raise.
     """
 
@@ -108,7 +109,6 @@ class Block(CacheItem):
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
         self.has_versions: bool = flags & HAS_VERSIONS != 0
-        self.has_taught = False  # the table's filter has learnt from this block
         made_bytes = key_lengths if lacks_fingerprints else 0
         super().__init__(len(raw) + made_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
         # In this order, what lookups read lies in as few cache lines as possible.
@@ -120,6 +120,7 @@ class Block(CacheItem):
         self._values: i64 = values
         # The bytes that hold the fingerprints, at their offset in a payload; empty until made.
         self._prints = b"" if lacks_fingerprints else raw
+        self._was_searched = False
         self._key_width: i64 = key_width
         self._value_width: i64 = value_width
         self._tags: i64 = tags if tags < seqs else -1
@@ -157,7 +158,11 @@ class Block(CacheItem):
         raw = self.raw
         fingerprint = h & 0xFF
         first = self._fingerprints
-        prints = self._prints if self._prints else self._make_fingerprints()
+        prints = self._prints
+        if not prints:
+            if start == 0 and not self._was_searched:
+                return self._first_found(key)
+            prints = self._make_fingerprints()
         end = first + self.count
         length = len(key) - self.prefix_length
         found = find_byte(prints, fingerprint, first + start, end)
@@ -170,6 +175,33 @@ class Block(CacheItem):
                 return position
             found = find_byte(prints, fingerprint, found + 1, end)
         return -1
+
+    def _first_found(self, key: bytes) -> i64:
+        """:meth:`find` for the first lookup in a block that lacks fingerprints.
+
+        O(log n) comparisons cost less than n fingerprints, which pay from the second lookup on.
+        """
+        self._was_searched = True
+        position = self.lower_bound(key)
+        if position < self.count and self.is_key(position, key, 0, len(key)):
+            return position
+        return -1
+
+    def shared_hash_bits(self, h: i64) -> i64:
+        """The most low bits of ``h`` that a key's hash has too; below 8, 0."""
+        first = self._fingerprints
+        prints = self._prints if self._prints else self._make_fingerprints()
+        end = first + self.count
+        most: i64 = 0
+        found = find_byte(prints, h & 0xFF, first, end)
+        while found >= 0:
+            differing = hash_key(self.key(found - first)) ^ h
+            if differing == 0:
+                return 63
+            shared: i64 = int(differing & -differing).bit_length() - 1
+            most = max(most, shared)
+            found = find_byte(prints, h & 0xFF, found + 1, end)
+        return most
 
     def prefetch(self) -> i64:
         """Fetch what :meth:`find` reads into the processor's cache."""

@@ -99,9 +99,12 @@ class Decompressor:
     ) -> bytes:
         """As :meth:`decompress`, for a payload; a transposed one lacks fingerprints.
 
-        Allocates no more than the payload and its transposed form, which is no longer.
+        Zeros may follow the stored payload.  Allocates no more than the payload and its transposed
+        form, which is no longer.
         """
         if codec != CODEC_ZSTD_TRANSPOSED:
+            if codec == CODEC_NONE and len(data) > raw_length:
+                return data[:raw_length]
             return self.decompress(codec, data, raw_length, path, offset)
         transposed = self._inflated(_MAGIC + data, 0, raw_length, path, offset)
         return restore(transposed, raw_length, path, offset)

@@ -2,7 +2,7 @@
 
 Block trailer (32 bytes)::
 
-    0   u32  payload_length, as stored        16  u32  filter_key_count
+    0   u32  payload_length, with padding     16  u32  filter_key_count
     4   u32  raw_length, uncompressed         20  u8   codec
     8   u32  filter_length                    21  u8   filter scheme << 5 | probe_count
     12  u32  entry_count                      22  u16  magic 0x4b62
@@ -14,11 +14,16 @@ fail if the trailer is damaged, or if the block stands at another offset or in a
 adopted table the number is ``sealed_number`` of its properties.  The magic lets salvage find blocks
 when the index is lost.
 
+Padding is zeros after a stored payload, which make the block end where a page of 4 KiB ends
+(:mod:`lsmkv.sstable.pages`).  The payload's checksum covers it.  An uncompressed payload is the first
+raw_length bytes; a zstd frame tells its own end.  There is nothing between two blocks.
+
 Codecs: 0 none; 1 zstd, which is read and no longer written; 2 zstd of the transposed payload
 (:mod:`lsmkv.sstable.block.transposed`), its frame without the magic number.
 
 Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse, 4 ribbon; 5 is reserved.  6 and 7
-are for policies that users register; tables with these name the policy in their properties.
+are for policies that users register; tables with these name the policy in their properties.  A block of
+one key has no filter and a filter_key_count of 1: the index holds that key, and answers for the block.
 """
 
 from __future__ import annotations

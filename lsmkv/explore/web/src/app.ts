@@ -1,26 +1,28 @@
 // What all views share: the data, what is selected, and which lookup is shown up to which step.
 
-import type { Lookup, Page } from "./contract";
-import { type Cell, Model, moved, NO_SCORE, plus, type Score } from "./model";
+import type { Lookup, Page, Program } from "./contract";
+import { type Cell, Model, moved } from "./model";
 import type { Scale } from "./places";
 import type { Server } from "./server";
 import { onColours } from "./theme";
+import { type Conditions, variantOf } from "./variants";
 
-export type Colouring = "rate" | "keys" | "size" | "age" | "reads" | "cached";
+export type Colouring = "level" | "rate" | "keys" | "size" | "age" | "reads";
 
 /** Nothing in it grows: however long a live page is open, it keeps one map and one lookup. */
-export interface State {
+export interface State extends Conditions {
   model: Model;
   selected: Cell | null;
-  lookup: Lookup | null;
+  asked: Lookup | null; // as it ran
+  lookup: Lookup | null; // under the conditions chosen
   step: number; // steps of the lookup that are shown; all of them at its end
   isStale: boolean; // whether tables changed after the lookup
-  score: Score;
   colouring: Colouring;
   scale: Scale;
   pulse: number; // goes up when counters or memtables of a live store changed
   colours: number; // goes up when light turned dark, or dark light
   isLecture: boolean;
+  program: Program | null; // what the program that has a live store open publishes
 }
 
 export class App {
@@ -33,15 +35,18 @@ export class App {
     this.#state = {
       model: new Model(page),
       selected: null,
+      asked: null,
       lookup: null,
       step: 0,
       isStale: false,
-      score: NO_SCORE,
-      colouring: "rate",
+      rate: null,
+      isCached: false,
+      colouring: "level",
       scale: "keys",
       pulse: 0,
       colours: 0,
       isLecture: false,
+      program: null,
     };
     onColours(() => this.set({ colours: this.#state.colours + 1 }));
   }
@@ -56,9 +61,13 @@ export class App {
     listener(this.#state, this.#state);
   }
 
-  set(change: Partial<State>): void {
+  set(change: Partial<Omit<State, "lookup">>): void {
     const before = this.#state;
-    this.#state = { ...before, ...change };
+    const state = { ...before, ...change };
+    const { asked, rate, isCached } = state;
+    if (asked !== before.asked || rate !== before.rate || isCached !== before.isCached)
+      state.lookup = asked && variantOf(asked, state);
+    this.#state = state;
     for (const listener of this.#listeners) listener(this.#state, before);
   }
 
@@ -72,26 +81,26 @@ export class App {
 
   /** Takes over a live store's fresh map; what is on show stays where its tables are still there. */
   follow(page: Page): void {
-    const { model, selected, lookup, step } = this.#state;
+    const { model, selected, asked, step } = this.#state;
     const fresh = new Model(page);
     for (const device of page.devices) {
       const chosen = model.page.devices.find((one) => one.name === device.name);
       if (chosen) device.read_ms = chosen.read_ms;
     }
-    const kept = lookup && fresh.holds(lookup) ? lookup : null;
+    const kept = asked && fresh.holds(asked) ? asked : null;
     if (kept) fresh.addFilters(model.filtersAsked(kept));
     this.set({
       model: fresh,
       selected: (selected && fresh.cellOf(selected.table.number, selected.firstBlock)) ?? null,
-      lookup: kept && { ...kept, position: moved(model, fresh)(kept.position) },
+      asked: kept && { ...kept, position: moved(model, fresh)(kept.position) },
       step: kept ? step : 0,
       isStale: kept !== null,
     });
   }
 
-  /** Shows a lookup from its first step on, and counts it. */
-  show(lookup: Lookup, step = 0): void {
-    this.set({ lookup, step, isStale: false, score: plus(this.#state.score, lookup) });
+  /** Shows a lookup up to a step; all of it without one. */
+  show(lookup: Lookup, step = lookup.memtables.length + lookup.runs.length): void {
+    this.set({ asked: lookup, step, isStale: false });
   }
 
   /** All steps of the lookup on show: memtables, then runs. */

@@ -15,10 +15,12 @@ export type LsmkvExplore = Page | LookupRequest | LookupReply | BlockReply | Pul
  *         filters: bits of filters: those that recorded lookups asked, and of as many blocks as fit.
  *         lookups: recorded lookups: present keys, absent ones, false positives; the first of these ran
  *             first, and once more as the last of all (``"typed"``).
+ *         rates: the rates of ``Lookup.rebuilt``, from high to low.
  *         lookups_tried: absent keys tried to find the false positives among ``lookups``.
  *         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
  *         memory: ``DB.memory_usage``, in bytes.
- *         omitted: what was left out so that the page stays small, one sentence each.
+ *         damage: blocks that are damaged, among those checked.
+ *         omitted: what was left out so that the page stays small or is soon there, one sentence each.
  */
 export interface Page {
   version: number;
@@ -28,6 +30,7 @@ export interface Page {
   filters: Filter[];
   lookups: Lookup[];
   lookups_tried: number;
+  rates: number[];
   what_if: WhatIf | null;
   history: History;
   devices: Device[];
@@ -37,6 +40,7 @@ export interface Page {
   memory: {
     [k: string]: number;
   };
+  damage: Damage[];
   omitted: string[];
 }
 /**
@@ -47,6 +51,8 @@ export interface Page {
  *         path: the whole path, as text.
  *         made_at_s: when the page's data was read, in seconds since 1970.
  *         is_live: whether a server answers lookups of any key.
+ *         generation: of a published store; None for a store in a directory.
+ *         cache_bytes: the block cache of the lookups that ran with one; 0 if none did.
  *         options: the options that decided what the page's lookups cost.
  */
 export interface Source {
@@ -54,6 +60,8 @@ export interface Source {
   path: string;
   made_at_s: number;
   is_live: boolean;
+  generation: number | null;
+  cache_bytes: number;
   lsmkv_version: string;
   options: {
     [k: string]: string | number | boolean;
@@ -105,7 +113,8 @@ export interface Run {
  *     The fields up to ``writer`` are those of ``TableInfo`` (summed, or of the first table).
  *
  *     Attributes:
- *         codec: of its first block: ``"none"`` or ``"zstd"``; a block that does not shrink has none.
+ *         codec: of its first block: ``"none"`` or ``"zstd"``; a block that does not shrink has none;
+ *             ``"unknown"`` where that block is damaged.
  *         written_at_s: when its file was last written, in seconds since 1970; None if it has gone.
  *         start, end: where its keys lie on the axis of keys.
  */
@@ -162,7 +171,6 @@ export interface Key {
  *         rate: mean of the exact rates of its blocks' filters; None where it is unknown.
  *         start, end: where its keys lie on the axis of keys (:class:`StoreMap`).
  *         reads: how often the page's recorded lookups read its blocks.
- *         cached: how many of its blocks were in the block cache after these lookups.
  */
 export interface Cells {
   first_block: number[];
@@ -176,7 +184,6 @@ export interface Cells {
   start: number[];
   end: number[];
   reads: number[];
-  cached: number[];
 }
 /**
  * The bits of one filter.
@@ -185,6 +192,8 @@ export interface Cells {
  *         block: the block's number; None for the filter of a whole table.
  *         key_count: n; None if it is unknown.
  *         parameter: k of a Bloom filter, columns of a ribbon, bits of a fuse filter's fingerprint.
+ *         rate: as the store expects it from n, m and k.
+ *         set_bits: how many of all its bits are set.
  *         bits: its first ``shown_bits`` bits in base64; bit i is bit i mod 8 of byte i div 8.
  */
 export interface Filter {
@@ -195,11 +204,12 @@ export interface Filter {
   bit_count: number;
   parameter: number;
   rate: number | null;
+  set_bits: number;
   shown_bits: number;
   bits: string;
 }
 /**
- * One lookup, step by step: ``DB.explain``, and what it would have read without filters.
+ * One lookup without a block cache, step by step: ``DB.explain``, and what else it could have read.
  *
  *     Attributes:
  *         kind: what the key was picked as; ``"absent"`` ones are drawn whether or not a filter lets them
@@ -209,9 +219,13 @@ export interface Filter {
  *         value_bytes: the value's whole size; 0 unless it was found.
  *         blocks_searched, blocks_read, read_bytes, filters_asked, filter_negatives, false_positives:
  *             the totals of ``Explanation``.
- *         reads_without_filters: blocks that span the key, up to where the lookup ended, and were not
- *             cached: with filters off it would have read each.
+ *         reads_without_filters: blocks that span the key, up to where the lookup ended: with filters off
+ *             it would have read each.
  *         read_bytes_without_filters: their size as stored.
+ *         cached_runs: items of ``runs`` whose spanning block a small block cache held when the same
+ *             lookups ran with one.
+ *         rebuilt: for each of ``Page.rates`` the items of ``runs`` in which a Bloom filter of that rate,
+ *             built of the spanning block's keys, lets the key pass; empty if none were built.
  */
 export interface Lookup {
   kind: "absent" | "false positive" | "present" | "typed";
@@ -231,6 +245,8 @@ export interface Lookup {
   false_positives: number;
   reads_without_filters: number;
   read_bytes_without_filters: number;
+  cached_runs: number[];
+  rebuilt: number[][];
 }
 /**
  * The lookup in one memtable; see :class:`lsmkv.inspection.explain.MemtableStep`.
@@ -249,7 +265,6 @@ export interface MemtableStep {
  *         spanning_block: the block whose key range spans the key, which a lookup without filters would
  *             search; None if none does.  (``block`` is None too where the table's filter said no.)
  *         spanning_bytes: its size as stored; 0 if there is none.
- *         spanning_was_cached: whether it was in the block cache when the lookup began.
  */
 export interface RunStep {
   level: number;
@@ -264,10 +279,14 @@ export interface RunStep {
   is_false_positive: boolean;
   spanning_block: number | null;
   spanning_bytes: number;
-  spanning_was_cached: boolean;
 }
 /**
  * The answer of a filter; see :class:`lsmkv.inspection.explain.FilterStep`.
+ *
+ *     Attributes:
+ *         part: the prefix of the key that the filter was asked for, as text; None for the whole key.
+ *         holds_part: whether the block that was searched has a key with this prefix, so that the filter
+ *             was right to let it pass.
  */
 export interface FilterStep {
   verdict: "lost" | "maybe" | "no" | "none" | "off";
@@ -281,6 +300,8 @@ export interface FilterStep {
   probes: number[];
   unset_probes: number[];
   was_learnt: boolean;
+  part?: string | null;
+  holds_part?: boolean;
 }
 /**
  * A block that was searched; see :class:`lsmkv.inspection.explain.BlockStep`.
@@ -298,7 +319,8 @@ export interface BlockStep {
  *         block_count, key_count: the sampled blocks, and the distinct keys in them.
  *         block_bytes: size of these blocks as stored, filters included.
  *         filter_bits: size of the filters that they have now.
- *         absent_count: absent keys, each asked of the one sampled block that spans it.
+ *         absent_count: absent keys, each asked of the one sampled block that spans it; where filters hold
+ *             prefixes, keys of absent prefixes.
  *         present: what the store's own filters answered; None if it has none.
  *         rebuilt: one item for each policy and rate; the policy ``"none"`` once.
  */
@@ -319,7 +341,7 @@ export interface WhatIf {
  *         bit_count: m, summed over the blocks.
  *         exact_rate: the mean of the filters' exact rates, weighted by the keys asked of each.
  *         false_positives: of ``WhatIf.absent_count`` absent keys, those that a filter let pass.
- *         low, high: the 95 % interval of the measured rate (Wilson).
+ *         low, high: the 95 % interval of the measured rate (Clopper and Pearson's, of filters as clusters).
  */
 export interface Rebuilt {
   policy: string;
@@ -384,6 +406,16 @@ export interface Device {
   assumption: string;
 }
 /**
+ * A block that cannot be read.
+ */
+export interface Damage {
+  table: number;
+  block: number;
+  file_name: string;
+  offset: number | null;
+  reason: string;
+}
+/**
  * A key to look up, or a kind of key to pick.
  *
  *     Attributes:
@@ -398,32 +430,20 @@ export interface LookupRequest {
 }
 /**
  * A lookup, the filters that it asked, and the counters after it.
- *
- *     Attributes:
- *         cached: all blocks that the block cache holds after it.
  */
 export interface LookupReply {
   version: number;
   lookup: Lookup;
   filters: Filter[];
-  cached: BlockPlace[];
   stats: {
     [k: string]: number;
   };
-}
-/**
- * A block by the number of its table and its own.
- */
-export interface BlockPlace {
-  table: number;
-  number: number;
 }
 /**
  * One block as its trailer and index describe it, with its filter.
  *
  *     Attributes:
  *         codec: ``"none"`` or ``"zstd"``.
- *         is_cached: whether it is in the block cache.
  */
 export interface BlockReply {
   version: number;
@@ -436,7 +456,6 @@ export interface BlockReply {
   entry_count: number;
   first_key: Key;
   last_key: Key;
-  is_cached: boolean;
   filter: Filter | null;
 }
 /**
@@ -445,6 +464,7 @@ export interface BlockReply {
  *     Attributes:
  *         revision: goes up when tables changed, so that the page is worth fetching again.
  *         failure: why the store cannot be read now; None while it can.
+ *         program: what the program that has the store open publishes; None if nothing.
  */
 export interface Pulse {
   version: number;
@@ -457,6 +477,37 @@ export interface Pulse {
     [k: string]: number;
   };
   failure: string | null;
+  program: Program | null;
+}
+/**
+ * The counters that a program publishes (``lsmkv.counters``).
+ *
+ *     Attributes:
+ *         silent_s: seconds since it published them, once that is long: it has ended, or hangs.
+ *         stats: since it opened the store.
+ *         per_second: the same between its last two publications; empty until there were two.
+ *         tables: those with most false positives, most first.
+ *         problem: why what is there cannot be shown; then nothing else counts.
+ */
+export interface Program {
+  pid: number;
+  silent_s: number | null;
+  stats: {
+    [k: string]: number;
+  };
+  per_second: {
+    [k: string]: number;
+  };
+  tables: TableCount[];
+  problem: string | null;
+}
+/**
+ * False positives of the lookups of a program in one table.
+ */
+export interface TableCount {
+  table: number;
+  level: number;
+  false_positives: number;
 }
 /**
  * Why a request has no answer.

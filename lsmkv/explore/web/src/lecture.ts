@@ -1,117 +1,278 @@
-// Lecture mode: six scenes, each a text and a part of the page, changed by the keyboard.
+// Lecture mode: scenes of one sentence, one question and one number, which shows when it is asked for.
 
+import type { Meaning } from "./answer";
 import type { App, State } from "./app";
 import type { Lookup } from "./contract";
 import { button, fill, h } from "./dom";
-import { bytes, count, integer, percent, saved, significant } from "./format";
+import type { FlowView } from "./flow";
+import { count, integer, percent, significant } from "./format";
 import { item } from "./items";
+import { note } from "./links";
 import type { LookupView } from "./lookup";
 import type { Model } from "./model";
-import { again, againProof, apartProof, isSameKey } from "./proof";
-import type { TimeView } from "./time";
+import { again, againProof, apart, apartProof, isSameKey } from "./proof";
+import { scored } from "./score";
+import { PROBES, type ToyView, toyBits, toyFilter } from "./toy";
 import type { WhatIfView } from "./whatif";
 
-type Stage = "map" | "what-if" | "time";
+interface Told {
+  value: string;
+  of: string;
+  meaning?: Meaning;
+}
 
 interface Scene {
   title: string;
-  stage: Stage;
-  text: (model: Model) => string[];
+  stage: "map" | "what-if" | "flow" | "toy";
+  sentence: (model: Model) => string;
+  question: (state: State) => string;
+  told: (state: State) => Told; // the number, once it is shown
   begin: () => void;
+  step: (by: number) => void; // Infinity goes to the end
+  isDone: (state: State) => boolean;
   proof?: (lookup: Lookup, state: State) => HTMLElement[];
 }
+
+export interface Views {
+  lookups: LookupView;
+  whatIf: WhatIfView;
+  flow: FlowView;
+  toy: ToyView;
+}
+
+const LONGEST_NAME = 20; // letters of a key in a question
+const TOY_WORDS = ["fox", "hare", "owl", "bee", "ant", "dog"];
+const TOY_QUESTION = "crow"; // one bit of it is set by another word
 
 export class Lecture {
   readonly element = h("section", { class: "lecture", "aria-label": "Lecture", hidden: true });
   /** What a scene shows of its own, beside the map. */
   readonly proof = h("section", { class: "proof card", "aria-label": "Proof", hidden: true });
+  #number = h("div", { class: "number", "aria-live": "polite" });
   #app: App;
-  #lookups: LookupView;
   #at = 0;
   #scenes: Scene[];
   #second: Lookup | null = null; // the lookup on show, asked again
   #focused: Element | null = null; // what had the focus before the lecture
 
-  constructor(app: App, lookups: LookupView, whatIf: WhatIfView, time: TimeView) {
+  constructor(app: App, views: Views) {
     this.#app = app;
-    this.#lookups = lookups;
-    const show = (kinds: Lookup["kind"][], fits: (one: Lookup) => boolean): Lookup | null => {
-      const known = kinds.map((kind) =>
-        app.state.model.lookupsOf(kind).filter((one) => one.runs.length > 0),
-      );
-      const fitting = known.map((all) => all.filter(fits));
-      const lookup = [...fitting, ...known].map(longest).find((one) => one !== undefined);
-      if (lookup) lookups.play(lookup);
-      else app.set({ lookup: null, step: 0 });
-      return lookup ?? null;
+    this.#scenes = this.#made(views);
+    document.addEventListener("keydown", (event) => this.#key(event));
+    app.watch((state, before) => {
+      if (
+        state.lookup !== before.lookup ||
+        state.step !== before.step ||
+        state.rate !== before.rate
+      )
+        this.#prove();
+      // The tables of the lookup on show are gone: another one takes its place.
+      const isLost = state.model !== before.model && before.asked !== null && !state.asked;
+      if (state.isLecture && isLost) queueMicrotask(() => this.#begin());
+    });
+  }
+
+  #made({ lookups, whatIf, flow, toy }: Views): Scene[] {
+    const { model } = this.#app.state;
+    const onMap = {
+      stage: "map" as const,
+      step: (by: number) => (by === Infinity ? lookups.goOn() : lookups.step(by)),
+      isDone: ({ lookup, step }: State) => lookup === null || step >= this.#app.stepCount,
     };
-    this.#scenes = [
+    const onFlow = (part: "write" | "compaction") => ({
+      stage: "flow" as const,
+      begin: () => flow.show(part, () => this.#prove()),
+      step: (by: number) => (by === Infinity ? flow.play() : flow.step(by)),
+      isDone: () => flow.isAtEnd,
+    });
+    const spared = (lookup: Lookup): boolean =>
+      lookup.reads_without_filters > lookup.blocks_read && lookup.false_positives === 0;
+    return [
       {
-        title: "What a get costs in an LSM tree",
-        stage: "map",
-        text: cost,
-        begin: () => show(["present", "absent"], () => true),
+        ...onFlow("write"),
+        title: "A write",
+        sentence: () =>
+          "A put goes to the end of a log and into memory; a full memtable becomes a sorted run on disk.",
+        question: () => "How many places on disk does a put touch before it is safe?",
+        told: () => ({ value: "1", of: "place: the end of the log" }),
       },
       {
+        ...onMap,
+        title: "Which block?",
+        sentence: () =>
+          "Each table keeps the first key of every block in memory: one search names the only block that could hold a key.",
+        question: ({ lookup }) =>
+          `Of ${count(model.page.map.block_count, "block")}, how many could hold ${named(lookup)}?`,
+        told: ({ lookup }) => ({
+          value: integer(lookup?.reads_without_filters ?? 0),
+          of: "at most one in each run; without filters, each is a read",
+          meaning: "wasted",
+        }),
+        begin: () => this.#prepare(lookups, ["absent", "present"], spared, withoutFilters),
+      },
+      {
+        ...onMap,
         title: "Why filters",
-        stage: "map",
-        text: why,
-        begin: () => show(["absent"], (one) => sparesReads(one) && one.false_positives === 0),
+        sentence: (now) =>
+          `A filter knows the keys of its ${granularity(now)} by a few bits each. Its no is certain, and avoids the read.`,
+        question: ({ lookup }) =>
+          `${count(lookup?.reads_without_filters ?? 0, "block")} could hold ${named(lookup)}: how many are read?`,
+        told: ({ lookup }) => ({
+          value: integer(lookup?.blocks_read ?? 0),
+          of: `of ${count(lookup?.reads_without_filters ?? 0, "read")}`,
+          meaning:
+            lookup && lookup.blocks_read < lookup.reads_without_filters ? "avoided" : "wasted",
+        }),
+        begin: () => this.#prepare(lookups, ["absent"], spared),
+      },
+      {
+        title: "How a filter answers",
+        stage: "toy",
+        sentence: () =>
+          "A Bloom filter sets k bits for each word. A word with a bit that is not set was never added.",
+        question: () => `Was “${TOY_QUESTION}” added? Which of these filters can tell?`,
+        told: () => {
+          const deny = PROBES.filter((probes) => {
+            const set = toyFilter(TOY_WORDS, probes);
+            return toyBits(TOY_QUESTION, probes).some((bit) => !set.has(bit));
+          });
+          return {
+            value: integer(deny.length),
+            of: `of ${PROBES.length} say a certain no; with k = 1, another word set its only bit`,
+            meaning: "avoided",
+          };
+        },
+        begin: () => {
+          toy.element.open = true;
+          toy.reset(TOY_WORDS);
+          toy.ask("");
+          this.#isAsked = false;
+        },
+        step: () => {
+          this.#isAsked = true;
+          toy.ask(TOY_QUESTION);
+          this.#prove();
+        },
+        isDone: () => this.#isAsked,
       },
       {
         title: "What p buys",
         stage: "what-if",
-        text: buys,
-        begin: () => whatIf.choose("bloom", 0.01),
+        sentence: () =>
+          "How often a filter errs is a choice, p, paid for in bits: a tenth of p costs a Bloom filter 4.8 bits a key.",
+        question: (state) => {
+          const { totals } = scored({ ...state, rate: null });
+          return `${count(totals.without, "read")} without filters: how many are left with p = 1 %?`;
+        },
+        told: (state) => {
+          const { totals } = scored(state);
+          const p = state.rate === null ? 0 : item(state.model.page.rates, state.rate);
+          const one = state.model.page.what_if?.rebuilt.find(
+            (made) => made.policy === "bloom" && made.requested_rate === p,
+          );
+          const keys = state.model.page.what_if?.key_count ?? 1;
+          const bits = one ? `, for ${significant(one.bit_count / keys, 3)} bits a key` : "";
+          return {
+            value: integer(totals.done),
+            of: `of ${count(totals.without, "read")} with p = ${percent(p)}${bits}`,
+            meaning: totals.done < totals.without ? "avoided" : "wasted",
+          };
+        },
+        begin: () => whatIf.choose(null),
+        step: (by) => {
+          const { rate, model: now } = this.#app.state;
+          if (by === Infinity || rate === null) whatIf.chooseNearest(0.01);
+          else whatIf.choose(Math.max(0, Math.min(now.page.rates.length - 1, rate + by)));
+        },
+        isDone: ({ rate }) => rate !== null,
       },
       {
+        ...onMap,
         title: "A filter apart from its block",
-        stage: "map",
-        text: apart,
-        begin: () => show(["present", "absent"], sparesReads),
+        sentence: (now) =>
+          granularity(now) === "block"
+            ? "Each block embeds its filter, and the table holds all of them once more, in one piece that stays in memory."
+            : "A table has one filter, apart from its blocks, and it stays in memory.",
+        question: ({ lookup }) =>
+          `If the filters for ${named(lookup)} lay in their blocks alone, how many reads would asking them take?`,
+        told: ({ lookup, step }) => {
+          const sum = lookup ? apart(lookup, step) : null;
+          return {
+            value: integer(sum?.readsWithBlocks ?? 0),
+            of: `apart from them: ${count(sum?.reads ?? 0, "read")}`,
+            meaning: "wasted",
+          };
+        },
+        begin: () => this.#prepare(lookups, ["absent", "present"], spared),
         proof: (lookup, state) => apartProof(lookup, state.step),
       },
       {
+        ...onFlow("compaction"),
         title: "What compaction changes",
-        stage: "time",
-        text: compaction,
-        begin: () => time.play(),
+        sentence: (now) =>
+          `A compaction merges runs and drops what was overwritten${writtenAgain(now)}.`,
+        question: () => "Three runs are merged: how many must a lookup ask then?",
+        told: () => ({ value: "1", of: "run; the price is to write what was written" }),
       },
       {
+        ...onMap,
         title: "What learns",
-        stage: "map",
-        text: learning,
+        sentence: (now) =>
+          now.page.source.options.adaptive_filters === true
+            ? "An absent key that passed its filter is listed in memory, and denied from then on."
+            : "The same absent key passes its filter each time; adaptive_filters lists it in memory and denies it.",
+        question: ({ lookup }) =>
+          `${named(lookup)} cost a read for nothing. What does asking again cost?`,
+        told: () => ({
+          value: this.#second ? integer(this.#second.blocks_read) : "?",
+          of: this.#second?.blocks_read === 1 ? "read, again" : "reads",
+          meaning: this.#second?.blocks_read === 0 ? "avoided" : "wasted",
+        }),
         begin: () => {
-          const first = show(
-            ["false positive"],
-            (one) => asked(one, app.state.model.page.lookups) > 1,
-          );
+          const { lookups: all } = this.#app.state.model.page;
+          const isTwice = (one: Lookup): boolean =>
+            all.filter((other) => isSameKey(one, other)).length > 1;
+          const first = this.#prepare(lookups, ["false positive"], isTwice);
           if (first) void this.#askAgain(first);
         },
-        proof: (lookup) => againProof(lookup, this.#second),
+        proof: (lookup, state) =>
+          state.step >= this.#app.stepCount ? againProof(lookup, this.#second) : [],
       },
     ];
-    document.addEventListener("keydown", (event) => this.#key(event));
-    app.watch((state, before) => {
-      if (state.lookup !== before.lookup || state.step !== before.step) this.#prove();
-      // The tables of the lookup on show are gone: another one takes its place.
-      const isLost = state.model !== before.model && before.lookup !== null && !state.lookup;
-      if (state.isLecture && isLost) queueMicrotask(() => this.#begin());
-    });
+  }
+
+  #isAsked = false;
+
+  /** Shows the best lookup of the kinds before its first step. */
+  #prepare(
+    lookups: LookupView,
+    kinds: Lookup["kind"][],
+    fits: (one: Lookup) => boolean,
+    change = (one: Lookup): Lookup => one,
+  ): Lookup | null {
+    const known = kinds.map((kind) =>
+      this.#app.state.model.examples(kind).filter((one) => one.runs.length > 0),
+    );
+    const found = [...known.map((all) => all.filter(fits)), ...known].find((all) => all.length > 0);
+    const lookup = found?.[0] ?? null;
+    if (lookup) lookups.prepare(change(lookup));
+    else this.#app.set({ asked: null, step: 0 });
+    return lookup;
   }
 
   get isOn(): boolean {
     return this.#app.state.isLecture;
   }
 
-  start(): void {
+  /** Begins with a scene, counted from 1. */
+  start(scene = 1): void {
     this.#focused = document.activeElement;
     this.element.hidden = false;
     document.body.classList.add("lecturing");
-    this.#enter(0); // before views measure what they have room for
-    this.#app.set({ isLecture: true });
+    this.#enter(Math.max(0, Math.min(this.#scenes.length, scene) - 1)); // before views measure their room
+    this.#app.set({ isLecture: true, rate: null, isCached: false, colouring: "level" });
     scrollTo(0, 0);
-    this.#show(0);
+    this.#show(scene - 1);
   }
 
   stop(): void {
@@ -119,26 +280,20 @@ export class Lecture {
     this.proof.hidden = true;
     document.body.classList.remove("lecturing");
     delete document.body.dataset.stage;
-    delete document.body.dataset.scene;
     this.#app.set({ isLecture: false });
+    note({ scene: null });
+    const first = this.#app.state.model.examples("absent")[0];
+    if (first) this.#app.show(first);
     if (this.#focused instanceof HTMLElement) this.#focused.focus();
   }
 
   #show(at: number): void {
     this.#at = Math.max(0, Math.min(this.#scenes.length - 1, at));
+    note({ scene: String(this.#at + 1) });
     const scene = this.#enter(this.#at);
     const heading = h("h2", { tabindex: -1 }, scene.title);
     const key = (name: string, does: string, act: () => void): HTMLElement =>
       button(name, act, { "aria-label": `${name}: ${does}`, title: does });
-    const isMap = scene.stage === "map";
-    const keys = [
-      key("←", "the scene before", () => this.#show(this.#at - 1)),
-      key("→", "the next scene", () => this.#show(this.#at + 1)),
-      isMap ? key("↑", "one step back", () => this.#lookups.step(-1)) : null,
-      isMap ? key("↓", "one step on", () => this.#lookups.step(1)) : null,
-      key("r", "once more", () => this.#begin()),
-      key("Esc", "leave the lecture", () => this.stop()),
-    ];
     fill(
       this.element,
       h(
@@ -146,9 +301,19 @@ export class Lecture {
         { class: "top" },
         h("p", { class: "where" }, `${this.#at + 1} of ${this.#scenes.length}`),
         heading,
-        h("p", { class: "keys" }, ...keys),
+        h(
+          "p",
+          { class: "keys" },
+          key("←", "the scene before", () => this.#show(this.#at - 1)),
+          key("→", "the next scene", () => this.#show(this.#at + 1)),
+          key("↑", "one step back", () => scene.step(-1)),
+          key("↓", "one step on", () => scene.step(1)),
+          key("r", "once more", () => this.#begin()),
+          key("Esc", "leave the lecture", () => this.stop()),
+        ),
       ),
-      ...scene.text(this.#app.state.model).map((text) => h("p", {}, unbroken(text))),
+      h("p", { class: "sentence" }, unbroken(scene.sentence(this.#app.state.model))),
+      this.#number,
     );
     heading.focus();
     this.#begin();
@@ -158,7 +323,6 @@ export class Lecture {
   #enter(at: number): Scene {
     const scene = item(this.#scenes, at);
     document.body.dataset.stage = scene.stage;
-    document.body.dataset.scene = String(at + 1);
     return scene;
   }
 
@@ -170,26 +334,48 @@ export class Lecture {
 
   async #askAgain(first: Lookup): Promise<void> {
     const second = await again(this.#app, first).catch(() => null); // the first one tells enough
-    if (this.#app.state.lookup !== first) return;
+    if (this.#app.state.asked !== first) return;
     this.#second = second;
     this.#prove();
   }
 
+  /** Shows the question, and the number once it was asked for. */
   #prove(): void {
     const { state } = this.#app;
     const scene = this.#scenes[this.#at];
-    const isShown = state.isLecture && state.lookup !== null && scene?.proof !== undefined;
-    this.proof.hidden = !isShown;
+    if (!state.isLecture || !scene) return;
+    const isMissing = scene.stage === "map" && state.lookup === null;
+    const isDone = !isMissing && scene.isDone(state);
+    const told = isDone ? scene.told(state) : null;
+    this.#number.dataset.shown = String(isDone);
+    const held = this.#number.contains(document.activeElement);
     fill(
-      this.proof,
-      ...(isShown && state.lookup ? (scene.proof?.(state.lookup, state) ?? []) : []),
+      this.#number,
+      h(
+        "p",
+        { class: "question" },
+        unbroken(isMissing ? "This store has no such key to look up." : scene.question(state)),
+      ),
+      h(
+        "p",
+        { class: "value" },
+        h("b", { class: told?.meaning ? `is-${told.meaning}` : null }, told ? told.value : "?"),
+        told ? h("span", {}, ` ${unbroken(told.of)}`) : null,
+        told || isMissing
+          ? null
+          : button("Show", () => scene.step(Infinity), { class: "primary", title: "Enter" }),
+      ),
     );
+    if (held) this.element.querySelector<HTMLElement>("h2")?.focus();
+    const parts = state.lookup && isDone ? (scene.proof?.(state.lookup, state) ?? []) : [];
+    this.proof.hidden = parts.length === 0;
+    fill(this.proof, ...parts);
   }
 
   #key(event: KeyboardEvent): void {
     const target = event.target instanceof HTMLElement ? event.target : null;
     if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (target?.matches("input:not([type=range], [type=radio]), textarea")) return;
+    if (target?.matches("input:not([type=range], [type=radio], [type=checkbox]), textarea")) return;
     const { key } = event;
     if (!this.isOn) {
       if (key === "l" && !target?.matches("select")) this.start();
@@ -197,12 +383,14 @@ export class Lecture {
     }
     // Sliders, lists and buttons of a kind keep their arrows.
     if (key.startsWith("Arrow") && target?.matches("input, select, .steps")) return;
-    const isMap = this.#scenes[this.#at]?.stage === "map";
+    if (key === "Enter" && target?.matches("button, input, summary")) return;
+    const scene = this.#scenes[this.#at];
     if (key === "ArrowRight" || key === "PageDown") this.#show(this.#at + 1);
     else if (key === "ArrowLeft" || key === "PageUp") this.#show(this.#at - 1);
-    else if (key === "ArrowDown" && isMap) this.#lookups.step(1);
-    else if (key === "ArrowUp" && isMap) this.#lookups.step(-1);
-    else if (/^[1-6]$/.test(key)) this.#show(Number(key) - 1);
+    else if (key === "ArrowDown") scene?.step(1);
+    else if (key === "ArrowUp") scene?.step(-1);
+    else if (key === "Enter") scene?.step(Infinity);
+    else if (/^[1-8]$/.test(key)) this.#show(Number(key) - 1);
     else if (key === "r") this.#begin();
     else if (key === "Escape") this.stop();
     else return;
@@ -210,26 +398,34 @@ export class Lecture {
   }
 }
 
-/** Whether filters spared a lookup reads; those of blocks in the cache are none. */
-function sparesReads(one: Lookup): boolean {
-  return one.reads_without_filters > one.blocks_read;
+function named(lookup: Lookup | null): string {
+  if (!lookup) return "a key";
+  const { text } = lookup.key;
+  return `“${text.length > LONGEST_NAME ? `…${text.slice(1 - LONGEST_NAME)}` : text}”`;
 }
 
-/** How often lookups asked for the same key. */
-function asked(one: Lookup, lookups: Lookup[]): number {
-  return lookups.filter((other) => isSameKey(one, other)).length;
-}
-
-/** The lookup that went through the most runs; of false positives, one that cost a read. */
-function longest(lookups: Lookup[]): Lookup | undefined {
-  const rank = (one: Lookup): number =>
-    one.runs.length +
-    (one.kind === "false positive" && one.blocks_read > 0 ? 1e6 : 0) -
-    Math.abs(one.position - 0.4); // where there is room for words beside it
-  return lookups.reduce<Lookup | undefined>(
-    (best, lookup) => (!best || rank(lookup) > rank(best) ? lookup : best),
-    undefined,
-  );
+/** A lookup as a store without filters does it. */
+function withoutFilters(lookup: Lookup): Lookup {
+  const runs = lookup.runs.map((run) => {
+    if (run.spanning_block === null) return { ...run, filter: null };
+    const block = {
+      number: run.spanning_block,
+      offset: 0,
+      length_bytes: run.spanning_bytes,
+      was_cached: false,
+    };
+    const outcome = run.outcome === "filtered" ? ("absent" as const) : run.outcome;
+    return { ...run, filter: null, blocks: [block], outcome, is_false_positive: false };
+  });
+  return {
+    ...lookup,
+    runs,
+    blocks_read: lookup.reads_without_filters,
+    read_bytes: lookup.read_bytes_without_filters,
+    filters_asked: 0,
+    filter_negatives: 0,
+    false_positives: 0,
+  };
 }
 
 /** Text whose numbers stay with their signs of percent. */
@@ -237,107 +433,19 @@ function unbroken(text: string): string {
   return text.replaceAll(" %", "\u00a0%");
 }
 
-/** Some things in a row: "a, b and c". */
-function listed(things: string[]): string {
-  return [things.slice(0, -1).join(", "), ...things.slice(-1)].filter(Boolean).join(" and ");
-}
-
-/** Totals of recorded lookups of some kinds. */
-function totals(lookups: Lookup[]): { reads: number; without: number; asked: number } {
-  return {
-    reads: lookups.reduce((sum, one) => sum + one.blocks_read, 0),
-    without: lookups.reduce((sum, one) => sum + one.reads_without_filters, 0),
-    asked: lookups.reduce((sum, one) => sum + one.filters_asked, 0),
-  };
-}
-
-function cost(model: Model): string[] {
-  const { map } = model.page;
-  const runs = model.lanes.length;
-  return [
-    `New writes are in memory; ${count(runs, "sorted run")} on disk ${runs === 1 ? "holds" : "hold"} the rest: ` +
-      `${count(map.entry_count, "entry", "entries")} in ${bytes(map.size_bytes)}.`,
-    "A get asks the newest data first, and stops where it finds the key. The line shows its way.",
-    `At worst it searches a block in every run: ${count(runs, "read")} for one key.`,
-  ];
-}
-
-function why(model: Model): string[] {
-  const lookups = model.lookupsOf("absent");
-  const { reads, without } = totals(lookups);
-  return [
-    "An absent key is the worst case: it is in no run, so nothing ends the search.",
-    `A filter knows the keys of its ${granularity(model)} by a few bits each. Its no is certain, and spares the read.`,
-    `Of ${integer(lookups.length)} absent keys here: ${count(without, "read")} without filters, ${integer(reads)} with them.`,
-  ];
-}
-
 /** What a filter covers in this store: a block or a table. */
 function granularity(model: Model): string {
   return model.page.map.levels[0]?.runs[0]?.tables[0]?.granularity ?? "block";
 }
 
-function buys(model: Model): string[] {
-  const data = model.page.what_if;
-  if (!data) return ["This store has no block to try filters on."];
-  const shown = [0.1, 0.01, 0.001].flatMap(
-    (rate) =>
-      data.rebuilt.find((one) => one.policy === "bloom" && one.requested_rate === rate) ?? [],
-  );
-  const keys = Math.max(1, data.key_count);
-  const bits = shown.map((one) => significant(one.bit_count / keys, 3));
-  return [
-    "A filter errs by saying maybe. How often is a choice, paid for in bits.",
-    `With p of ${listed(shown.map((one) => percent(one.requested_rate)))}, ${listed(bits)} bits a key ` +
-      `save ${listed(shown.map((one) => saved(1 - one.exact_rate)))} of the reads.`,
-    "Each tenth of p costs a Bloom filter 4.8 bits a key. Choose a kind and move the slider.",
-  ];
-}
-
-function apart(model: Model): string[] {
-  const { map, memory, source } = model.page;
-  const share = map.size_bytes ? map.filter_bytes / map.size_bytes : 0;
-  const isBlock = granularity(model) === "block";
-  const isOff = source.options.filter_residency === "off";
-  return [
-    isBlock
-      ? "Each block embeds its filter. But a filter that is read with its block spares nothing."
-      : "To ask a filter inside a block is to read the block: it would spare nothing.",
-    isBlock
-      ? "So a table keeps all its filters together once more, and the store holds these in memory."
-      : "So each table here has one filter apart from its blocks, and the store holds it in memory.",
-    isOff
-      ? "This page opened the store with its filters off."
-      : `Here filters take ${bytes(map.filter_bytes)}, ${percent(share)} of the tables; ` +
-        `${bytes(memory.filters ?? 0)} are in memory.`,
-  ];
-}
-
-function compaction(model: Model): string[] {
+/** How often this store wrote what was flushed, if its history tells. */
+function writtenAgain(model: Model): string {
   const last = model.page.history.steps.at(-1);
-  const lanes = model.lanes.length;
-  const factor =
-    last && last.flushed_bytes > 0
-      ? significant((last.flushed_bytes + last.compacted_bytes) / last.flushed_bytes, 3)
-      : null;
-  return [
-    "A flush adds a run, and each run may cost a lookup one more read.",
-    "A compaction merges runs into one: fewer runs to ask, no overwritten entries, filters built anew.",
-    factor === null
-      ? `This store has ${count(lanes, "run")} now.`
-      : `The price is writing again: ${factor} times the bytes flushed were written in all. ${count(lanes, "run")} are left now.`,
-  ];
-}
-
-function learning(model: Model): string[] {
-  const isOn = model.page.source.options.adaptive_filters === true;
-  const lessons = model.page.stats.filter_lessons ?? 0;
-  return [
-    "The same absent key passes a filter each time it is asked: one false positive, many reads.",
-    "With adaptive_filters, ribbon filters in memory learn to deny it after its first read.",
-    isOn
-      ? `This page opened the store so; its filters learnt ${count(lessons, "time")}.`
-      : "This page opened the store without; --set filter_policy=ribbon --set adaptive_filters=true " +
-        "changes that for ribbon filters.",
-  ];
+  if (!last || last.flushed_bytes === 0 || last.compacted_bytes === 0) return "";
+  const times = significant((last.flushed_bytes + last.compacted_bytes) / last.flushed_bytes, 3);
+  const runs = model.lanes.length;
+  return (
+    `: this store wrote ${times} times what was flushed, and ` +
+    `${count(runs, "run")} ${runs === 1 ? "is" : "are"} left`
+  );
 }

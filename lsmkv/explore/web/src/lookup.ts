@@ -1,4 +1,4 @@
-// Lookups, step by step: choosing a key, the path, and the running score.
+// A lookup, step by step: its way through the store, the bits it asked for, and typing another key.
 
 import type { App, State } from "./app";
 import type { Lookup, LookupRequest, MemtableStep, RunStep } from "./contract";
@@ -6,19 +6,15 @@ import { button, fill, h } from "./dom";
 import { bytes, count } from "./format";
 import { item } from "./items";
 import { eightBytes } from "./keys";
+import { note } from "./links";
 import { inShort, inWords, signed, wasAsked } from "./marks";
 import { markOf } from "./model";
 import { answerInWords, raster } from "./raster";
-import { ScoreView } from "./score";
+import { sum } from "./variants";
 
-type Pick = "present" | "absent" | "false positive";
+export type Pick = "present" | "absent" | "false positive";
 type Form = NonNullable<LookupRequest["form"]>;
 
-const PICKS: [Pick, string][] = [
-  ["present", "A present key"],
-  ["absent", "An absent key"],
-  ["false positive", "A false positive"],
-];
 const STEP_MS = 900;
 const MANY_STEPS = 8; // of more, a lecture shows like ones as one
 
@@ -69,19 +65,10 @@ export class LookupView {
     this.element = h(
       "section",
       { class: "lookup card", "aria-label": "Lookup" },
-      h("h2", {}, "Lookup"),
-      form,
-      h(
-        "div",
-        { class: "picks" },
-        "or ",
-        ...PICKS.map(([pick, text]) =>
-          button(text, () => void this.pick(pick), { "data-pick": pick }),
-        ),
-      ),
-      this.#problem,
+      h("h2", {}, "Its way through the store"),
       h("div", { class: "path" }, this.#asked, this.#player, this.#steps, this.#end),
-      new ScoreView(app).element,
+      form,
+      this.#problem,
     );
     app.watch((state, before) => {
       if (state.model !== before.model || state === before) this.#list(state);
@@ -100,11 +87,14 @@ export class LookupView {
   async pick(pick: Pick): Promise<void> {
     const { server } = this.#app;
     if (server) return this.#ask({ key: "", form: "text", pick });
-    const recorded = this.#app.state.model.lookupsOf(pick);
+    const recorded = this.#app.state.model.examples(pick);
     if (recorded.length === 0)
       return this.#fail(
         `No ${pick === "false positive" ? pick : `${pick} key`} was found in this store.`,
       );
+    // The first one of all is on show when the page opens.
+    if (item(recorded, this.#next[pick] % recorded.length) === this.#app.state.asked)
+      this.#next[pick] += 1;
     const at = this.#next[pick]++ % recorded.length;
     this.play(item(recorded, at));
   }
@@ -113,9 +103,22 @@ export class LookupView {
   play(lookup: Lookup): void {
     this.#problem.textContent = "";
     clearInterval(this.#timer);
-    this.#app.show(lookup);
-    const steps = lookup.memtables.length + lookup.runs.length;
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) this.#app.set({ step: steps });
+    if (!this.#app.state.isLecture) note({ key: lookup.key.text });
+    const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.#app.show(lookup, isStill ? undefined : 0);
+    if (!isStill) this.#run();
+  }
+
+  /** Shows a lookup before its first step. */
+  prepare(lookup: Lookup): void {
+    clearInterval(this.#timer);
+    this.#app.show(lookup, 0);
+  }
+
+  /** Plays the steps that are left. */
+  goOn(): void {
+    clearInterval(this.#timer);
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) this.step(Infinity);
     else this.#run();
   }
 
@@ -137,8 +140,11 @@ export class LookupView {
   }
 
   async #typed(): Promise<void> {
-    const key = this.#key.value;
-    const form = this.#form.value as Form;
+    return this.find(this.#key.value, this.#form.value as Form);
+  }
+
+  /** Looks a key up; in a file, one of those recorded. */
+  async find(key: string, form: Form): Promise<void> {
     if (this.#app.server) return this.#ask({ key, form, pick: null });
     const found = this.#app.state.model.page.lookups.find(
       (lookup) =>
@@ -149,7 +155,7 @@ export class LookupView {
     if (found) return this.play(found);
     const known = this.#app.state.model.page.lookups.length;
     this.#fail(
-      `This page is a file and holds ${count(known, "recorded lookup")}; this key is not one of them. ` +
+      `This page is a file and holds ${count(known, "recorded lookup")}; “${key}” is not one of them. ` +
         "lsmkv explore STORE --serve looks up any key.",
     );
   }
@@ -182,10 +188,7 @@ export class LookupView {
     const { lookup, step } = state;
     this.#player.hidden = this.#steps.hidden = lookup === null;
     if (!lookup) {
-      const text = state.isLecture
-        ? "This store has no such key to look up."
-        : "Choose a key: its way through the store follows.";
-      fill(this.#asked, h("p", { class: "hint" }, text));
+      fill(this.#asked, h("p", { class: "hint" }, "There is no such key to look up."));
       fill(this.#end);
       return;
     }
@@ -215,10 +218,7 @@ export class LookupView {
       );
     this.#scrollToCurrent();
     const shown = lookup.runs.slice(0, Math.max(0, step - first));
-    // A lecture goes on showing the last filter that was asked.
-    const current = state.isLecture
-      ? shown.findLast((run) => wasAsked(run.filter))
-      : lookup.runs[step - first - 1];
+    const current = shown.findLast((run) => wasAsked(run.filter));
     fill(
       this.#end,
       step >= total ? outcome(lookup) : null,
@@ -243,12 +243,7 @@ export class LookupView {
       "div",
       { class: "bits" },
       filter && isOfBits ? raster(filter, step.filter) : null,
-      h(
-        "p",
-        {},
-        state.isLecture ? `Level ${step.level}, run ${step.run}. ` : null,
-        answerInWords(step.filter),
-      ),
+      h("p", {}, `Level ${step.level}, run ${step.run}. `, answerInWords(step.filter)),
     );
   }
 }
@@ -305,19 +300,13 @@ function grouped(runs: RunStep[], shown: number): HTMLElement[] {
   return lines;
 }
 
-/** Several runs with the same mark as one; what the cache held is not unread. */
+/** Several runs with the same mark as one. */
 function asOne(run: RunStep, group: RunStep[]): RunStep {
-  const unread = group.filter((one) => !one.spanning_was_cached);
   return {
     ...run,
-    spanning_bytes: sum(unread, (one) => one.spanning_bytes),
-    spanning_was_cached: unread.length === 0,
+    spanning_bytes: sum(group, (one) => one.spanning_bytes),
     blocks: group.flatMap((one) => one.blocks),
   };
-}
-
-function sum<T>(items: T[], value: (one: T) => number): number {
-  return items.reduce((total, one) => total + value(one), 0);
 }
 
 function runStep(step: RunStep, at: number, shown: number): HTMLElement {
@@ -348,12 +337,6 @@ function outcome(lookup: Lookup): HTMLElement {
     "p",
     { class: "outcome" },
     h("b", {}, text),
-    h(
-      "span",
-      { class: "detail" },
-      ` Filters asked: ${lookup.filters_asked}, said no: ${lookup.filter_negatives}, ` +
-        `false positives: ${lookup.false_positives}.`,
-    ),
     ` Blocks read: ${lookup.blocks_read} (${bytes(lookup.read_bytes)}); ` +
       `without filters ${lookup.reads_without_filters}.`,
     lookup.value_text === null ? null : h("code", { class: "value" }, lookup.value_text),

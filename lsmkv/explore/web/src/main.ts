@@ -4,19 +4,21 @@ import { App } from "./app";
 import type { Page, Pulse } from "./contract";
 import { CountersView } from "./counters";
 import { button, fill, h } from "./dom";
+import { FlowView } from "./flow";
 import { bytes, count, date, significant } from "./format";
+import { HeroView } from "./hero";
 import { Lecture } from "./lecture";
+import { placeIn } from "./links";
 import { LookupView } from "./lookup";
 import { MapView } from "./map";
 import { VERSION } from "./model";
+import { ProgramView } from "./program";
 import { SelectionView } from "./selection";
 import { Server } from "./server";
 import { choose, isDark } from "./theme";
 import { TimeView } from "./time";
+import { ToyView } from "./toy";
 import { WhatIfView } from "./whatif";
-
-/** One column, in which lookups follow the map; as in the style. */
-const NARROW = matchMedia("(max-width: 900px)");
 
 function start(root: HTMLElement): void {
   const data = document.getElementById("data")?.textContent ?? "";
@@ -26,31 +28,51 @@ function start(root: HTMLElement): void {
     return;
   }
   const app = new App(page, page.source.is_live ? new Server() : null);
+  const kinds =
+    page.map.table_count > 0 ? (["absent", "present"] as const) : (["present"] as const);
+  const first = kinds.flatMap((kind) => app.state.model.examples(kind))[0];
+  if (first) app.show(first);
   const map = new MapView(app);
   const lookups = new LookupView(app);
   const selection = new SelectionView(app);
   const whatIf = new WhatIfView(app);
   const time = new TimeView(app);
-  const lecture = new Lecture(app, lookups, whatIf, time);
-  const main = h("main");
-  fill(root, header(app, lecture), lecture.element, main, footer(page));
-  const left = h("div", { class: "left" });
-  const right = h("div", { class: "right" });
-  const counters = new CountersView(app);
-  const arrange = (): void => {
-    const asked = [lookups.element, lecture.proof];
-    const rest = [whatIf.element, time.element];
-    fill(left, map.element, selection.element, ...(NARROW.matches ? asked : []), ...rest);
-    fill(right, ...(NARROW.matches ? [] : asked), counters.element);
-    fill(main, left, right);
+  const views = { lookups, whatIf, flow: new FlowView(), toy: new ToyView() };
+  const lecture = new Lecture(app, views);
+  const embed = new URLSearchParams(location.search).get("embed");
+  if (embed === "lookup" || embed === "map") document.body.dataset.embed = embed;
+  fill(
+    root,
+    header(app, lecture),
+    new HeroView(app, lookups).element,
+    lecture.element,
+    h(
+      "main",
+      {},
+      h("div", { class: "left" }, map.element, selection.element),
+      h("div", { class: "right" }, lookups.element, lecture.proof),
+      whatIf.element,
+      time.element,
+      views.flow.element,
+      views.toy.element,
+      new ProgramView(app).element,
+      new CountersView(app).element,
+    ),
+    footer(page),
+  );
+  const go = (): void => {
+    const { scene, key, p } = placeIn(location.hash);
+    if (p !== undefined) whatIf.chooseNearest(Number(p));
+    if (key !== undefined) void lookups.find(key, "text");
+    if (scene !== undefined) lecture.start(Number(scene) || 1);
   };
-  NARROW.addEventListener("change", arrange);
-  arrange();
+  addEventListener("hashchange", go);
+  go();
   if (app.server) follow(app, app.server);
 }
 
 function header(app: App, lecture: Lecture): HTMLElement {
-  const numbers = h("p", { class: "numbers" });
+  const numbers = h("span", { class: "numbers" });
   const live = h("span", { class: "live", hidden: !app.server }, "live");
   app.watch((state, before) => {
     if (state.model !== before.model || state.pulse !== before.pulse || state === before)
@@ -61,28 +83,40 @@ function header(app: App, lecture: Lecture): HTMLElement {
   return h(
     "header",
     {},
-    h("div", {}, h("h1", {}, source.name, " ", live), numbers),
+    h(
+      "div",
+      {},
+      h("h1", {}, source.name, " ", live),
+      h(
+        "p",
+        { class: "intro" },
+        "This page shows how a real key-value store finds a key, and which disk reads its filters avoid. ",
+        numbers,
+      ),
+    ),
     h(
       "div",
       { class: "tools" },
-      button("Lecture", () => lecture.start(), { title: "six scenes; key l" }),
+      button("Lecture", () => lecture.start(), { title: "eight scenes; key l" }),
       theme,
     ),
   );
 }
 
-function inShort(page: Page): string {
-  const { map } = page;
-  const keys = Math.max(1, map.entry_count);
-  return (
-    `${count(map.entry_count, "entry", "entries")} in ${count(map.table_count, "table")} and ` +
-    `${count(map.block_count, "block")}, ${bytes(map.size_bytes)}; filters ${bytes(map.filter_bytes)}, ` +
-    `${significant((8 * map.filter_bytes) / keys, 3)} bits per entry; ` +
-    `${count(
-      map.memtable_key_counts.reduce((sum, n) => sum + n, 0),
-      "key",
-    )} in memtables`
-  );
+function inShort({ map }: Page): string {
+  const inMemory = map.memtable_key_counts.reduce((sum, n) => sum + n, 0);
+  const parts: string[] = [];
+  if (map.entry_count > 0)
+    parts.push(
+      `${count(map.entry_count, "entry", "entries")} in ${count(map.table_count, "table")} and ` +
+        `${count(map.block_count, "block")}, ${bytes(map.size_bytes)}`,
+    );
+  if (map.filter_bytes > 0)
+    parts.push(
+      `filters ${bytes(map.filter_bytes)}, ${significant((8 * map.filter_bytes) / map.entry_count, 3)} bits per entry`,
+    );
+  if (inMemory > 0) parts.push(`${count(inMemory, "key")} in memtables`);
+  return parts.length > 0 ? `Here: ${parts.join("; ")}.` : "";
 }
 
 function footer(page: Page): HTMLElement {
@@ -114,6 +148,7 @@ function follow(app: App, server: Server): void {
   const heard = async (pulse: Pulse): Promise<void> => {
     tell(pulse.failure === null ? null : `The store cannot be read now: ${pulse.failure}`);
     // Memtables that were flushed go together with the map that has their tables.
+    app.set({ program: pulse.program });
     app.count(pulse.stats, pulse.revision === revision ? pulse.memtable_key_counts : undefined);
     if (pulse.revision === revision || isFetching) return;
     isFetching = true;

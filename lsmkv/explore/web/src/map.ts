@@ -54,15 +54,11 @@ export class MapView {
     this.element = h(
       "section",
       { class: "map card", "aria-label": "Map of the store" },
-      this.#controls(),
-      h(
-        "p",
-        { class: "hint" },
-        "Rows are runs, the newest on top; boxes are blocks, or several. Choose one to see its filter.",
-      ),
+      h("h2", {}, "The store: a row for each sorted run of keys, a box for each block on disk"),
       this.#memtables,
       this.#box,
       this.#signs,
+      this.#controls(),
       this.#legend,
       this.#said,
     );
@@ -95,7 +91,8 @@ export class MapView {
       isFresh ||
       state.colouring !== before.colouring ||
       state.colours !== before.colours ||
-      (isCounted && (state.colouring === "reads" || state.colouring === "cached"))
+      state.rate !== before.rate ||
+      (isCounted && state.colouring === "reads")
     )
       this.#shading = null;
     if (isFresh) this.#keepPlace(before.model, state);
@@ -147,7 +144,7 @@ export class MapView {
       this.#app.set({ colouring: colouring.value as Colouring }),
     );
     const scale = h("select", { id: "scale" });
-    scale.append(h("option", { value: "keys" }, "keys, so that a lookup is a vertical line"));
+    scale.append(h("option", { value: "keys" }, "keys"));
     scale.append(h("option", { value: "bytes" }, "bytes"));
     scale.addEventListener("change", () => this.#app.set({ scale: scale.value as Scale }));
     this.#app.watch((state) => {
@@ -157,7 +154,6 @@ export class MapView {
     return h(
       "div",
       { class: "controls" },
-      h("h2", {}, "Map"),
       h("label", {}, "Colour ", colouring),
       h("label", {}, "Across ", scale),
       h(
@@ -176,6 +172,7 @@ export class MapView {
 
   #describe(state: State): void {
     const { map } = state.model.page;
+    this.element.classList.toggle("without-tables", map.table_count === 0);
     const runs = state.model.lanes.length;
     this.#canvas.setAttribute(
       "aria-label",
@@ -198,7 +195,11 @@ export class MapView {
           asked ? `: ${asked.outcome === "absent" ? "not there" : `✓ ${asked.outcome}`}` : "",
         );
       }),
-      runs === 0 ? " No tables yet: everything is in the log." : "",
+      runs > 0
+        ? ""
+        : keys.some((n) => n > 0)
+          ? " No table yet: everything is in the log and in memory."
+          : " No table yet.",
     );
     this.#explainSigns(state);
   }
@@ -226,7 +227,7 @@ export class MapView {
     } else {
       this.#em = EM_PX;
       this.#gap = 6;
-      this.#laneHeight = lanes > 14 ? 18 : lanes > 8 ? 24 : 34;
+      this.#laneHeight = lanes > 14 ? 18 : lanes > 8 ? 24 : lanes > 4 ? 40 : 58;
     }
     this.#height = Math.max(
       40,
@@ -280,9 +281,13 @@ export class MapView {
   #paint(): void {
     const context = this.#canvas.getContext("2d");
     if (!context || this.#width <= this.#labels) return;
-    const { model, selected, lookup, step, scale, colouring, isLecture } = this.#app.state;
+    const { model, selected, lookup, step, scale, colouring, isLecture, rate } = this.#app.state;
     if (this.#shading === null) {
-      this.#shading = shadingOf(model, colouring);
+      this.#shading = shadingOf(
+        model,
+        colouring,
+        rate === null ? null : item(model.page.rates, rate),
+      );
       this.#paintLegend(this.#shading, colouring);
     }
     paint(this.#sheet(context), {
@@ -299,7 +304,9 @@ export class MapView {
 
   #paintLegend({ low, high }: Shading, colouring: Colouring): void {
     const { text, shown } = COLOURINGS[colouring];
-    if (low === null || high === null) fill(this.#legend, `${text}: unknown`);
+    if (colouring === "level")
+      fill(this.#legend); // the rows name it
+    else if (low === null || high === null) fill(this.#legend, `${text}: unknown`);
     else if (isEven({ low, high }, colouring))
       fill(this.#legend, `${text}: ${shown(low)} everywhere`);
     else

@@ -14,7 +14,7 @@ export function wasAsked(step: FilterStep | null): step is FilterStep {
 export function signed(mark: Mark): HTMLElement {
   const look = MARKS[mark];
   const sign = h("span", { class: "sign", "aria-hidden": "true" }, look.sign);
-  sign.style.setProperty("background", look.colour);
+  sign.style.setProperty("background", `var(${look.colour})`);
   return sign;
 }
 
@@ -31,17 +31,21 @@ export function inWords(step: RunStep): string[] {
     else if (filter.verdict === "off") parts.push("Filters are off.");
     else if (filter.verdict === "lost") parts.push(`${whose} is damaged in every copy.`);
     else {
-      const rate = filter.expected_rate === null ? "" : ` (p = ${percent(filter.expected_rate)})`;
+      const rate =
+        filter.expected_rate === null || filter.verdict === "no"
+          ? ""
+          : `, wrongly for p = ${percent(filter.expected_rate)} of absent keys`;
       const learnt = filter.was_learnt ? ", which it learnt" : "";
-      parts.push(`${whose} says ${filter.verdict}${learnt}${rate}.`);
+      const of = filter.part === null ? "" : ` of the prefix “${filter.part}”`;
+      parts.push(`${whose} says ${filter.verdict}${of}${learnt}${rate}.`);
     }
   }
   if (step.outcome === "gap") parts.push("The key lies in the gap between two blocks: not read.");
   if (step.outcome === "filtered")
     parts.push(
-      step.spanning_was_cached
-        ? "Its block, in the cache, not searched."
-        : `${bytes(step.spanning_bytes)} not read.`,
+      step.spanning_bytes > 0
+        ? `${bytes(step.spanning_bytes)} not read.`
+        : "No read was left to spare.",
     );
   for (const block of step.blocks)
     parts.push(
@@ -52,7 +56,13 @@ export function inWords(step: RunStep): string[] {
   if (step.outcome === "found") parts.push("Found.");
   if (step.outcome === "deleted") parts.push("Deleted here.");
   if (step.outcome === "absent")
-    parts.push(step.is_false_positive ? "Not there: a false positive." : "Not there.");
+    parts.push(
+      filter?.holds_part
+        ? "The prefix is there, the key is not."
+        : step.is_false_positive
+          ? "Not there: a false positive."
+          : "Not there.",
+    );
   return parts;
 }
 
@@ -66,7 +76,6 @@ export function inShort(step: RunStep): string {
     case "gap":
       return "between two blocks";
     case "no":
-      if (step.spanning_was_cached) return "filter: no, block cached";
       return step.spanning_bytes > 0
         ? `filter: no, ${bytes(step.spanning_bytes)} unread`
         : "filter: no";

@@ -1,9 +1,19 @@
 // The page's data, indexed for the views.
 
-import type { Cells, Filter, Lookup, LookupReply, Page, Run, RunStep, Table } from "./contract";
+import type {
+  Cells,
+  Damage,
+  Filter,
+  Lookup,
+  LookupReply,
+  Page,
+  Run,
+  RunStep,
+  Table,
+} from "./contract";
 import { item, lowest } from "./items";
 
-export const VERSION = 2;
+export const VERSION = 4;
 
 /** Filters kept besides those of the page: a live page open for hours asks for many. */
 export const MOST_OTHER_FILTERS = 500;
@@ -18,6 +28,7 @@ export interface Lane {
 /** One cell of the map: a block, or several consecutive ones. */
 export interface Cell {
   lane: number;
+  level: number;
   table: Table;
   at: number; // its item in the table's columns
   index: number; // its item in the lane's cells
@@ -53,7 +64,7 @@ export class Model {
         for (const table of run.tables) {
           const own: Cell[] = [];
           for (let at = 0; at < table.cells.size_bytes.length; at++) {
-            const cell = cellAt(table, at, lane, cells.length, offset);
+            const cell = cellAt(table, at, lane, level.number, cells.length, offset);
             offset += cell.size;
             own.push(cell);
             cells.push(cell);
@@ -82,14 +93,9 @@ export class Model {
     }
   }
 
-  /** Takes over what a lookup on a live store brought: bits of filters, reads, and the cache. */
+  /** Takes over what a lookup on a live store brought: bits of filters, and reads. */
   take(reply: LookupReply): void {
     this.addFilters(reply.filters);
-    for (const lane of this.lanes) for (const { cells } of lane.run.tables) cells.cached.fill(0);
-    for (const { table, number } of reply.cached) {
-      const cell = this.cellOf(table, number);
-      if (cell) cell.table.cells.cached[cell.at] = item(cell.table.cells.cached, cell.at) + 1;
-    }
     for (const step of reply.lookup.runs)
       for (const block of step.blocks) {
         const cell = step.table === null ? undefined : this.cellOf(step.table, block.number);
@@ -152,9 +158,39 @@ export class Model {
     return lookup.runs.every((step) => step.table === null || this.cellFor(step, lookup.position));
   }
 
+  /** Whether filters hold prefixes of keys. */
+  get hasPrefixes(): boolean {
+    return this.lanes.some(({ run }) => run.tables.some((table) => table.filter_key !== "whole"));
+  }
+
   lookupsOf(kind: Lookup["kind"]): Lookup[] {
     return this.page.lookups.filter((lookup) => lookup.kind === kind);
   }
+
+  /** Recorded lookups of a kind: first those whose filters avoided the most reads. */
+  examples(kind: Lookup["kind"]): Lookup[] {
+    return this.lookupsOf(kind).sort((a, b) => worth(b) - worth(a));
+  }
+
+  /** The damaged blocks of a cell. */
+  damageOf(cell: Cell): Damage[] {
+    const end = cell.firstBlock + cell.blockCount;
+    return this.page.damage.filter(
+      (one) => one.table === cell.table.number && one.block >= cell.firstBlock && one.block < end,
+    );
+  }
+}
+
+/** How much a lookup shows; of equal ones, first the one with room for words beside it. */
+function worth(lookup: Lookup): number {
+  const spanned = lookup.runs.some((run) => run.spanning_block !== null) ? 1 : 0;
+  const isPlain = spanned + (lookup.outcome === "deleted" ? 0 : 0.5);
+  return (
+    lookup.reads_without_filters -
+    lookup.blocks_read +
+    isPlain -
+    Math.abs(lookup.position - 0.35) / 4
+  );
 }
 
 /** Where places on one map's axis of keys lie on another's: blocks that both show stay together. */
@@ -183,13 +219,21 @@ function filterKey(table: number, block: number | null): string {
   return `${table}/${block ?? "all"}`;
 }
 
-function cellAt(table: Table, at: number, lane: number, index: number, offset: number): Cell {
+function cellAt(
+  table: Table,
+  at: number,
+  lane: number,
+  level: number,
+  index: number,
+  offset: number,
+): Cell {
   const cells: Cells = table.cells;
   const firstBlock = item(cells.first_block, at);
   const next =
     at + 1 < cells.first_block.length ? item(cells.first_block, at + 1) : table.block_count;
   return {
     lane,
+    level,
     table,
     at,
     index,
@@ -218,25 +262,4 @@ export function bitsOf(filter: Filter): Uint8Array {
   const bits = new Uint8Array(filter.shown_bits);
   for (let i = 0; i < bits.length; i++) bits[i] = ((packed[i >> 3] ?? 0) >> (i & 7)) & 1;
   return bits;
-}
-
-/** The lookups of the page added up. */
-export interface Score {
-  lookups: number;
-  without: number;
-  done: number;
-  withoutBytes: number;
-  doneBytes: number;
-}
-
-export const NO_SCORE: Score = { lookups: 0, without: 0, done: 0, withoutBytes: 0, doneBytes: 0 };
-
-export function plus(score: Score, lookup: Lookup): Score {
-  return {
-    lookups: score.lookups + 1,
-    without: score.without + lookup.reads_without_filters,
-    done: score.done + lookup.blocks_read,
-    withoutBytes: score.withoutBytes + lookup.read_bytes_without_filters,
-    doneBytes: score.doneBytes + lookup.read_bytes,
-  };
 }

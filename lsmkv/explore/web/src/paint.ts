@@ -4,6 +4,7 @@ import { MARK_INK, MARKS } from "./colour";
 import type { Lookup } from "./contract";
 import { bytes, significant } from "./format";
 import { item } from "./items";
+import { tickTexts } from "./keys";
 import { inShort } from "./marks";
 import { type Cell, type Lane, type Mark, type Model, markOf } from "./model";
 import { firstFrom, type Row, type Scale } from "./places";
@@ -60,7 +61,7 @@ export function paint(sheet: Sheet, shown: Shown): void {
   context.beginPath();
   context.rect(labels, 0, width - labels, height);
   context.clip();
-  context.globalAlpha = shown.isFaint ? 0.45 : 1;
+  context.globalAlpha = shown.isFaint ? 0.7 : 1;
   shown.rows.forEach((row, lane) => {
     paintRow(sheet, row, shown.shading, lane);
   });
@@ -69,6 +70,7 @@ export function paint(sheet: Sheet, shown: Shown): void {
   shown.rows.forEach((row, at) => {
     if (!told.has(at)) paintNames(sheet, row, item(shown.model.lanes, at));
   });
+  paintDamage(sheet, shown);
   if (shown.lookup) paintLookup(sheet, shown, shown.lookup);
   if (shown.selected) outline(sheet, shown, shown.selected, themed("--mark"), 3);
   context.restore();
@@ -88,6 +90,7 @@ function paintRow(sheet: Sheet, row: Row, shading: Shading, lane: number): void 
   const top = yOf(sheet, lane);
   const end = from.length;
   let last = -1;
+  const edges: number[] = [];
   let at = firstFrom(row, (sheet.labels - shift) / stretch);
   while (at < end) {
     const left = shift + stretch * (from[at] as number);
@@ -107,14 +110,45 @@ function paintRow(sheet: Sheet, row: Row, shading: Shading, lane: number): void 
       last = shade;
     }
     const wide = right - left;
-    context.fillRect(left, top, wide > 4 ? wide - 1 : Math.max(1, wide), laneHeight);
+    context.fillRect(left, top, Math.max(1, wide), laneHeight);
+    if (wide > 6) edges.push(right);
     at += 1;
   }
+  // A thin line between blocks: a gap would look like keys that no block spans.
+  context.fillStyle = themed("--edge");
+  for (const edge of edges) context.fillRect(edge - 0.5, top, 1, laneHeight);
   context.fillStyle = themed("--ink");
   for (const table of row.tables) {
     const left = shift + stretch * (from[table] as number);
     if (left > width) break;
     context.fillRect(left, top - 2, 1.5, laneHeight + 4); // a table begins
+  }
+}
+
+/** Hatches the cells with a damaged block. */
+function paintDamage(sheet: Sheet, shown: Shown): void {
+  const { context, laneHeight } = sheet;
+  for (const { table, block } of shown.model.page.damage) {
+    const cell = shown.model.cellOf(table, block);
+    if (!cell) continue;
+    const [left, wide] = across(sheet, shown, cell, LEAST_MARK_PX);
+    const top = yOf(sheet, cell.lane);
+    context.save();
+    context.beginPath();
+    context.rect(left, top, wide, laneHeight);
+    context.clip();
+    context.fillStyle = themed("--ground");
+    context.fillRect(left, top, wide, laneHeight);
+    context.strokeStyle = themed("--wrong");
+    context.lineWidth = 2;
+    for (let x = left - laneHeight; x < left + wide; x += 6) {
+      context.beginPath();
+      context.moveTo(x, top + laneHeight);
+      context.lineTo(x + laneHeight, top);
+      context.stroke();
+    }
+    context.restore();
+    outline(sheet, shown, cell, themed("--wrong"), 2);
   }
 }
 
@@ -200,7 +234,7 @@ function paintLookup(sheet: Sheet, shown: Shown, lookup: Lookup): void {
     if (cell) {
       const [left, wide] = across(sheet, shown, cell, LEAST_MARK_PX);
       if (scale === "bytes") centre = left + wide / 2;
-      context.fillStyle = MARKS[mark].colour;
+      context.fillStyle = themed(MARKS[mark].colour);
       context.fillRect(left, yOf(sheet, lane), wide, laneHeight);
       outline(sheet, shown, cell, MARK_INK, 1.5);
     } else if (scale === "bytes") return;
@@ -215,7 +249,7 @@ function sign(sheet: Sheet, mark: Mark, x: number, y: number, radius: number): v
   const { context } = sheet;
   context.beginPath();
   context.arc(x, y, radius, 0, 2 * Math.PI);
-  context.fillStyle = MARKS[mark].colour;
+  context.fillStyle = themed(MARKS[mark].colour);
   context.fill();
   context.lineWidth = 3;
   context.strokeStyle = "#ffffff";
@@ -260,12 +294,56 @@ function paintLabels(sheet: Sheet, shown: Shown): void {
     const name = isNarrow ? `L${lane.level}` : `level ${lane.level}`;
     const y = yOf(sheet, at) + laneHeight / 2;
     if (isFirst) context.fillText(name, 0, y);
-    else if (!isNarrow && laneHeight >= em) context.fillText("run", 1.5 * em, y);
+    else if (!isNarrow && laneHeight >= em) context.fillText(`run ${lane.run.number}`, 1.5 * em, y);
   });
   context.textBaseline = "bottom";
   const share = (width - labels) / stretch;
-  const text =
-    shown.scale === "keys" ? "keys, in order →" : `bytes of ${bytes(shown.model.widestRun)} →`;
-  const part = share < 0.9999 ? `  (${significant(100 * share, 3)} % of the width)` : "";
-  context.fillText(text + part, labels, sheet.height);
+  if (lanes.length === 0) return;
+  const text = shown.scale === "keys" ? "keys" : "bytes";
+  context.fillText(
+    share < 0.9999 ? `${text} (${significant(100 * share, 3)} %)` : text,
+    0,
+    sheet.height,
+  );
+  paintAxis(sheet, shown);
+}
+
+/** Keys, or bytes, along the lower edge. */
+function paintAxis(sheet: Sheet, shown: Shown): void {
+  const { context, em, labels, width, shift, stretch } = sheet;
+  const count = Math.max(2, Math.min(6, Math.floor((width - labels) / (11 * em))));
+  const places = Array.from({ length: count }, (_, at) => {
+    const x = labels + ((width - labels - 1) * at) / (count - 1);
+    return { x, place: (x - shift) / stretch };
+  });
+  const texts =
+    shown.scale === "bytes"
+      ? places.map(({ place }) => bytes(Math.round(place * shown.model.widestRun)))
+      : tickTexts(places.map(({ place }) => keyAt(shown, place)));
+  context.font = `${em}px ui-monospace, monospace`;
+  places.forEach(({ x }, at) => {
+    if (at > 0 && texts[at] === texts[at - 1]) return;
+    context.fillRect(x - 0.5, sheet.height - 1.5 * em, 1, 4);
+    context.textAlign = at === 0 ? "start" : at === count - 1 ? "end" : "center";
+    context.fillText(texts[at] ?? "", x, sheet.height);
+  });
+  context.textAlign = "start";
+}
+
+/** The key at a place: the first one of the block there, in the run that has most there. */
+function keyAt({ model, rows }: Shown, place: number): string {
+  let best = "";
+  let narrowest = Number.POSITIVE_INFINITY;
+  rows.forEach((row, lane) => {
+    const { cells } = item(model.lanes, lane);
+    const at = Math.min(firstFrom(row, place), cells.length - 1);
+    const cell = cells[at];
+    if (!cell) return;
+    const isLast = place > cell.end - 1e-9 && at === cells.length - 1;
+    const away = Math.abs((isLast ? cell.end : cell.start) - place);
+    if (away >= narrowest) return;
+    narrowest = away;
+    best = item(isLast ? cell.table.cells.last_key : cell.table.cells.first_key, cell.at);
+  });
+  return best;
 }

@@ -1,7 +1,7 @@
 // What two scenes of the lecture show of their own: numbers of the lookup on show.
 
+import type { Meaning } from "./answer";
 import type { App } from "./app";
-import { type Tone, toned } from "./colour";
 import type { Lookup, RunStep } from "./contract";
 import { h } from "./dom";
 import { bytes, count } from "./format";
@@ -37,7 +37,7 @@ export function apart(lookup: Lookup, step: number): Apart {
       sum.reads += 1;
       sum.readBytes += block.length_bytes;
     }
-    if (run.spanning_block === null || run.spanning_was_cached) continue;
+    if (run.spanning_block === null) continue;
     sum.readsWithBlocks += 1;
     sum.readBytesWithBlocks += run.spanning_bytes;
   }
@@ -54,25 +54,24 @@ export function apartProof(lookup: Lookup, step: number): HTMLElement[] {
       "inside their blocks",
       `${count(sum.readsWithBlocks, "block")}, ${bytes(whole)} read`,
       whole > 0 ? 1 : 0,
-      "red",
+      "wasted",
     ),
     bar(
       "apart, in memory",
       `${count(sum.reads, "block")}, ${bytes(sum.readBytes)} read`,
       sum.readBytes / Math.max(1, whole),
-      "blue",
+      "avoided",
     ),
     bar(
       `the ${count(sum.asked, "filter")} asked`,
       `${bytes(sum.filterBytes)} of memory`,
       sum.filterBytes / Math.max(1, whole),
-      "green",
     ),
   ];
 }
 
-function bar(name: string, text: string, share: number, tone: Tone): HTMLElement {
-  const fill = h("span", { class: toned(tone, "bar") });
+function bar(name: string, text: string, share: number, meaning?: Meaning): HTMLElement {
+  const fill = h("span", { class: meaning ? `bar of-${meaning}` : "bar" });
   fill.style.setProperty("width", `${100 * Math.min(1, share)}%`);
   return h("p", { class: "measure" }, `${name}: `, h("b", {}, text), fill);
 }

@@ -1,6 +1,6 @@
 // A filter's bits as a picture, and its answer in words.
 
-import { MARK_INK, MARKS } from "./colour";
+import { MARK_INK } from "./colour";
 import type { Filter, FilterStep } from "./contract";
 import { h } from "./dom";
 import { count, integer } from "./format";
@@ -31,7 +31,7 @@ export function raster(filter: Filter, asked: FilterStep | null): HTMLElement {
   if (context) {
     context.scale(ratio, ratio);
     context.translate(MARGIN_PX, MARGIN_PX);
-    const [on, off] = [themed("--high"), themed("--tint")];
+    const [on, off] = [themed("--set"), themed("--unset")];
     const gap = size > 3 ? 1 : 0;
     for (const [shade, value] of [
       [off, 0],
@@ -68,7 +68,7 @@ function ring(
   for (const [colour, width] of [
     [MARK_INK, 5],
     ["#ffffff", 4],
-    [isUnset ? MARKS["false positive"].colour : MARKS.found.colour, 2.5],
+    [isUnset ? themed("--ink") : themed("--set"), 2.5],
   ] as const) {
     context.strokeStyle = colour;
     context.lineWidth = width;

@@ -1,15 +1,25 @@
-// The running score: reads without filters, reads done, reads saved, and what they would take.
+// What the recorded lookups cost, with filters and without, and what that takes on each kind of disk.
 
 import type { App, State } from "./app";
-import type { Device, Lookup } from "./contract";
-import { button, fill, h } from "./dom";
-import { count, duration, integer, saved } from "./format";
+import type { Device } from "./contract";
+import { fill, h } from "./dom";
+import { duration, integer, saved } from "./format";
 import { item } from "./items";
-import { NO_SCORE, type Score } from "./model";
+import { type Totals, totalsOf, variantOf } from "./variants";
 
 interface Row {
   element: HTMLElement;
-  show: (score: Score) => void;
+  show: (totals: Totals) => void;
+}
+
+/** The recorded lookups of absent keys under the chosen conditions; of present ones where there are no others. */
+export function scored({ model, rate, isCached }: State): {
+  kind: "absent" | "present";
+  totals: Totals;
+} {
+  const kind = model.lookupsOf("absent").length > 0 ? "absent" : "present";
+  const known = model.lookupsOf(kind).filter((one) => rate === null || one.rebuilt.length > 0);
+  return { kind, totals: totalsOf(known.map((one) => variantOf(one, { rate, isCached }))) };
 }
 
 export class ScoreView {
@@ -18,10 +28,10 @@ export class ScoreView {
   #reads = ["without", "done", "saved"].map((name) => h("td", { "data-score": name }));
   #devices = h("tbody");
   #rows: Row[] = [];
-  #score = NO_SCORE;
+  #totals: Totals = { lookups: 0, without: 0, done: 0 };
 
   constructor(app: App) {
-    const columns = ["without filters", "done", "saved"];
+    const columns = ["without filters", "with", "avoided"];
     this.element = h(
       "div",
       { class: "score" },
@@ -37,42 +47,41 @@ export class ScoreView {
         ),
         this.#devices,
       ),
-      h(
-        "p",
-        { class: "hint" },
-        "Times are reads by an assumed time each; change it. Without filters, a lookup reads each block " +
-          "that spans the key and is not cached.",
-      ),
-      button("Start the score anew", () => app.set({ score: NO_SCORE, lookup: null, step: 0 })),
+      h("p", { class: "hint" }, "Times are reads by an assumed time each; change it."),
     );
     app.watch((state, before) => {
       if (state.model !== before.model || state === before) this.#list(state.model.page.devices);
-      if (state.lookup !== before.lookup || state.step !== before.step || state === before)
-        this.#show(shownScore(state));
+      if (
+        state.model !== before.model ||
+        state.rate !== before.rate ||
+        state.isCached !== before.isCached ||
+        state === before
+      )
+        this.#show(state);
     });
   }
 
   /** The rows of devices; those of the same devices stay, with the focus in them. */
   #list(devices: Device[]): void {
     this.#rows = devices.map((device, at) =>
-      deviceRow(device, () => item(this.#rows, at).show(this.#score)),
+      deviceRow(device, () => item(this.#rows, at).show(this.#totals)),
     );
     const held = this.element.contains(document.activeElement) ? document.activeElement : null;
     const name = held?.getAttribute("aria-label");
     fill(this.#devices, ...this.#rows.map((row) => row.element));
     if (name) this.#devices.querySelector<HTMLElement>(`[aria-label="${name}"]`)?.focus();
-    this.#show(this.#score);
   }
 
-  #show(score: Score): void {
-    this.#score = score;
-    const spared = score.without - score.done;
-    this.#title.textContent = `Score of ${count(score.lookups, "lookup")}`;
-    const share = score.without > 0 ? ` (${saved(spared / score.without)})` : "";
-    [integer(score.without), integer(score.done), integer(spared) + share].forEach((text, at) => {
+  #show(state: State): void {
+    const { kind, totals } = scored(state);
+    this.#totals = totals;
+    const spared = totals.without - totals.done;
+    this.#title.textContent = `${integer(totals.lookups)} ${kind} keys of this store, looked up`;
+    const share = totals.without > 0 ? ` (${saved(spared / totals.without)})` : "";
+    [integer(totals.without), integer(totals.done), integer(spared) + share].forEach((text, at) => {
       item(this.#reads, at).textContent = text;
     });
-    for (const row of this.#rows) row.show(score);
+    for (const row of this.#rows) row.show(totals);
   }
 }
 
@@ -106,26 +115,6 @@ function deviceRow(device: Device, changed: () => void): Row {
         item(cells, at).textContent = duration(reads * device.read_ms);
       });
     },
-  };
-}
-
-/** The score; a lookup that is still being shown counts up to its present step. */
-function shownScore({ score, lookup, step }: State): Score {
-  if (!lookup || step >= lookup.memtables.length + lookup.runs.length) return score;
-  const part = shownPart(lookup, step);
-  return {
-    ...score,
-    without: score.without - lookup.reads_without_filters + part.without,
-    done: score.done - lookup.blocks_read + part.done,
-  };
-}
-
-/** The reads of the first steps of a lookup. */
-function shownPart(lookup: Lookup, step: number): { without: number; done: number } {
-  const runs = lookup.runs.slice(0, Math.max(0, step - lookup.memtables.length));
-  return {
-    without: runs.filter((run) => run.spanning_block !== null && !run.spanning_was_cached).length,
-    done: runs.reduce((sum, run) => sum + run.blocks.filter((b) => !b.was_cached).length, 0),
   };
 }
 

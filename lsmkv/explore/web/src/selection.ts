@@ -17,7 +17,7 @@ export class SelectionView {
   readonly element = h("section", { class: "selection card", "aria-label": "Selection" });
   #app: App;
   #block: BlockReply | null = null; // what the server last said of the block on show
-  #counted = ""; // its reads and its part in the cache, as shown
+  #counted = ""; // its reads, as shown
 
   constructor(app: App) {
     this.#app = app;
@@ -47,7 +47,6 @@ export class SelectionView {
     if (!server || cell.table.table_count > 1) return;
     try {
       const reply = await server.block(cell.table.number, cell.firstBlock);
-      if (cell.blockCount === 1) cell.table.cells.cached[cell.at] = Number(reply.is_cached);
       if (reply.filter) state.model.addFilters([reply.filter]);
       if (this.#app.state.selected !== cell) return;
       this.#block = reply;
@@ -65,6 +64,16 @@ export class SelectionView {
       this.element,
       h("h2", {}, "Selection"),
       failure ? h("p", { class: "failure" }, failure) : null,
+      ...this.#app.state.model
+        .damageOf(cell)
+        .map((one) =>
+          h(
+            "p",
+            { class: "failure" },
+            `Block ${integer(one.block)} is damaged: ${one.file_name} at offset ` +
+              `${one.offset === null ? "unknown" : integer(one.offset)}, ${one.reason}.`,
+          ),
+        ),
       h(
         "div",
         { class: "columns" },
@@ -99,20 +108,13 @@ function blockFacts(cell: Cell, block: BlockReply | null): HTMLElement {
           ["in the file", `from byte ${integer(block.offset)}`],
         ] as [string, string][])
       : []),
-    ["cached", cachedText(cell)],
     ["reads by this page", integer(item(cells.reads, cell.at))],
   ]);
 }
 
-function cachedText(cell: Cell): string {
-  const cached = item(cell.table.cells.cached, cell.at);
-  if (cell.blockCount > 1) return `${integer(cached)} of ${integer(cell.blockCount)}`;
-  return cached > 0 ? "yes" : "no";
-}
-
 /** What lookups change of a cell. */
 function counted({ table, at }: Cell): string {
-  return `${item(table.cells.reads, at)} ${item(table.cells.cached, at)}`;
+  return String(item(table.cells.reads, at));
 }
 
 function title(cell: Cell): string {
@@ -148,11 +150,20 @@ function filterParts(cell: Cell, filter: Filter | undefined): HTMLElement[] {
       ["keys n", filter.key_count === null ? "unknown" : integer(filter.key_count)],
       ["bits m", integer(filter.bit_count)],
       [PARAMETERS[filter.policy] ?? "probes k", integer(filter.parameter)],
-      ["exact rate p", percent(filter.rate)],
+      ["expected rate p", percent(filter.rate)],
+      ...(ofTheseBits(filter) === null
+        ? []
+        : ([["p of these very bits", percent(ofTheseBits(filter))]] as [string, string][])),
     ]),
     raster(filter, null),
     ...(kindInWords(filter) ? [h("p", { class: "hint" }, kindInWords(filter))] : []),
   ];
+}
+
+/** How often a random key finds all its bits set, by the bits that are; null for other kinds of filter. */
+function ofTheseBits(filter: Filter): number | null {
+  if (filter.policy !== "bloom") return null;
+  return (filter.set_bits / filter.bit_count) ** filter.parameter;
 }
 
 function tableFacts(table: Table): HTMLElement {

@@ -9,14 +9,20 @@ import type { Cell, Model } from "./model";
 import { themed } from "./theme";
 
 const SHADES = 256;
-const EVEN = 0.35; // where on the ramp a store of one value is
+const EVEN = 0.12; // where on the ramp a store of one value is
+const QUIET = 0.3; // levels take so much of the ramp: what happens on the map must stand out
 
 export const COLOURINGS: Record<
   Colouring,
   { text: string; value: (cell: Cell) => number | null; shown: (value: number) => string }
 > = {
+  level: {
+    text: "level",
+    value: (cell) => cell.level,
+    shown: integer,
+  },
   rate: {
-    text: "false-positive rate",
+    text: "false-positive rate p",
     value: (cell) => item(cell.table.cells.rate, cell.at) ?? cell.table.expected_rate,
     shown: percent,
   },
@@ -40,11 +46,6 @@ export const COLOURINGS: Record<
     value: (cell) => item(cell.table.cells.reads, cell.at),
     shown: integer,
   },
-  cached: {
-    text: "share in the block cache",
-    value: (cell) => item(cell.table.cells.cached, cell.at) / cell.blockCount,
-    shown: percent,
-  },
 };
 
 /** Whether a colour can tell the lowest value from the highest: their texts differ. */
@@ -64,9 +65,10 @@ export interface Shading {
   high: number | null;
 }
 
-export function shadingOf(model: Model, colouring: Colouring): Shading {
-  const { value } = COLOURINGS[colouring];
-  const isLog = colouring === "rate";
+/** The shades of all cells; `rate` is that of filters built anew, which takes the place of each one's own. */
+export function shadingOf(model: Model, colouring: Colouring, rate: number | null): Shading {
+  const own = COLOURINGS[colouring].value;
+  const value = colouring === "rate" && rate !== null ? () => rate : own;
   let low: number | null = null;
   let high: number | null = null;
   const values = model.lanes.map((lane) =>
@@ -78,10 +80,11 @@ export function shadingOf(model: Model, colouring: Colouring): Shading {
       return v;
     }),
   );
-  const place = isEven({ low, high }, colouring) ? () => EVEN : placing(low, high, isLog);
+  if (colouring === "rate") [low, high] = aroundAsked(model);
+  const place = placing(low, high, colouring);
   return {
-    lanes: values.map((own) =>
-      Uint16Array.from(own, (v) => (v === null ? 0 : 1 + Math.round(place(v) * (SHADES - 1)))),
+    lanes: values.map((all) =>
+      Uint16Array.from(all, (v) => (v === null ? 0 : 1 + Math.round(place(v) * (SHADES - 1)))),
     ),
     palette: palette(),
     low,
@@ -89,19 +92,23 @@ export function shadingOf(model: Model, colouring: Colouring): Shading {
   };
 }
 
-/** Where a value lies between the lowest and the highest, 0 to 1. */
+/** A tenth and ten times of the rate that the store asks for: filters of one p look alike. */
+function aroundAsked(model: Model): [number, number] {
+  const asked = model.lanes[0]?.run.tables[0]?.requested_rate ?? 0.01;
+  return [asked / 10, Math.min(1, asked * 10)];
+}
+
+/** Where a value lies on the ramp, 0 to 1. */
 function placing(
   low: number | null,
   high: number | null,
-  mayBeLog: boolean,
+  colouring: Colouring,
 ): (v: number) => number {
-  if (low === null || high === null) return () => EVEN;
+  if (low === null || high === null || isEven({ low, high }, colouring)) return () => EVEN;
   const [from, to] = [low, high];
-  if (mayBeLog && from > 0) {
-    const whole = Math.log(to / from);
-    return (v) => Math.log(v / from) / whole;
-  }
-  return (v) => (v - from) / (to - from);
+  if (colouring === "level") return (v) => (QUIET * (v - from)) / (to - from);
+  if (colouring !== "rate") return (v) => (v - from) / (to - from);
+  return (v) => Math.max(0, Math.min(1, Math.log(Math.max(v, 1e-12) / from) / Math.log(to / from)));
 }
 
 function palette(): string[] {

@@ -6,29 +6,27 @@ import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import { line } from "d3-shape";
 import type { App, State } from "./app";
-import { type Tone, toned } from "./colour";
 import type { History, HistoryStep, HistoryTable } from "./contract";
 import { button, drawingWidth, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, significant } from "./format";
 import { item } from "./items";
-import { byteTicks, liveAfter } from "./replay";
+import { byteTicks, extentOf, liveAfter } from "./replay";
 
-const KINDS: Record<HistoryStep["kind"], { text: string; tone: Tone }> = {
-  state: { text: "as the history begins", tone: "grey" },
-  flush: { text: "flush or load: new tables are added", tone: "blue" },
-  compaction: { text: "compaction: tables are merged", tone: "amber" },
-  move: { text: "move: tables go down a level, unwritten", tone: "pink" },
+const KINDS: Record<HistoryStep["kind"], string> = {
+  state: "as the history begins",
+  flush: "flush or load: new tables are added",
+  compaction: "compaction: tables are merged",
+  move: "move: tables go down a level, unwritten",
 };
 const PLAY_MS = 10_000;
 const FASTEST_MS = 40;
 const SLOWEST_MS = 700;
 const LEFT = 82; // room for the names of levels and the ticks of bytes
 const RIGHT = 92;
-const SIZES = {
-  page: { tree: 200, row: 20, totals: 150 },
-  lecture: { tree: 300, row: 60, totals: 300 },
-};
-type Sizes = (typeof SIZES)["page"];
+const TREE_HEIGHT = 200;
+const ROW_HEIGHT = 20;
+const TOTALS_HEIGHT = 190;
+const FOOT = 40; // room for the axis of steps and its name
 
 export class TimeView {
   readonly element = h("section", { class: "time card", "aria-label": "Time" });
@@ -45,7 +43,7 @@ export class TimeView {
   #player = h("div", { class: "player" }, this.#play, this.#slider);
   #note = h("p", { class: "hint" });
   #shown = h("div", { class: "shown" });
-  #sizes: Sizes = SIZES.page;
+  #extent = extentOf([]);
   #timer = 0;
 
   constructor(app: App) {
@@ -53,11 +51,15 @@ export class TimeView {
       this.pause();
       this.goTo(Number(this.#slider.value));
     });
-    fill(this.element, h("h2", {}, "Time"), this.#note, this.#player, this.#shown);
+    fill(
+      this.element,
+      h("h2", {}, "How this store came to be"),
+      this.#note,
+      this.#player,
+      this.#shown,
+    );
     app.watch((state, before) => {
-      this.#sizes = state.isLecture ? SIZES.lecture : SIZES.page;
       if (state.model !== before.model || state === before) this.#take(state, before);
-      else if (state.isLecture !== before.isLecture) this.goTo(this.#at);
     });
   }
 
@@ -68,10 +70,14 @@ export class TimeView {
     this.#show();
   }
 
-  /** Plays the whole history in about ten seconds. */
+  /** Plays the whole history in about ten seconds; one step for people who want no motion. */
   play(): void {
     this.pause();
     if (this.#steps.length === 0) return;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.goTo(this.#at >= this.#steps.length - 1 ? 0 : this.#at + 1);
+      return;
+    }
     if (this.#at >= this.#steps.length - 1) this.goTo(0);
     this.#play.textContent = "Pause";
     const pause = Math.max(FASTEST_MS, Math.min(SLOWEST_MS, PLAY_MS / this.#steps.length));
@@ -98,11 +104,16 @@ export class TimeView {
     const gone = history.skipped - before.model.page.history.skipped;
     const wasAtEnd = this.#at >= this.#steps.length - 1;
     this.#steps = history.steps;
+    this.#extent = extentOf(this.#steps);
     const isEmpty = this.#steps.length === 0;
     this.#player.hidden = this.#shown.hidden = isEmpty;
     const earlier = history.skipped + (history.begins_empty ? 0 : 1);
+    const { source } = state.model.page;
     this.#note.textContent = isEmpty
-      ? "No table was written yet."
+      ? source.generation === null
+        ? "No table was written yet."
+        : `This is generation ${integer(source.generation)} of a published store. Its history stays with the ` +
+          "store that published it."
       : "Each edit of the manifest, as it happened" +
         (earlier > 0 ? "; the manifest has no record of what came before the first." : ".");
     this.#slider.max = String(Math.max(0, this.#steps.length - 1));
@@ -113,7 +124,6 @@ export class TimeView {
     const step = item(this.#steps, this.#at);
     const kind = KINDS[step.kind];
     const written = step.flushed_bytes + step.compacted_bytes;
-    const sign = h("span", { class: toned(kind.tone, "swatch") });
     const when = step.at_s === null ? "" : `, after ${significant(step.at_s, 3)} s`;
     fill(
       this.#shown,
@@ -121,12 +131,11 @@ export class TimeView {
         "p",
         {},
         `Step ${this.#at + 1} of ${this.#steps.length}${when}: `,
-        sign,
-        h("b", {}, kind.text),
-        `. ${count(step.added.length, "table")} in, ${integer(step.removed.length)} out, ` +
+        h("b", {}, kind),
+        `. ${count(step.added.length, "table")} added, ${integer(step.removed.length)} removed, ` +
           `${bytes(step.written_bytes)} written.`,
       ),
-      drawnTree(liveAfter(this.#steps, this.#at), step, this.#sizes),
+      drawnTree(liveAfter(this.#steps, this.#at), step, this.#extent),
       facts([
         [
           "tables hold",
@@ -139,12 +148,17 @@ export class TimeView {
           step.flushed_bytes ? significant(written / step.flushed_bytes, 3) : "nothing flushed yet",
         ],
       ]),
-      drawnTotals(this.#steps, this.#at, this.#sizes),
+      drawnTotals(this.#steps, this.#at),
     );
   }
 }
 
-function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVGElement {
+/** The tables after a step, in the scale of the whole history; the new ones stand out. */
+function drawnTree(
+  tables: HistoryTable[],
+  step: HistoryStep,
+  extent: ReturnType<typeof extentOf>,
+): SVGElement {
   const width = drawingWidth();
   const runs = new Map<string, HistoryTable[]>();
   const order = (t: HistoryTable): number => t.level * 1e9 - t.run;
@@ -152,19 +166,15 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVG
     const name = `${table.level}/${table.run}`;
     runs.set(name, [...(runs.get(name) ?? []), table]);
   }
-  const row = Math.max(6, Math.min(sizes.row, sizes.tree / Math.max(1, runs.size) - 4));
+  const row = Math.max(6, Math.min(ROW_HEIGHT, TREE_HEIGHT / extent.runs - 4));
   const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${Math.max(1, runs.size) * (row + 4) + 6}`,
+    viewBox: `0 0 ${width} ${extent.runs * (row + 4) + 6}`,
     role: "img",
     "aria-label": `${count(tables.length, "table")} in ${count(runs.size, "run")}`,
   });
-  const widest = Math.max(
-    1,
-    ...[...runs.values()].map((own) => own.reduce((sum, table) => sum + table.size_bytes, 0)),
-  );
   const fresh = new Set(step.added.map((table) => table.number));
   const x = scaleLinear()
-    .domain([0, widest])
+    .domain([0, extent.widest])
     .range([LEFT, width - 4]);
   let y = 4;
   let level = -1;
@@ -186,7 +196,7 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVG
             y,
             width: Math.max(1, x(from + table.size_bytes) - left - 1),
             height: row,
-            class: isFresh ? toned(KINDS[step.kind].tone, "fresh") : "table",
+            class: isFresh ? "fresh" : "table",
           },
           svg("title", {}, `table ${table.number}: ${bytes(table.size_bytes)}`),
         ),
@@ -199,18 +209,17 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVG
 }
 
 /** Bytes written and space, over the steps. */
-function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement {
+function drawnTotals(steps: HistoryStep[], at: number): SVGElement {
   const width = drawingWidth();
-  const height = sizes.totals;
+  const height = TOTALS_HEIGHT;
   const series: {
     text: string;
-    tone: Tone;
     dash: string;
     value: (s: HistoryStep) => number;
   }[] = [
-    { text: "flushed", tone: "blue", dash: "", value: (s) => s.flushed_bytes },
-    { text: "compacted", tone: "amber", dash: "7 3", value: (s) => s.compacted_bytes },
-    { text: "space", tone: "green", dash: "2 3", value: (s) => s.live_bytes },
+    { text: "flushed", dash: "", value: (s) => s.flushed_bytes },
+    { text: "compacted", dash: "7 3", value: (s) => s.compacted_bytes },
+    { text: "space", dash: "2 3", value: (s) => s.live_bytes },
   ];
   const most = max(steps, (s) => Math.max(s.flushed_bytes, s.compacted_bytes, s.live_bytes)) ?? 1;
   const x = scaleLinear()
@@ -218,7 +227,7 @@ function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement
     .range([LEFT, width - RIGHT]);
   const y = scaleLinear()
     .domain([0, most])
-    .range([height - 22, 8]);
+    .range([height - FOOT, 8]);
   const picture = svg("svg", {
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
@@ -227,12 +236,16 @@ function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement
   select(picture)
     .append("g")
     .attr("class", "axis")
-    .attr("transform", `translate(0 ${height - 22})`)
+    .attr("transform", `translate(0 ${height - FOOT})`)
     .call(
       axisBottom(x)
-        .ticks(Math.min(Math.floor(width / 70), steps.length))
+        .tickValues(x.ticks(Math.floor(width / 90)).filter(Number.isInteger))
         .tickFormat((n) => integer(Number(n) + 1)),
     );
+  const middle = (LEFT + width - RIGHT) / 2;
+  picture.append(
+    svg("text", { x: middle, y: height - 4, "text-anchor": "middle" }, "step of the history"),
+  );
   select(picture)
     .append("g")
     .attr("class", "axis")
@@ -255,14 +268,14 @@ function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement
       picture.append(
         svg("path", {
           d: path,
-          class: toned(one.tone, "curve"),
+          class: "curve chosen",
           "stroke-dasharray": one.dash,
         }),
       );
     above = Math.max(one.end + 4, above + 13);
-    const place = { x: width - RIGHT + 6, y: above, class: toned(one.tone, "ink") };
+    const place = { x: width - RIGHT + 6, y: above };
     picture.append(svg("text", place, one.text));
   }
-  picture.append(svg("line", { x1: x(at), x2: x(at), y1: 8, y2: height - 22, class: "now" }));
+  picture.append(svg("line", { x1: x(at), x2: x(at), y1: 8, y2: height - FOOT, class: "now" }));
   return picture;
 }

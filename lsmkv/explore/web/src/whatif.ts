@@ -1,4 +1,4 @@
-// What other filters would do: rebuilt over sampled blocks, asked real absent keys.
+// What p buys: the same lookups with filters built anew, and what each kind of filter costs.
 
 import { max, min } from "d3-array";
 import { axisBottom, axisLeft } from "d3-axis";
@@ -6,168 +6,194 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { select } from "d3-selection";
 import { line } from "d3-shape";
 import type { App, State } from "./app";
-import { type Tone, toned } from "./colour";
 import type { Rebuilt, WhatIf } from "./contract";
-import { drawingWidth, facts, fill, h, svg } from "./dom";
-import { bytes, count, integer, percent, saved, significant } from "./format";
+import { drawingWidth, fill, h, svg } from "./dom";
+import { count, integer, percent, saved, significant } from "./format";
+import { note } from "./links";
+import { ScoreView, scored } from "./score";
 
-const KINDS: { policy: string; text: string; tone: Tone; dash: string; shape: string }[] = [
-  { policy: "none", text: "none", tone: "grey", dash: "", shape: "■" },
-  { policy: "bloom", text: "Bloom", tone: "blue", dash: "", shape: "●" },
-  { policy: "ribbon", text: "ribbon", tone: "green", dash: "7 3", shape: "▲" },
-  { policy: "cuckoo", text: "cuckoo", tone: "red", dash: "2 3", shape: "◆" },
-  { policy: "binary-fuse", text: "binary fuse", tone: "pink", dash: "9 3 2 3", shape: "▼" },
-];
+// Kinds of filter differ in shape and dashes; colours are kept for what they mean.
+const KINDS: Record<string, { text: string; dash: string; shape: string }> = {
+  none: { text: "none", dash: "", shape: "■" },
+  bloom: { text: "Bloom", dash: "", shape: "●" },
+  ribbon: { text: "ribbon", dash: "7 3", shape: "▲" },
+  "blocked-bloom": { text: "blocked Bloom", dash: "2 3", shape: "✚" },
+  "binary-fuse": { text: "binary fuse", dash: "9 3 2 3", shape: "▼" },
+};
+const OTHER = { dash: "1 2", shape: "◆" }; // a policy that a program registered
 const SIZE = { height: 340, left: 84, right: 14, top: 16, bottom: 46 };
 
+function lookOf(policy: string): { text: string; dash: string; shape: string } {
+  return KINDS[policy] ?? { text: policy, ...OTHER };
+}
+
+/** The kinds of filter that were rebuilt. */
+function policiesIn(data: WhatIf): string[] {
+  return [...new Set(data.rebuilt.map((one) => one.policy))];
+}
+
 export class WhatIfView {
-  readonly element = h("section", { class: "what-if card", "aria-label": "What if" });
+  readonly element = h("section", { class: "what-if card", "aria-label": "What p buys" });
   #app: App;
   #policy = "bloom";
-  #rate = 0.01;
+  #slider = h("input", { type: "range", id: "rate", min: 0, step: 1 });
+  #said = h("output", { for: "rate" });
+  #readout = h("div", { "aria-live": "polite" });
+  #chart = h("div", { class: "chart" });
+  #kinds = h("div", { class: "kinds", role: "radiogroup", "aria-label": "Kind of filter" });
   #shown = ""; // the data on show, as JSON
 
   constructor(app: App) {
     this.#app = app;
-    app.watch((state, before) => {
-      if (state.model === before.model && state !== before) return;
-      const data = JSON.stringify(state.model.page.what_if);
-      if (data === this.#shown) return; // a fresh map of the same blocks
-      this.#shown = data;
-      const focused = this.element.contains(document.activeElement) && document.activeElement?.id;
-      this.#build(state);
-      if (focused) document.getElementById(focused)?.focus();
+    this.#slider.addEventListener("input", () => {
+      const at = Number(this.#slider.value);
+      this.choose(at > 0 ? at - 1 : null);
     });
-  }
-
-  /** Shows one kind of filter at the rate nearest to `rate`. */
-  choose(policy: string, rate: number): void {
-    this.#policy = policy;
-    this.#rate = rate;
-    this.#build(this.#app.state);
-  }
-
-  #build(state: State): void {
-    const data = state.model.page.what_if;
-    const heading = h("h2", {}, "What if the filters were others?");
-    if (!data) {
-      fill(
-        this.element,
-        heading,
-        h("p", { class: "hint" }, "There is no block to try filters on."),
-      );
-      return;
-    }
-    const rates = [...new Set(data.rebuilt.map((one) => one.requested_rate))]
-      .filter((rate) => rate < 1)
-      .sort((a, b) => b - a);
-    const kinds = h("div", { class: "kinds", role: "radiogroup", "aria-label": "Kind of filter" });
-    const slider = h("input", {
-      type: "range",
-      id: "rate",
-      min: 0,
-      max: rates.length - 1,
-      step: 1,
-      value: nearest(rates, this.#rate),
-    });
-    const readout = h("div", { "aria-live": "polite" });
-    const chart = h("div", { class: "chart" });
-    const show = (): void => {
-      this.#rate = rates[Number(slider.value)] ?? 0.01;
-      slider.disabled = this.#policy === "none";
-      slider.setAttribute("aria-valuetext", percent(this.#rate));
-      const chosen = this.#chosen(data);
-      fill(readout, answer(data, chosen));
-      fill(chart, drawn(data, chosen));
-    };
-    for (const { policy, text } of KINDS) {
-      const radio = h("input", {
-        type: "radio",
-        name: "policy",
-        id: `policy-${policy}`,
-        value: policy,
-      });
-      radio.checked = policy === this.#policy;
-      radio.addEventListener("change", () => {
-        this.#policy = policy;
-        show();
-      });
-      kinds.append(h("label", {}, radio, text));
-    }
-    slider.addEventListener("input", show);
+    const score = new ScoreView(app);
     fill(
       this.element,
-      heading,
+      h("h2", {}, "What p buys"),
       h(
         "p",
         { class: "hint" },
-        `${count(data.block_count, "block")} of this store with ${count(data.key_count, "key")}: their ` +
-          `filters are built anew in memory, and asked ${count(data.absent_count, "absent key")} that ` +
-          "lie in these blocks' key ranges.",
+        "p is how often a filter says maybe to a key that its block lacks. Move it: Bloom filters are " +
+          "built anew of the same blocks, and the same keys are asked again.",
       ),
-      h(
-        "div",
-        { class: "controls" },
-        kinds,
-        h("label", { class: "rate" }, "False-positive rate p asked for ", slider),
-      ),
-      h("div", { class: "halves" }, readout, chart),
+      h("label", { class: "rate" }, "Filters ", this.#slider, this.#said),
+      h("div", { class: "halves" }, score.element, h("div", {}, this.#kinds, this.#chart)),
+      this.#readout,
     );
-    show();
+    app.watch((state, before) => {
+      const isNew = state.model !== before.model || state === before;
+      if (isNew) this.#take(state);
+      if (isNew || state.rate !== before.rate) this.#show(state);
+    });
   }
 
-  #chosen(data: WhatIf): Rebuilt | undefined {
-    return data.rebuilt.find(
-      (one) =>
-        one.policy === this.#policy && (one.policy === "none" || one.requested_rate === this.#rate),
+  /** Chooses one of the page's rates for all views; the store's own filters without one. */
+  choose(rate: number | null): void {
+    const { rates } = this.#app.state.model.page;
+    this.#app.set({ rate, colouring: rate === null ? "level" : "rate" });
+    note({ p: rate === null ? null : String(rates[rate]) });
+  }
+
+  /** The same by the rate nearest to `p`. */
+  chooseNearest(p: number): void {
+    if (!(p > 0)) return;
+    const away = (rate: number): number => Math.abs(Math.log(rate / p));
+    const { rates } = this.#app.state.model.page;
+    const best = [...rates].sort((a, b) => away(a) - away(b))[0];
+    if (best !== undefined) this.choose(rates.indexOf(best));
+  }
+
+  #take(state: State): void {
+    const { what_if, rates } = state.model.page;
+    this.element.hidden = !what_if && scored(state).totals.without === 0; // nothing to buy
+    this.#slider.max = String(rates.length);
+    const data = JSON.stringify(what_if);
+    if (data === this.#shown) return; // a fresh map of the same blocks
+    this.#shown = data;
+    fill(
+      this.#kinds,
+      ...(what_if ? policiesIn(what_if) : []).map((policy) => {
+        const radio = h("input", { type: "radio", name: "policy", value: policy });
+        radio.checked = policy === this.#policy;
+        radio.addEventListener("change", () => {
+          this.#policy = policy;
+          this.#show(this.#app.state);
+        });
+        const { text, shape } = lookOf(policy);
+        return h("label", {}, radio, `${shape} ${text}`);
+      }),
     );
+  }
+
+  #show(state: State): void {
+    const { rate, model } = state;
+    const { rates, what_if: data } = model.page;
+    const p = rate === null ? null : (rates[rate] ?? null);
+    this.#slider.value = String(rate === null ? 0 : rate + 1);
+    const bloom = data?.rebuilt.find((one) => one.policy === "bloom" && one.requested_rate === p);
+    const bits =
+      data && bloom ? `, ${significant(bloom.bit_count / data.key_count, 3)} bits per key` : "";
+    const said = p === null ? "as they are in this store" : `Bloom, p = ${percent(p)}${bits}`;
+    this.#said.textContent = said;
+    this.#slider.setAttribute("aria-valuetext", said);
+    if (!data) {
+      fill(
+        this.#chart,
+        h(
+          "p",
+          { class: "hint" },
+          "No block here has room for absent keys to try other filters on.",
+        ),
+      );
+      fill(this.#readout);
+      return;
+    }
+    const chosen =
+      p === null
+        ? (data.present ?? undefined)
+        : data.rebuilt.find(
+            (one) =>
+              one.policy === this.#policy && (one.policy === "none" || one.requested_rate === p),
+          );
+    fill(this.#chart, drawn(data, chosen, this.#policy));
+    fill(this.#readout, answer(data, chosen, model.hasPrefixes));
   }
 }
 
-function nearest(rates: number[], rate: number): number {
-  const distance = (r: number): number => Math.abs(Math.log(r / rate));
-  return rates.reduce((best, r, at) => (distance(r) < distance(rates[best] ?? r) ? at : best), 0);
-}
-
-function answer(data: WhatIf, one: Rebuilt | undefined): HTMLElement {
-  if (!one) return h("p", {}, "Not measured.");
+/** What the chart's point at hand stands for. */
+function answer(data: WhatIf, one: Rebuilt | undefined, hasPrefixes: boolean): HTMLElement {
+  const keys = count(
+    data.absent_count,
+    hasPrefixes ? "key of an absent prefix" : "absent key",
+    hasPrefixes ? "keys of absent prefixes" : "absent keys",
+  );
+  const hint = h(
+    "p",
+    { class: "hint" },
+    `The chart: filters of ${count(data.block_count, "block")} of this store, with ` +
+      `${count(data.key_count, "key")}, built anew and asked ${keys} in their ranges.`,
+  );
+  if (!one) return hint;
   const measured = one.false_positives / data.absent_count;
-  const bits = one.bit_count / data.key_count;
-  const others = data.block_bytes - data.filter_bits / 8;
+  const kind =
+    one.policy === "none"
+      ? "Without filters"
+      : `${lookOf(one.policy).text}, p = ${percent(one.requested_rate)}`;
   return h(
     "div",
     {},
+    hint,
     h(
       "p",
-      { class: "large" },
-      `${integer(one.false_positives)} of ${integer(data.absent_count)} reads left: `,
-      h("b", {}, `${saved(1 - measured)} saved`),
+      { class: "measured" },
+      h(
+        "b",
+        {},
+        `${kind}: ${integer(one.false_positives)} of ${integer(data.absent_count)} reads left`,
+      ),
+      `; ${saved(1 - measured)} avoided (left: ${percent(measured)}, 95 % interval ${percent(one.low)} to ` +
+        `${percent(one.high)}; exact rate ${percent(one.exact_rate)}), for ` +
+        `${significant(one.bit_count / data.key_count, 3)} bits per key, ` +
+        `${percent(one.bit_count / 8 / (data.block_bytes - data.filter_bits / 8 + one.bit_count / 8))} of blocks and filters.`,
     ),
-    facts([
-      ["asked for", one.policy === "none" ? "no filters" : `p = ${percent(one.requested_rate)}`],
-      ["exact rate", percent(one.exact_rate)],
-      [
-        "measured",
-        `${percent(measured)} (95 % interval ${percent(one.low)} to ${percent(one.high)})`,
-      ],
-      ["bits per key", significant(bits, 3)],
-      ["filters of these blocks", bytes(one.bit_count / 8)],
-      ["blocks without filters", bytes(others)],
-      ["filters, of both", percent(one.bit_count / 8 / (others + one.bit_count / 8))],
-      ["reads left of 1,000", significant(1000 * measured, 3)],
-    ]),
   );
 }
 
-/** The curve of saved reads against bits per key. */
-function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
+/** The share of avoided reads against bits per key. */
+function drawn(data: WhatIf, chosen: Rebuilt | undefined, policy: string): SVGElement {
   const { height, left, right, top, bottom } = SIZE;
   const width = drawingWidth();
   const keys = Math.max(1, data.key_count);
   const perKey = (one: Rebuilt): number => one.bit_count / keys;
+  const of = (name: string): Rebuilt[] => data.rebuilt.filter((one) => one.policy === name);
   const least = Math.min(min(data.rebuilt, (one) => one.exact_rate) ?? 1e-4, 1e-3) / 2;
+  // Kinds made for whole tables take many times the bits in small blocks: those lie outside.
+  const widest = 2 * Math.max(10, max(of("bloom"), perKey) ?? 10);
   const x = scaleLinear()
-    .domain([0, Math.max(10, max(data.rebuilt, perKey) ?? 10) * 1.05])
+    .domain([0, widest])
     .range([left, width - right]);
   const y = scaleLog()
     .domain([1, least])
@@ -176,7 +202,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
   const picture = svg("svg", {
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": "Share of reads saved against bits per key, for each kind of filter",
+    "aria-label": "Share of reads avoided against bits per key, for each kind of filter",
   });
   const ticks = [1, 0.1, 0.01, 0.001, 0.0001, 0.00001].filter((tick) => tick >= least);
   select(picture)
@@ -195,11 +221,13 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
     );
   picture.append(
     svg("text", { x: (left + width) / 2, y: height - 8, "text-anchor": "middle" }, "bits per key"),
-    svg("text", { x: 4, y: 12 }, "reads saved"),
+    svg("text", { x: 4, y: 12 }, "reads avoided"),
   );
-  for (const kind of KINDS) {
-    const own = data.rebuilt
-      .filter((one) => one.policy === kind.policy)
+  for (const name of policiesIn(data)) {
+    const kind = lookOf(name);
+    const tone = name === policy ? "chosen" : "other";
+    const own = of(name)
+      .filter((one) => perKey(one) <= widest)
       .sort((a, b) => perKey(a) - perKey(b) || b.exact_rate - a.exact_rate);
     const path = line<Rebuilt>(
       (one) => x(perKey(one)),
@@ -207,24 +235,16 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
     )(own);
     if (own.length > 1 && path)
       picture.append(
-        svg("path", {
-          d: path,
-          class: toned(kind.tone, "curve"),
-          "stroke-dasharray": kind.dash,
-        }),
+        svg("path", { d: path, class: `curve ${tone}`, "stroke-dasharray": kind.dash }),
       );
     for (const one of own) {
       const at = x(perKey(one));
       const rate = one.false_positives / data.absent_count;
       const isChosen = one === chosen;
+      const ends = { x1: at, x2: at, y1: place(one.low), y2: place(one.high) };
+      if (name === policy)
+        picture.append(svg("line", { ...ends, class: isChosen ? "range chosen" : "range" }));
       picture.append(
-        svg("line", {
-          x1: at,
-          x2: at,
-          y1: place(one.low),
-          y2: place(one.high),
-          class: toned(kind.tone, isChosen ? "range chosen" : "range"),
-        }),
         svg(
           "text",
           {
@@ -232,7 +252,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
             y: place(rate) + 4,
             "text-anchor": "middle",
             "font-size": isChosen ? 20 : 11,
-            class: toned(kind.tone, "ink"),
+            class: isChosen ? "point now" : `point ${tone}`,
           },
           kind.shape,
           svg("title", {}, `${kind.text}, p = ${percent(one.requested_rate)}`),
@@ -245,22 +265,8 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
     const up = place(data.present.false_positives / data.absent_count);
     picture.append(
       svg("circle", { cx: at, cy: up, r: 11, fill: "none", class: "here" }),
-      svg("text", { x: at + 15, y: up - 8, class: "here-text" }, "this store"),
+      svg("text", { x: at + 15, y: up + 16, class: "here-text" }, "this store"),
     );
   }
-  KINDS.forEach((kind, at) => {
-    picture.append(
-      svg(
-        "text",
-        {
-          x: width - right - 4,
-          y: height - bottom - 14 - 17 * (KINDS.length - 1 - at),
-          "text-anchor": "end",
-          class: toned(kind.tone, "ink"),
-        },
-        `${kind.text} ${kind.shape}`,
-      ),
-    );
-  });
   return picture;
 }

@@ -107,13 +107,13 @@ test("of ever more filters the last ones are kept", () => {
 test("filters apart are asked without reading the blocks that they spare", () => {
   const filter = { verdict: "no", bit_count: 801, read_bytes: 0 };
   const block = { was_cached: false, length_bytes: 4000 };
-  const spanned = { spanning_bytes: 4000, spanning_was_cached: false };
+  const spanned = { spanning_bytes: 4000 };
   const lookup = {
     memtables: [{}],
     runs: [
       step(0, 1, 0, { filter, ...spanned }),
       step(1, 2, 0, { filter: { ...filter, verdict: "maybe" }, ...spanned, blocks: [block] }),
-      step(2, 3, 0, { filter, ...spanned, spanning_was_cached: true }),
+      step(2, 3, null, { filter, ...spanned }),
       step(3, 4, 0, { filter: { ...filter, verdict: "none" }, ...spanned, blocks: [block] }),
     ],
   } as unknown as Lookup;

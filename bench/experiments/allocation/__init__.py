@@ -1,0 +1,1 @@
+"""Filter memory shared among runs, beside the formulas of Monkey and Dostoevsky."""

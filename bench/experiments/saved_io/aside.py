@@ -1,0 +1,211 @@
+"""Beside the main stores of ``saved-io``: a hot tenant, sizes of values, and what devices make of it.
+
+Counts are measured.  Times of devices are modelled from what their makers state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench.experiments.saved_io.datasets import TENANT_LOOKUPS, TENANT_RANGE, TENANTS, VALUES
+from bench.experiments.saved_io.rows import DRAWN, REFERENCE_RATE, Row
+from bench.experiments.saved_io.tables import measured_rate, requested_rate, saved_share
+from bench.harness.intervals import FEWEST_EVENTS
+from bench.harness.tables import Shown, Table, percent, table_of
+
+DEPTHS: Final = (1, 8, 32)
+_LOOKUPS: Final = 1_000_000
+_DEVICES_TITLE: Final = "Data larger than memory: counted reads, modelled times"
+_TENANTS_TITLE: Final = "Absent keys spread evenly, and asked by a hot tenant"
+_VALUES_TITLE: Final = "Filters of 1 % by the size of values"
+TITLES: Final = (_DEVICES_TITLE, _TENANTS_TITLE, _VALUES_TITLE)
+"""How the titles of these tables begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that reads at random: one read's time, and the most reads a second.
+
+    >>> SSD.reads_per_s(1), SSD.reads_per_s(32), HARD_DISK.reads_per_s(32)
+    (19000.0, 600000, 80.8...)
+    """
+
+    name: str
+    read_s: float
+    most_reads_per_s: float
+    source: str
+
+    def reads_per_s(self, depth: int) -> float:
+        """Reads a second with so many under way."""
+        return min(depth / self.read_s, self.most_reads_per_s)
+
+
+_DISK_READ_S: Final = 0.0082 + 60 / 7200 / 2
+HARD_DISK: Final = Device(
+    "hard disk",
+    _DISK_READ_S,
+    1 / _DISK_READ_S,
+    "hard disk: 8.2 ms to seek and half a turn at 7,200 rpm (HGST, Ultrastar 7K4000 specification); one "
+    "arm serves one read at a time, and what a queue gains by its order is left out",
+)
+SSD: Final = Device(
+    "SSD",
+    1 / 19_000,
+    600_000,
+    "SSD: 19,000 reads of 4 KiB a second at depth 1, at most 600,000 (Samsung, 970 EVO Plus 1 TB data "
+    "sheet)",
+)
+OBJECT_STORE: Final = Device(
+    "object store",
+    0.1,
+    5_500,
+    "object store: 100 ms a GET, 5,500 a second for a prefix (AWS, Best Practices Design Patterns: "
+    "Optimizing Amazon S3 Performance)",
+)
+DEVICES: Final = (HARD_DISK, SSD, OBJECT_STORE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Modelled:
+    """The lookups of a row on a device."""
+
+    device: Device
+    row: Row
+
+    @property
+    def reads(self) -> float:
+        return (self.row.data_block_reads or 0) / self.row.lookup_count
+
+    def seconds(self, depth: int) -> float:
+        return _LOOKUPS * self.reads / self.device.reads_per_s(depth)
+
+
+def on_devices(rows: Sequence[Row]) -> Table:
+    """What the counts of these lookups would take, with no block in memory."""
+    counted = [row for row in rows if (row.data_block_reads or 0) >= FEWEST_EVENTS]
+    return table_of(
+        f"{_DEVICES_TITLE} (absent keys, the stores of the first table)",
+        [_Modelled(device, row) for device in DEVICES for row in counted],
+        (
+            Shown("device", lambda each: each.device.name),
+            Shown("asked\np, %", lambda each: requested_rate(each.row)),
+            Shown("reads a lookup,\ncounted", "reads", ".4f"),
+            *(_seconds_at(depth) for depth in DEPTHS),
+        ),
+        f"Reads are counted, block cache off; seconds are those of the device for {_LOOKUPS:,} lookups, "
+        "modelled from what makers state, none is measured. Depth: lookups under way at once, each of "
+        "which reads one block after the other. "
+        + "; ".join(device.source for device in DEVICES)
+        + ".",
+    )
+
+
+def _seconds_at(depth: int) -> Shown:
+    def seconds(each: _Modelled) -> str:
+        found = each.seconds(depth)
+        return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
+
+    return Shown(f"seconds, modelled,\ndepth {depth}", seconds)
+
+
+def tenants(rows: Sequence[Row], even: Sequence[Row]) -> tuple[list[Table], list[str]]:
+    """A hot tenant beside ``even``, lookups spread over all keys of the same stores."""
+    here = [row for row in rows if row.dataset in TENANTS and not row.repetition]
+    if not here:
+        return [], []
+    rates = [rate for rate in dict.fromkeys(row.error_rate_requested for row in here) if rate]
+    spread = [
+        row
+        for row in even
+        if (row.block_size_bytes, row.run_count) == (here[0].block_size_bytes, here[0].run_count)
+    ]
+    shown = [row for rate in rates for row in (*spread, *here) if row.error_rate_requested == rate]
+    table = table_of(
+        _TENANTS_TITLE,
+        shown,
+        (
+            Shown("lookups", _asker),
+            Shown("asked\np, %", requested_rate),
+            "error_rate_exact",
+            Shown("measured, %\n(95 % interval)", measured_rate),
+            Shown("reads\nsaved, %", lambda row: saved_share(row, row.reads_saved_gross_share)),
+            "filters_asked_half",
+            Shown("design\neffect", "design_effect", ".1f"),
+        ),
+        f"The tenant has {TENANT_RANGE:.0%} of the keys, in one stretch, and gets {TENANT_LOOKUPS:.0%} "
+        "of the lookups, all of absent keys. In one run: the other runs have no key in its stretch, and "
+        "one block in each spans all of it. A few filters get most questions there, and their own bits "
+        "decide; the interval, by how filters differ, has too few of them. Design effect: by how much "
+        "more the measured rate varies than that of as many independent trials.",
+    )
+    return [table], [_tenants_finding(shown)]
+
+
+def _asker(row: Row) -> str:
+    if row.lookups_of == DRAWN:
+        return "evenly spread"
+    return "tenant in all runs" if row.dataset == TENANTS[0] else "tenant in one run"
+
+
+def _tenants_finding(rows: Sequence[Row]) -> str:
+    parts = [
+        f"{_asker(row)} {row.reads_saved_gross_share or 0.0:.2%} (half of the questions go to "
+        f"{row.filters_asked_half or 0:,} filters)"
+        for row in rows
+        if row.error_rate_requested == REFERENCE_RATE
+    ]
+    return f"Reads of absent keys that filters of 1 % save, by who asks: {'; '.join(parts)}."
+
+
+def value_sizes(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
+    """What a filter costs for each read that it saves, by the size of values."""
+    here = [
+        row
+        for row in rows
+        if row.dataset in VALUES
+        and not row.hit_ratio
+        and not row.repetition
+        and row.error_rate_requested == REFERENCE_RATE
+    ]
+    if not here:
+        return [], []
+    table = table_of(
+        f"{_VALUES_TITLE}: absent keys, one lookup for each key of the store",
+        here,
+        (
+            Shown("value,\nbytes", lambda row: f"{VALUES[row.dataset]:,}"),
+            Shown("keys a\nblock", lambda row: row.entry_count / (row.block_count or 1), ".1f"),
+            "filter_bytes_per_key",
+            Shown("filters, %\nof data", _data_share),
+            Shown("reads saved\na lookup", _saved_reads, ".3f"),
+            Shown("filter bytes\na read saved", lambda row: _bytes_a_read(row) or "-"),
+        ),
+        "One run, blocks of 4 KiB, no compression. Filters are one copy, as held in memory, by the bytes "
+        "of tables less both copies of filters. A key between two blocks needs no read without filters "
+        "either; where each block has one key all do, and no filter is written.",
+        left=0,
+    )
+    parts = [
+        f"{VALUES[row.dataset]:,} bytes {_data_share(row)} % of the data"
+        + (f", {cost} bytes a read saved" if (cost := _bytes_a_read(row)) else ", no read to save")
+        for row in (here[0], here[-1])
+    ]
+    return [table], [f"Filters of 1 % by the size of values: {'; '.join(parts)}."]
+
+
+def _data_share(row: Row) -> str:
+    filters = row.filter_bytes or 0
+    disk = (row.filter_disk_bytes_per_key or 0.0) * row.entry_count
+    return percent(filters / ((row.data_bytes or 0) - disk))
+
+
+def _saved_reads(row: Row) -> float:
+    return (row.reads_saved_gross or 0) / row.lookup_count
+
+
+def _bytes_a_read(row: Row) -> str | None:
+    if (row.reads_saved_gross or 0) < FEWEST_EVENTS:
+        return None
+    return f"{row.filter_bytes_per_key / _saved_reads(row):.2f}"

@@ -1,0 +1,95 @@
+"""Lookups in an open store, and its read views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from weakref import ref
+
+from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
+from lsmkv.engine.state import StoreState
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.read.snapshots import Pin, Retention
+from lsmkv.read.view import ReadView, SuperVersion
+from lsmkv.tree.version import Version
+
+
+class StoreView(ReadView):
+    """A read view of an open store; once that is closed, nothing is read."""
+
+    def __init__(
+        self,
+        state: StoreState,
+        memtables: tuple[Memtable, ...],
+        version: Version,
+        seq: int,
+        retention: Retention | None,
+    ) -> None:
+        super().__init__(memtables, version, seq, retention)
+        self.state = state
+
+
+class Readers:
+    """The reading part of an open store."""
+
+    def __init__(self, state: StoreState) -> None:
+        self.state = state
+        self._stats = state.stats
+        self._live_snapshots = state.snapshots.live  # read by each write, and faster from here
+        self._retention: Callable[[], Retention | None] = ref(Retention())  # dead already
+
+    def lookup(self, key: Buffer) -> bytes | None:
+        """The present value of ``key``.  Raises as ``DB.get``."""
+        current = self.state.super_version
+        if current is None:
+            current = self.state.require_open()  # raises the right error
+        return current.get(key_bytes(key), self._stats)
+
+    def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The present values of ``keys``.  Raises as ``DB.multi_get``."""
+        checked = keys_bytes(keys)
+        return self.state.require_open().get_many(checked, self._stats)
+
+    def pin_current(self) -> tuple[SuperVersion, Pin]:
+        """The current super version, and a pin on the last write."""
+        state = self.state
+        if state.super_version is None:
+            state.require_open()  # before the mutex, which an opening takes
+        thread = state.entering()
+        with state.mutex:
+            state.owner = thread
+            current = state.require_open()
+            return current, state.snapshots.pin(state.last_seq)
+
+    def read_view(self) -> StoreView:
+        """The store as it is now."""
+        state = self.state
+        if state.super_version is None:
+            state.require_open()  # as in pin_current
+        thread = state.entering()
+        with state.mutex:
+            state.owner = thread
+            read_view = self._view_of(state.require_open(), state.last_seq)
+            state.owner = 0
+            return read_view
+
+    def read_view_at(self, current: SuperVersion, seq: int) -> StoreView:
+        """``current`` as of ``seq``, which is pinned."""
+        state = self.state
+        thread = state.entering()
+        with state.mutex:
+            state.owner = thread
+            return self._view_of(current, seq)
+
+    def _view_of(self, current: SuperVersion, seq: int) -> StoreView:
+        """``current`` as of ``seq`` (the mutex is held)."""
+        if current.memtable.is_empty:  # all that it will hold is newer than the view
+            return StoreView(self.state, current.flushing, current.version, seq, None)
+        retention = self._retention()
+        if retention is None:
+            retention = Retention()
+            self._retention = ref(retention)
+        return StoreView(self.state, current.memtables, current.version, seq, retention)
+
+    def need_old_values(self) -> bool:
+        """Whether writes must keep what they replace (the mutex is held)."""
+        return bool(self._live_snapshots) or self._retention() is not None

@@ -1,0 +1,231 @@
+"""The state that the parts of an open store share.
+
+The mutex serialises writes and changes of ``super_version``.  No thread waits while it holds the mutex:
+it releases the mutex, waits as in :mod:`lsmkv.changes`, and looks again.  Lookups take no lock: they load
+``super_version`` once and use what it names.  It is replaced, never changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import Enum
+from threading import get_ident
+from typing import Final
+
+from librt.threading import Lock
+
+from lsmkv.background.events import BackgroundFailed, EventTeller
+from lsmkv.changes import Changes
+from lsmkv.errors import BackgroundError, ClosedError, Error, ForkedError, ReadOnlyError, caused
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.options import Options
+from lsmkv.read.snapshots import SnapshotList
+from lsmkv.read.view import SuperVersion
+from lsmkv.sstable.multi_writer import CancelledError
+from lsmkv.stats import Stats
+from lsmkv.tree.version import Version
+
+_OWNER_CHECKS: Final = 4
+_OWNER_CHECK_S: Final = 0.01
+
+
+class Life(Enum):
+    """The stages of an open store."""
+
+    UNOPENED = "unopened"  # its first use opens it
+    OPEN = "open"
+    FAILED = "failed"  # it takes no writes until ``resume``
+    CLOSING = "closing"  # what runs may end; nothing that waits is waited for
+    CLOSED = "closed"
+    FORKED = "forked"  # this process is a fork of the one that opened it
+
+
+# Compiled code reads a constant faster than a member.
+UNOPENED: Final = Life.UNOPENED
+OPEN: Final = Life.OPEN
+FAILED: Final = Life.FAILED
+
+
+class StoreState:
+    """What the parts of an open store share.
+
+    Attributes:
+        life: the stage it is in.
+        super_version: the current one; None unless the store can be read.
+        last_seq: the number of the last write.
+        failure: why it takes no writes; None unless that is so.
+        resuming: whether flushes run in spite of a failure, which ``resume`` is to end.
+        is_crowded: whether level 0 has so many runs that writers slow down.
+        changes: announces changes of all this to threads that wait.
+        mutex: guards all this.
+        owner: the last thread that took the mutex; 0 where it cleared this itself.
+        opener: opens a store for reading at its first use.
+        to_write: what a program does to write to a store that is only read.
+        fork_advice: what the child of a fork is told.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        options: Options,
+        stats: Stats,
+        events: EventTeller,
+        *,
+        read_only: bool,
+        to_write: str,
+    ) -> None:
+        self.directory = directory
+        self.options = options
+        self.stats = stats
+        self.events = events
+        self.read_only = read_only
+        self.to_write = to_write
+        self.life = Life.UNOPENED
+        self.super_version: SuperVersion | None = None
+        self.last_seq = 0
+        self.failure: BaseException | None = None
+        self._noted_failure: BaseException | None = None  # as an event
+        self.resuming = False
+        self.is_crowded = False
+        self.snapshots = SnapshotList()
+        self.changes = Changes()
+        self.mutex = Lock()
+        self.owner = 0
+        self.opener: Callable[[], object] = lambda: None
+        self.fork_advice = "was opened before the process forked; open it anew in the child"
+        self._get_ident = get_ident  # an attribute is found faster than a module's name
+
+    # The mutex
+
+    def entering(self) -> int:
+        """The present thread, to become ``owner``: asked first, so that nothing runs in between.
+
+        RuntimeError if the thread holds the mutex already, and would wait for itself.
+        """
+        thread = self._get_ident()
+        if self.owner == thread and self.mutex.locked():
+            self._refuse_own_lock(thread)
+        return thread
+
+    def _refuse_own_lock(self, thread: int) -> None:
+        """Raise if ``thread`` holds the mutex: a finalizer or signal handler runs."""
+        for _ in range(_OWNER_CHECKS):  # another thread may hold it, and not be its owner yet
+            if not self.mutex.locked() or self.owner != thread:
+                return
+            time.sleep(_OWNER_CHECK_S)
+        raise RuntimeError(
+            f"this thread is already inside a call on {self.directory}: a finalizer, signal handler "
+            "or trace function may only look keys up, and must leave everything else for later"
+        )
+
+    def with_mutex(self, action: Callable[[], object]) -> None:
+        """Call ``action``, which is short, with the mutex held."""
+        thread = self.entering()
+        with self.mutex:
+            self.owner = thread
+            action()
+            self.owner = 0
+
+    # What may be done
+
+    def require_open(self) -> SuperVersion:
+        """The current super version; ClosedError or ForkedError without one."""
+        current = self.super_version
+        if current is None:
+            if self.life is UNOPENED:
+                self.opener()
+                current = self.super_version
+            if current is None:
+                raise self.unusable()
+        return current
+
+    def unusable(self) -> Error:
+        """Why there is no super version: a new exception for each caller."""
+        if self.life is Life.FORKED:
+            return ForkedError(f"{self.directory} {self.fork_advice}")
+        return ClosedError(f"{self.directory} is closed")
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the store is closed, or about to be."""
+        return self.life in (Life.CLOSING, Life.CLOSED, Life.FORKED)
+
+    def check_not_ending(self) -> None:
+        """Raise if no work will end a wait."""
+        if self.is_ending:
+            raise self.unusable()
+
+    def check_for_writing(self) -> None:
+        """Raise for a handle that can never write."""
+        if self.super_version is None and self.life is not UNOPENED:
+            raise self.unusable()
+        if self.read_only:
+            raise ReadOnlyError(f"{self.directory} was opened with read_only=True; {self.to_write}")
+
+    def check_writable(self) -> None:
+        """As :meth:`check_for_writing`; raise BackgroundError after a failure, too."""
+        self.check_for_writing()
+        if self.failure is not None:
+            what = str(self.failure) or type(self.failure).__name__  # a MemoryError has no words
+            reason = (
+                f"{self.directory} takes no more writes after a failure ({what}); "
+                "mend its cause and call resume()"
+            )
+            raise caused(BackgroundError(reason), self.failure)
+
+    def check_not_telling(self, call: str) -> None:
+        """RuntimeError inside a callback, for whose thread ``call`` may have to wait."""
+        if self.events.is_telling:
+            raise RuntimeError(
+                f"{call} was called inside on_event, whose thread it may have to wait for; "
+                "leave it to another thread"
+            )
+
+    # Changes (the mutex is held)
+
+    def show(self, current: SuperVersion) -> None:
+        """Make ``current`` the super version."""
+        self.super_version = current
+        run_count = current.version.levels.level0_run_count
+        self.is_crowded = run_count >= self.options.level0_slowdown_trigger
+        self.changes.announce()
+
+    def fail(self, error: BaseException) -> None:
+        """Take no more writes."""
+        if self.failure is None or self.resuming:
+            self.failure = error
+            if self.life is OPEN:
+                self.life = FAILED
+        if self.failure is error and self._noted_failure is not error:
+            self._noted_failure = error
+            self.events.note(BackgroundFailed(self.directory, error))
+        self.changes.announce()
+
+    def take_writes_again(self) -> None:
+        """End a failure."""
+        self.failure = self._noted_failure = None
+        if self.life is FAILED:
+            self.life = OPEN
+
+    # What the background work asks and tells (see background_thread.OpenStore)
+
+    def may_flush(self) -> bool:
+        return self.failure is None or self.resuming
+
+    def may_compact(self) -> bool:
+        return self.failure is None
+
+    def work_failed(self, error: BaseException) -> None:
+        """Take no more writes, unless the work was only cancelled.  Notes an event."""
+        if not isinstance(error, CancelledError):
+            self.with_mutex(lambda: self.fail(error))
+
+    def publish(self, version: Version, flushed: Memtable | None) -> None:
+        """Show ``version`` to readers, without the memtable that it replaces."""
+        thread = self.entering()
+        with self.mutex:
+            self.owner = thread
+            current = self.require_open()
+            flushing = tuple(memtable for memtable in current.flushing if memtable is not flushed)
+            self.show(SuperVersion(current.memtable, flushing, version))

@@ -1,0 +1,142 @@
+// What a lookup came to, in the page's largest words.
+
+import type { Lookup, Page } from "./contract";
+import { bytes, count, integer, percent } from "./format";
+import { sum, type Totals } from "./variants";
+
+/** The meanings that have a colour of their own. */
+export type Meaning = "avoided" | "wasted" | "found";
+
+export interface Part {
+  text: string;
+  meaning?: Meaning;
+}
+
+/** How the key is there, and what looking it up took. */
+export interface Answer {
+  is: string;
+  parts: Part[];
+  notes: string[];
+}
+
+export function answerOf(lookup: Lookup): Answer {
+  const is = {
+    found: "is in this store.",
+    deleted: "was deleted from this store.",
+    absent: "is not in this store.",
+  }[lookup.outcome];
+  const inMemory = lookup.memtables.some((step) => step.outcome !== "absent");
+  if (inMemory)
+    return {
+      is,
+      parts: [{ text: "The memtable has it." }, { text: "0 reads.", meaning: "found" }],
+      notes: [],
+    };
+  return {
+    is,
+    parts: [{ text: spanned(lookup) }, { text: asked(lookup) }, reads(lookup)].filter(
+      (part) => part.text,
+    ),
+    notes: notes(lookup),
+  };
+}
+
+function spanning(lookup: Lookup): Lookup["runs"] {
+  return lookup.runs.filter((run) => run.spanning_block !== null);
+}
+
+function spanned(lookup: Lookup): string {
+  const blocks = spanning(lookup).length;
+  if (blocks > 0) return `${count(blocks, "block")} could hold it.`;
+  return lookup.runs.length > 0
+    ? "No block could hold it: the index says so."
+    : "No block is on disk.";
+}
+
+function asked(lookup: Lookup): string {
+  const runs = spanning(lookup);
+  if (runs.length === 0) return lookup.filters_asked > 0 ? "" : "No filter was asked.";
+  const no = runs.filter((run) => run.outcome === "filtered").length;
+  const maybe = runs.filter((run) => run.filter?.verdict === "maybe").length;
+  if (no + maybe === 0) {
+    const why = runs[0]?.filter?.verdict;
+    if (why === "off") return "Filters are off.";
+    if (runs.length === 1) return why === "lost" ? "Its filter is damaged." : "It has no filter.";
+    return why === "lost" ? "Their filters are damaged." : "They have no filters.";
+  }
+  if (runs.length === 1) return `Its filter said ${no ? "no" : "maybe"}.`;
+  if (maybe === 0) return `${count(no, "filter")} said no.`;
+  if (no === 0) return `${count(maybe, "filter")} said maybe.`;
+  return `${count(no, "filter")} said no, ${integer(maybe)} maybe.`;
+}
+
+function reads(lookup: Lookup): Part {
+  const done = lookup.blocks_read;
+  const cached = lookup.blocks_searched - done;
+  const more = cached > 0 ? `, ${integer(cached)} from the cache` : "";
+  if (lookup.outcome === "absent") {
+    const said = `0 reads${more}.`;
+    if (done === 0)
+      return lookup.filter_negatives > 0 ? { text: said, meaning: "avoided" } : { text: said };
+    return { text: `${count(done, "read")} for nothing${more}.`, meaning: "wasted" };
+  }
+  const what = lookup.outcome === "found" ? "found it" : "found the deletion";
+  if (done === 0) return { text: `0 reads${more}.`, meaning: "found" };
+  const wasted = lookup.runs.filter((run) => run.outcome === "absent" && isRead(run)).length;
+  const nothing = wasted > 0 ? `, ${integer(wasted)} for nothing` : "";
+  return { text: `${count(done - wasted, "read")} ${what}${nothing}${more}.`, meaning: "found" };
+}
+
+function isRead(run: Lookup["runs"][number]): boolean {
+  return run.blocks.some((block) => !block.was_cached);
+}
+
+function notes(lookup: Lookup): string[] {
+  const parts = new Set(lookup.runs.flatMap((run) => run.filter?.part ?? []));
+  const said = [...parts].map(
+    (part) => `These filters hold prefixes of keys: they were asked for “${part}”.`,
+  );
+  if (lookup.runs.some((run) => run.filter?.holds_part))
+    said.push(
+      "The prefix is there, so its filter is right to say maybe; it does not know the whole key.",
+    );
+  const denied = lookup.runs.filter((run) => run.outcome === "filtered");
+  const isByBits = denied.some((run) => (run.filter?.unset_probes.length ?? 0) > 0);
+  if (denied.length > 0)
+    said.unshift(
+      isByBits
+        ? "Hashing a key picks a few bits of a filter, which is in memory, and each key of its block has its bits set there. Where one of this key’s bits is not set, the block cannot have it: no is certain."
+        : "A filter is asked in memory. Its no is certain: the block cannot have the key.",
+    );
+  const rates = denied.flatMap((run) => run.filter?.expected_rate ?? []);
+  if (rates.length > 0)
+    said.push(
+      `Only a maybe can be wrong: for p = ${percent(Math.max(...rates))} of absent keys, which costs a read.`,
+    );
+  const spared = sum(denied, (run) => run.spanning_bytes);
+  if (spared > 0) said.push(`${bytes(spared)} stayed on the disk.`);
+  return said;
+}
+
+/** The recorded lookups of a kind in one sentence. */
+export function summed(totals: Totals, things: string): string {
+  const { lookups, without, done } = totals;
+  const head = `${count(lookups, `${things} key`)} tried: `;
+  if (without === 0) return `${head}no block could hold ${lookups === 1 ? "it" : "any of them"}.`;
+  const share = without > done ? `, ${percent(1 - done / without)} avoided` : "";
+  return `${head}${count(without, "read")} without filters, ${integer(done)} with them${share}.`;
+}
+
+/** What a store without anything to look up has to tell. */
+export function blank({ map }: Page): Answer {
+  const inMemory = map.memtable_key_counts.reduce((total, n) => total + n, 0);
+  const parts =
+    map.entry_count + inMemory === 0
+      ? [{ text: "This store is empty." }, { text: "There is no key to look up yet." }]
+      : [
+          {
+            text: `${count(map.entry_count + inMemory, "entry", "entries")}, and no key of them could be drawn.`,
+          },
+        ];
+  return { is: "", parts, notes: ["lsmkv explore --demo shows a store that is ready to try."] };
+}

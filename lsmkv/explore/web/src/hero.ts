@@ -1,0 +1,95 @@
+// The first thing on the page: what one lookup came to, in large words, and what all came to.
+
+import { type Answer, answerOf, blank, summed } from "./answer";
+import type { App, State } from "./app";
+import { button, fill, h } from "./dom";
+import { bytes, count } from "./format";
+import type { LookupView, Pick } from "./lookup";
+import { totalsOf, variantOf } from "./variants";
+
+const PICKS: [Pick, string][] = [
+  ["absent", "An absent key"],
+  ["present", "A present key"],
+  ["false positive", "A false positive"],
+];
+
+export class HeroView {
+  readonly element: HTMLElement;
+  #answer = h("div", { class: "answer", "aria-live": "polite" });
+  #totals = h("p", { class: "totals" });
+  #damage = h("div", { class: "damage", role: "status" });
+
+  constructor(app: App, lookups: LookupView) {
+    const { cache_bytes } = app.state.model.page.source;
+    const cache = h("input", { type: "checkbox", id: "cache" });
+    cache.addEventListener("change", () => app.set({ isCached: cache.checked }));
+    this.element = h(
+      "section",
+      { class: "hero", "aria-label": "What this lookup cost" },
+      this.#damage,
+      this.#answer,
+      this.#totals,
+      h(
+        "div",
+        { class: "picks" },
+        "Try ",
+        ...PICKS.map(([pick, text]) =>
+          button(text, () => void lookups.pick(pick), { "data-pick": pick }),
+        ),
+        cache_bytes > 0
+          ? h("label", { class: "switch" }, cache, `with a block cache of ${bytes(cache_bytes)}`)
+          : null,
+      ),
+    );
+    app.watch((state, before) => {
+      if (state.lookup !== before.lookup || state.model !== before.model || state === before)
+        this.#show(state);
+    });
+  }
+
+  #show(state: State): void {
+    const { model, lookup } = state;
+    const answer = lookup ? answerOf(lookup) : blank(model.page);
+    const lead = lookup
+      ? [h("code", { class: "hero-key" }, lookup.key.text), ` ${answer.is}`]
+      : [answer.is];
+    fill(
+      this.#answer,
+      h("p", { class: "lead" }, ...lead),
+      inLargeWords(answer),
+      answer.notes.length > 0 ? h("p", { class: "why" }, answer.notes.join(" ")) : null,
+    );
+    const tried = (["absent", "present"] as const).flatMap((kind) => {
+      const known = model
+        .lookupsOf(kind)
+        .filter((one) => state.rate === null || one.rebuilt.length > 0);
+      const all = known.map((one) => variantOf(one, state));
+      return all.length > 0 ? summed(totalsOf(all), kind) : [];
+    });
+    fill(this.#totals, ...tried.flatMap((text) => [h("span", {}, text), " "]));
+    const { damage } = model.page;
+    this.#damage.hidden = damage.length === 0;
+    fill(
+      this.#damage,
+      h("b", {}, `${count(damage.length, "damaged block")}, hatched on the map: `),
+      ...damage
+        .slice(0, 3)
+        .map((one) =>
+          h("span", {}, `${one.file_name} at offset ${one.offset ?? "unknown"}: ${one.reason}. `),
+        ),
+      damage.length > 3 ? `and ${count(damage.length - 3, "more", "more")}.` : null,
+    );
+  }
+}
+
+/** The parts of an answer, each in the colour of its meaning. */
+export function inLargeWords(answer: Answer): HTMLElement {
+  return h(
+    "p",
+    { class: "verdict" },
+    ...answer.parts.flatMap(({ text, meaning }) => [
+      h("span", { class: meaning ? `is-${meaning}` : null }, text.replace(/(\d) /g, "$1\u00a0")),
+      " ",
+    ]),
+  );
+}

@@ -1,0 +1,79 @@
+// The counters of the program that has a live store open, as it publishes them.
+
+import type { App } from "./app";
+import type { Program } from "./contract";
+import { fill, h } from "./dom";
+import { count, integer, saved, significant } from "./format";
+
+const SHOWN: readonly [string, string][] = [
+  ["gets", "lookups"],
+  ["block_reads", "blocks read"],
+  ["filter_negatives", "searches of a block that filters saved"],
+  ["filter_false_positives", "searches in vain after a filter’s maybe"],
+  ["block_cache_hits", "hits of its block cache"],
+  ["writes", "writes"],
+];
+
+export class ProgramView {
+  readonly element = h("section", { class: "program card", hidden: true });
+
+  constructor(app: App) {
+    app.watch((state, before) => {
+      if (state.program === before.program) return;
+      this.element.hidden = state.program === null;
+      if (state.program) this.#show(state.program);
+    });
+  }
+
+  #show(program: Program): void {
+    const title = h("h2", {}, "The program that has this store open");
+    if (program.problem !== null) {
+      fill(this.element, title, h("p", { class: "failure" }, program.problem));
+      return;
+    }
+    fill(
+      this.element,
+      title,
+      h("p", { class: program.silent_s === null ? "hint" : "failure" }, state(program)),
+      h("p", { "data-program": "saved" }, inShort(program.stats)),
+      totals(program),
+      ...falsePositives(program),
+    );
+  }
+}
+
+function state({ pid, silent_s }: Program): string {
+  if (silent_s === null) return `Process ${pid}, since it opened the store.`;
+  return `Process ${pid} has published nothing for ${count(silent_s, "second")}: it has ended, or hangs.`;
+}
+
+/** How many searches of a block filters saved, of all. */
+function inShort(stats: Program["stats"]): string {
+  const no = stats.filter_negatives ?? 0;
+  const rest = ["filter_true_positives", "filter_false_positives", "unfiltered_probes"];
+  const all = rest.reduce((sum, name) => sum + (stats[name] ?? 0), no);
+  const share = all > 0 ? ` (${saved(no / all)})` : "";
+  return `Its filters saved ${integer(no)} of ${count(all, "search", "searches")} of a block${share}.`;
+}
+
+function totals({ stats, per_second }: Program): HTMLElement {
+  const rows = SHOWN.map(([name, text]) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, text),
+      h("td", { "data-counter": name }, integer(stats[name] ?? 0)),
+      h("td", {}, name in per_second ? significant(per_second[name] ?? 0, 3) : "–"),
+    ),
+  );
+  const head = ["", "in all", "per second"].map((text) => h("th", { scope: "col" }, text));
+  return h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows));
+}
+
+function falsePositives({ tables }: Program): HTMLElement[] {
+  if (tables.length === 0) return [];
+  const items = tables.map((one) =>
+    h("li", {}, `table ${one.table} of level ${one.level}: ${integer(one.false_positives)}`),
+  );
+  return [h("h3", {}, "False positives by table"), h("ul", {}, ...items)];
+}

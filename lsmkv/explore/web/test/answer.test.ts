@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { answerOf, blank, summed } from "../src/answer";
+import type { Lookup, Page, RunStep } from "../src/contract";
+import { totalsOf, variantOf } from "../src/variants";
+
+const FILTER = {
+  verdict: "no",
+  scope: "block",
+  read_bytes: 0,
+  probes: [1, 2],
+  unset_probes: [2],
+  part: null,
+};
+
+/** A run whose filter said no, unless told otherwise. */
+function run(more: object = {}): RunStep {
+  return {
+    outcome: "filtered",
+    filter: FILTER,
+    blocks: [],
+    is_false_positive: false,
+    spanning_block: 3,
+    spanning_bytes: 1000,
+    ...more,
+  } as unknown as RunStep;
+}
+
+const BLOCK = { number: 3, offset: 0, length_bytes: 1000, was_cached: false };
+const WASTED = {
+  outcome: "absent",
+  filter: { ...FILTER, verdict: "maybe" },
+  blocks: [BLOCK],
+  is_false_positive: true,
+};
+const FOUND = { ...WASTED, outcome: "found", is_false_positive: false };
+const GAP = { outcome: "gap", filter: null, spanning_block: null, spanning_bytes: 0 };
+
+function lookup(outcome: Lookup["outcome"], runs: RunStep[], more: object = {}): Lookup {
+  const read = runs.flatMap((one) => one.blocks).length;
+  return {
+    outcome,
+    runs,
+    memtables: [],
+    blocks_read: read,
+    blocks_searched: read,
+    filters_asked: runs.filter((one) => one.filter).length,
+    filter_negatives: runs.filter((one) => one.outcome === "filtered").length,
+    reads_without_filters: runs.filter((one) => one.spanning_block !== null).length,
+    cached_runs: [],
+    rebuilt: [],
+    ...more,
+  } as unknown as Lookup;
+}
+
+function said(one: Lookup): string {
+  return answerOf(one)
+    .parts.map((part) => part.text)
+    .join(" ");
+}
+
+test("an absent key says who could hold it, what filters said, and what was read", () => {
+  const four = lookup("absent", [run(), run(), run(), run()]);
+  assert.equal(said(four), "4 blocks could hold it. 4 filters said no. 0 reads.");
+  assert.equal(answerOf(four).parts.at(-1)?.meaning, "avoided");
+  const [why, spared] = answerOf(four).notes;
+  assert.match(
+    why ?? "",
+    /one of this key’s bits is not set, the block cannot have it: no is certain\.$/,
+  );
+  assert.equal(spared, "3.9 KiB stayed on the disk.");
+  assert.equal(
+    said(lookup("absent", [run()])),
+    "1 block could hold it. Its filter said no. 0 reads.",
+  );
+});
+
+test("a false positive is a read for nothing", () => {
+  const one = lookup("absent", [run(), run(WASTED)]);
+  assert.equal(said(one), "2 blocks could hold it. 1 filter said no, 1 maybe. 1 read for nothing.");
+  assert.equal(answerOf(one).parts.at(-1)?.meaning, "wasted");
+});
+
+test("where no filter was asked, the index answered", () => {
+  const none = lookup("absent", [run(GAP), run(GAP)]);
+  assert.equal(
+    said(none),
+    "No block could hold it: the index says so. No filter was asked. 0 reads.",
+  );
+  assert.equal(answerOf(none).parts.at(-1)?.meaning, undefined);
+});
+
+test("a present key is found with one read, and others may be for nothing", () => {
+  assert.equal(
+    said(lookup("found", [run(), run(FOUND)])),
+    "2 blocks could hold it. 1 filter said no, 1 maybe. 1 read found it.",
+  );
+  assert.equal(
+    said(lookup("deleted", [run(WASTED), run({ ...FOUND, outcome: "deleted" })])),
+    "2 blocks could hold it. 2 filters said maybe. 1 read found the deletion, 1 for nothing.",
+  );
+  const memtables = [{ outcome: "found" }];
+  assert.equal(said(lookup("found", [], { memtables })), "The memtable has it. 0 reads.");
+});
+
+test("filters that are missing or off are named", () => {
+  const without = { ...WASTED, is_false_positive: false };
+  for (const [verdict, text] of [
+    ["none", "They have no filters."],
+    ["off", "Filters are off."],
+    ["lost", "Their filters are damaged."],
+  ]) {
+    const one = run({ ...without, filter: { ...FILTER, verdict } });
+    assert.equal(
+      said(lookup("absent", [one, one])),
+      `2 blocks could hold it. ${text} 2 reads for nothing.`,
+    );
+  }
+});
+
+test("a prefix that is there is not the filter's mistake", () => {
+  const filter = { ...WASTED.filter, part: "u1/", holds_part: true };
+  const { notes } = answerOf(lookup("absent", [run({ ...WASTED, filter })]));
+  assert.match(notes.join(" "), /asked for “u1\/”.* right to say maybe/);
+});
+
+test("an empty store says so", () => {
+  const map = { entry_count: 0, memtable_key_counts: [0] };
+  assert.equal(blank({ map } as unknown as Page).parts[0]?.text, "This store is empty.");
+});
+
+test("lookups add up to one sentence", () => {
+  const all = [lookup("absent", [run(), run()]), lookup("absent", [run(WASTED), run()])];
+  assert.equal(
+    summed(totalsOf(all), "absent"),
+    "2 absent keys tried: 4 reads without filters, 1 with them, 75 % avoided.",
+  );
+  assert.equal(
+    summed(totalsOf([lookup("absent", [run(GAP)])]), "absent"),
+    "1 absent key tried: no block could hold it.",
+  );
+});
+
+test("a cache takes reads from both sides", () => {
+  const one = lookup("absent", [run(), run(WASTED), run(WASTED)], { cached_runs: [0, 1] });
+  const cached = variantOf(one, { rate: null, isCached: true });
+  assert.deepEqual([cached.reads_without_filters, cached.blocks_read], [1, 1]);
+  assert.match(said(cached), /1 read for nothing, 1 from the cache\.$/);
+  assert.equal(variantOf(one, { rate: null, isCached: false }), one);
+});
+
+test("filters built anew say no to all but those who pass", () => {
+  const one = lookup("found", [run(WASTED), run(), run(FOUND)], { rebuilt: [[0, 1, 2], [2]] });
+  const [weak, strong] = [0, 1].map((rate) => variantOf(one, { rate, isCached: false }));
+  assert.equal(weak?.blocks_read, 3);
+  assert.equal(strong?.blocks_read, 1);
+  assert.deepEqual(
+    strong?.runs.map((step) => step.outcome),
+    ["filtered", "filtered", "found"],
+  );
+  assert.equal(strong?.reads_without_filters, 3);
+});

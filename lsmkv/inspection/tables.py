@@ -1,0 +1,172 @@
+"""The tables of an open store, to look into: blocks, keys and filters."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+from lsmkv.encoding.entries import Buffer, key_bytes
+from lsmkv.errors import uncopyable
+from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.keys import FilterKey
+from lsmkv.inspection.store_info import (
+    BlockInfo,
+    FilterInfo,
+    TableInfo,
+    block_info,
+    filter_rate,
+    filter_shape,
+    table_info,
+)
+from lsmkv.sstable.reader import TableReader
+
+
+class Table:
+    """A table of an open store, to look into; :meth:`DB.tables` makes it.
+
+    It stays readable while it is held, also when a compaction has replaced it.  Its index and filters
+    are read at the first use, as by a lookup.  Blocks have numbers from 0 to ``block_count`` - 1; a
+    method raises ValueError for any other, and CorruptionError or OSError if what it reads is damaged
+    or cannot be read.  No method brings a data block into the block cache.  Any number of threads may use
+    it.
+
+    Attributes:
+        number, level, run: its number and its place; a higher run number is newer within a level.
+
+    >>> import lsmkv, tempfile
+    >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+    ...     report = db.bulk_load([(b"fox", b"red"), (b"hare", b"brown")])
+    ...     (table,) = db.tables()
+    ...     table.keys(0), table.filter(0).key_count, table.may_contain(b"hare")
+    ([b'fox', b'hare'], 2, True)
+    """
+
+    def __init__(self, reader: TableReader, level: int, run: int) -> None:
+        self._reader = reader
+        self._filters: dict[tuple[int, int | None, int], FilterInfo] = {}  # by shape: few differ
+        self.number = reader.meta.number
+        self.level = level
+        self.run = run
+
+    def info(self) -> TableInfo:
+        """The table as :meth:`DB.inspect` describes it.  O(blocks)."""
+        return table_info(self._reader)
+
+    @property
+    def smallest(self) -> bytes:
+        """Its first key."""
+        return self._reader.smallest
+
+    @property
+    def largest(self) -> bytes:
+        """Its last key."""
+        return self._reader.largest
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of its file."""
+        return self._reader.meta.size_bytes
+
+    @property
+    def entry_count(self) -> int:
+        """Its entries, deletions and old versions included."""
+        return self._reader.meta.entry_count
+
+    @property
+    def filter_key(self) -> FilterKey:
+        """The part of each key that its filters hold."""
+        return self._reader.filters.filter_key
+
+    @property
+    def false_positives(self) -> int:
+        """Of ``Stats.filter_false_positives`` those in this table."""
+        return int(self._reader.false_positives)
+
+    @property
+    def asks_filters(self) -> bool:
+        """Whether lookups ask filters of it: not without any, nor with ``filter_residency="off"``."""
+        return self._reader.filters.exist
+
+    # Blocks, by number
+
+    @property
+    def block_count(self) -> int:
+        """How many data blocks it has."""
+        return int(self._reader.index.block_count)
+
+    def first_key(self, block: int) -> bytes:
+        """The first key of a block."""
+        return self._reader.index.first_key(self._checked(block))
+
+    def last_key(self, block: int) -> bytes:
+        """The last key of a block."""
+        return self._reader.index.last_key(self._checked(block))
+
+    def length_bytes(self, block: int) -> int:
+        """Size of a block in the file, filter and trailer included."""
+        return self._reader.block_length(self._checked(block))
+
+    def entries(self, block: int) -> int:
+        """How many entries a block has, deletions and old versions included."""
+        return self._reader.index.entry_count(self._checked(block))
+
+    def is_cached(self, block: int) -> bool:
+        """Whether the block cache holds a block."""
+        return self._reader.is_cached(self._checked(block))
+
+    def block(self, block: int) -> BlockInfo:
+        """A block and its filter, read from disk."""
+        return block_info(self._reader, self._checked(block))
+
+    def keys(self, block: int) -> list[bytes]:
+        """The keys of a block, in order; one with several versions comes as often."""
+        return self._reader.block(self._checked(block), False).keys()
+
+    # Filters
+
+    def filter(self, block: int) -> FilterInfo:
+        """A block's filter, or that of the whole table; reads no block."""
+        reader = self._reader
+        shape = filter_shape(reader, self._checked(block))
+        if shape not in self._filters:
+            bit_count, key_count, probe_count = shape
+            rate = None
+            if key_count is not None or not bit_count:
+                rate = filter_rate(reader, bit_count, key_count or 0, probe_count)
+            self._filters[shape] = FilterInfo(
+                policy=reader.filter_policy.name,
+                scope="table" if reader.properties.granularity == "table" else "block",
+                key_count=key_count,
+                bit_count=bit_count,
+                probe_count=probe_count,
+                expected_rate=rate,
+            )
+        return self._filters[shape]
+
+    def filter_bits(self, block: int) -> bytes:
+        """The bits of that filter, as lookups ask it; empty if they ask none, or it is lost."""
+        return self._reader.filters.bits_of(self._checked(block))
+
+    def may_contain(self, key: Buffer) -> bool:
+        """Whether a lookup of ``key`` would search a block: one spans it, and no filter denies it."""
+        reader, data = self._reader, key_bytes(key)
+        if not reader.smallest <= data <= reader.largest:
+            return False
+        filters, block, h = reader.filters, int(reader.index.find(data)), hash_key(data)
+        if block < 0 or filters.learnt.has(block, h):
+            return False
+        return filters.may_hold(block, filters.hash_of(data, h))
+
+    def _checked(self, block: int) -> int:
+        if not isinstance(block, int):
+            raise TypeError(f"block={block!r}: give the number of a block, as an int")
+        if not 0 <= block < self.block_count:
+            raise ValueError(
+                f"block={block!r}: table {self.number} has blocks 0 to {self.block_count - 1}"
+            )
+        return block
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("a Table", "info() is data, which can be pickled")
+
+    def __repr__(self) -> str:
+        return f"<lsmkv.Table {self.number}, level {self.level}, run {self.run}>"

@@ -1,0 +1,98 @@
+"""Visible entries of tables that hold others, too: older or newer versions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from operator import itemgetter
+from typing import Final
+
+from lsmkv.encoding.entries import Value
+from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.read_ahead import blocks_ahead
+from lsmkv.sstable.reader import TableReader
+
+Entry = tuple[bytes, Value]
+_KEY: Final = itemgetter(0)
+
+
+def visible_entries(
+    tables: Sequence[TableReader], seq: int, wanted: Bounds
+) -> Iterator[list[Entry]]:
+    """The newest visible entry of each key, in ascending lists.
+
+    The lists come in the order of the scan.
+    """
+    for table in tables:
+        if not table.one_seq or seq >= table.largest_seq:  # otherwise all of it is newer
+            yield from _of_table(table, seq, wanted)
+
+
+def _of_table(table: TableReader, seq: int, wanted: Bounds) -> Iterator[list[Entry]]:
+    start, stop = bounds_within(table, wanted)
+    first, end = block_range(table, start, stop)
+    numbers: Sequence[int] = range(first, end)
+    if wanted.prefix is not None:
+        numbers = blocks_with_prefix(table, first, end, wanted.prefix)
+    if wanted.reverse:
+        numbers = numbers[::-1]
+    max_seq = None if seq >= table.largest_seq else seq
+    blocks = blocks_ahead(table, numbers)
+    decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
+    for entries in _whole_keys(table, numbers, decoded, wanted.reverse):
+        # Only the first and the last block can reach past the bounds; to look at their ends is cheap.
+        low, high = 0, len(entries)
+        if start is not None and entries[0][0] < start:
+            low = bisect_left(entries, start, key=_KEY)
+        if stop is not None and entries[-1][0] >= stop:
+            high = bisect_left(entries, stop, key=_KEY)
+        if low < high:
+            yield _first_of_each_key(entries[low:high])
+
+
+def _first_of_each_key(entries: list[Entry]) -> list[Entry]:
+    found: list[Entry] = []
+    last: bytes | None = None
+    for entry in entries:
+        if entry[0] != last:
+            last = entry[0]
+            found.append(entry)
+    return found
+
+
+def _entries(block: Block, max_seq: int | None) -> list[Entry]:
+    if max_seq is not None:
+        return [
+            (key, value)
+            for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True)
+            if seq <= max_seq
+        ]
+    return list(zip(block.keys(), block.values(), strict=True))
+
+
+def _whole_keys(
+    table: TableReader, numbers: Sequence[int], lists: Iterator[list[Entry]], reverse: bool
+) -> Iterator[list[Entry]]:
+    """Regroup entries: each key's in one list, and no empty lists."""
+    if not table.has_versions:
+        yield from filter(None, lists)
+        return
+    index = table.index
+    held: list[Entry] = []
+    for number, entries in zip(numbers, lists, strict=True):
+        held = entries + held if reverse else held + entries
+        if _shares_key(index, number if reverse else number + 1):
+            continue  # the next list has more entries of a key in this one
+        if held:
+            yield held
+        held = []
+    if held:
+        yield held
+
+
+def _shares_key(index: TableIndex, upper: int) -> bool:
+    """Whether block ``upper`` starts with the last key of its predecessor."""
+    return 0 < upper < index.block_count and index.first_key(upper) == index.last_key(upper - 1)

@@ -1,0 +1,330 @@
+"""``background="auto"``, the default: large compactions in a process, where that is possible."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import fill, open_small
+
+import lsmkv
+from filter_kinds import OwnPolicy, own_registry
+from gates import WAIT_S
+from lsmkv.background import background_thread
+from lsmkv.background.pace import Starvation
+from lsmkv.background.process import parent as process
+from lsmkv.background.process import runner
+from lsmkv.filters.policy import register
+from lsmkv.storage.storage import Storage
+from time_limits import exit_code
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_core_count", lambda: 2)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+def open_auto(path: str, **options: Any) -> lsmkv.DB:
+    """A store whose every compaction is large."""
+    return open_small(path, background="auto", **{"process_job_size_bytes": 0, **options})
+
+
+def helper_pid(db: lsmkv.DB) -> int | None:
+    """The process that runs compactions, if any does."""
+    found = db._engine.background.compactor.runner
+    return None if found is None else found.process.pid
+
+
+def compacted(db: lsmkv.DB) -> dict[bytes, bytes]:
+    contents = fill(db, range(500))
+    db.compact_range(force=True)
+    assert dict(db.items()) == contents
+    return contents
+
+
+def test_it_is_the_default() -> None:
+    assert lsmkv.Options().background == "auto"
+
+
+def test_a_large_compaction_runs_in_a_process_and_a_flush_in_the_thread(path: str) -> None:
+    with open_auto(path) as db:
+        fill(db, range(300))
+        db.flush()
+        assert db._engine.background.flusher.runner is None
+        compacted(db)
+        assert helper_pid(db) is not None
+        assert db.stats().compactions > 0
+        assert db.verify().ok
+
+
+def test_a_small_compaction_starts_no_process(path: str) -> None:
+    with open_small(path) as db:
+        compacted(db)
+        assert db._engine.background.compactor.runner is None
+
+
+def test_the_compactors_thread_imports_nothing(path: str) -> None:
+    """An interrupt of another thread's import may leave its lock held, and the compactor waiting."""
+    program = (
+        "import sys, threading, lsmkv\n"
+        f"db = lsmkv.open({path!r}, process_job_size_bytes=0)\n"
+        "found = []\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if threading.current_thread().name == 'lsmkv-compact': found.append(name)\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "for round in range(6):\n"
+        "    for number in range(300): db.put(b'%05d' % number, b'v' * 100)\n"
+        "    db.flush()\n"
+        "db.wait_until_settled()\n"
+        "assert db.stats().compactions > 0\n"
+        "assert db._engine.background.compactor.runner is not None or sys.argv[1] == '1'\n"
+        "db.close()\n"
+        "sys.exit(str(found) if found else 0)"
+    )
+    cores = str(len(os.sched_getaffinity(0)))
+    subprocess.run([sys.executable, "-c", program, cores], check=True, timeout=60)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Any]:
+    caplog.set_level(logging.INFO, "lsmkv")
+    yield lambda: [record.getMessage() for record in caplog.records]
+
+
+def in_thread(path: str, **options: Any) -> None:
+    """Compact; the work is done, and no process did it."""
+    with open_auto(path, **options) as db:
+        compacted(db)
+        assert helper_pid(db) is None
+
+
+def test_one_core_keeps_the_work_in_the_thread(
+    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
+) -> None:
+    monkeypatch.setattr(runner, "_core_count", lambda: 1)
+    in_thread(path)
+    assert any("in a thread, not in a process: this process has one core" in x for x in lines())
+
+
+def test_a_program_that_is_no_python_keeps_the_work_in_the_thread(
+    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
+) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    in_thread(path)
+    assert any("is not known to be a Python interpreter" in line for line in lines())
+
+
+def test_a_storage_of_its_own_keeps_the_work_in_the_thread(path: str, lines: Any) -> None:
+    class OwnStorage(Storage):
+        pass
+
+    in_thread(path, storage=OwnStorage())
+    assert any("only this process has" in line for line in lines())
+
+
+def test_a_private_filter_policy_keeps_the_work_in_the_thread(path: str, lines: Any) -> None:
+    with own_registry():
+        register(OwnPolicy())
+        in_thread(path, filter_policy="own-bloom")
+        assert any("'own-bloom' is registered in this process" in line for line in lines())
+
+
+def test_a_table_with_a_private_policy_that_comes_later_is_merged_in_the_thread(
+    path: str, tmp_path: Path
+) -> None:
+    with own_registry():
+        register(OwnPolicy())
+        with open_auto(path) as db:
+            contents = compacted(db)
+            before = helper_pid(db)
+            assert before is not None
+            table = tmp_path / "table"
+            with lsmkv.TableWriter(table, filter_policy="own-bloom") as writer:
+                writer.add(b"zz", b"new")
+            db.ingest([table])
+            db.compact_range(force=True)
+            assert dict(db.items()) == contents | {b"zz": b"new"}
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(1, "not permitted"), BlockingIOError(11, "full")]
+)
+def test_a_process_that_cannot_be_started_is_no_failure(
+    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any, error: OSError
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    in_thread(path)
+    assert any("goes on in a thread" in line and error.args[1] in line for line in lines())
+
+
+def test_a_helper_has_no_descriptor_of_the_lock(path: str) -> None:
+    """So a store whose process was killed can be opened while its helper still runs."""
+    with open_auto(path) as db:
+        contents = compacted(db)
+        pid = helper_pid(db)
+        assert pid is not None
+        lock = f"{path}/LOCK"
+        held = [target for target in Path(f"/proc/{pid}/fd").iterdir() if target.exists()]
+        assert lock not in [str(target.readlink()) for target in held]
+    with open_small(path) as db:
+        assert dict(db.items()) == contents
+
+
+def test_a_fork_of_another_thread_waits_while_a_helper_starts() -> None:
+    """Its child would keep the pipes open that the start reads to their end."""
+    order: list[str] = []
+
+    def fork() -> None:
+        pid = os.fork()
+        if not pid:
+            os._exit(0)
+        order.append("forked")
+        exit_code(pid)
+
+    with process._starting:
+        forking = threading.Thread(target=fork, daemon=True)
+        forking.start()
+        forking.join(0.2)
+        order.append("started")
+    forking.join(WAIT_S)
+    assert order == ["started", "forked"]
+
+
+def test_after_a_failed_job_another_helper_is_started(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A helper keeps the limits under which it was started, and one of them may be what failed."""
+    with open_auto(path) as db:
+        compacted(db)
+        before = helper_pid(db)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        assert before is not None
+        resource.prlimit(before, resource.RLIMIT_FSIZE, (64, limits[1]))
+        with pytest.raises((OSError, lsmkv.BackgroundError)):
+            db.compact_range(force=True)
+        db.resume()
+        db.compact_range(force=True)
+        assert helper_pid(db) not in (None, before)
+
+
+@pytest.fixture
+def starved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every job in a thread is starved after its second step; the steps since the start."""
+    steps: list[int] = []
+
+    def is_found(_: Starvation) -> bool:
+        steps.append(1)
+        return len(steps) > 2
+
+    monkeypatch.setattr(Starvation, "is_found", is_found)
+    monkeypatch.setattr(background_thread, "_LEAST_MOVED_BYTES", 0)
+    return steps
+
+
+def open_starved(path: str) -> lsmkv.DB:
+    """Its jobs are small; only starvation moves them."""
+    return open_small(path, background="auto", write_buffer_size_bytes=1 << 20)
+
+
+def files(path: str) -> set[str]:
+    return {name for name in os.listdir(path) if name != "LOCK"}
+
+
+def test_a_starved_flush_moves_to_a_process(path: str, starved: list[int]) -> None:
+    with open_starved(path) as db:
+        contents = fill(db, range(2000))
+        db.flush()
+        runner = db._engine.background.flusher.runner
+        assert runner is not None and runner.process.pid is not None
+        assert len(starved) == 3
+        assert db.stats().flushes == 1
+        assert dict(db.items()) == contents
+        tables = {name for name in files(path) if name.endswith(".sst")}
+        assert len(tables) == len(db.tables())
+        assert db.verify().ok
+
+
+def test_a_starved_compaction_moves_to_a_process(path: str, starved: list[int]) -> None:
+    with open_starved(path) as db:
+        contents = fill(db, range(2000))
+        db.flush()
+        starved.clear()
+        db.compact_range(force=True)
+        assert helper_pid(db) is not None
+        assert dict(db.items()) == contents
+        assert db.verify().ok
+
+
+def test_a_starved_job_ends_in_the_thread_where_no_process_may_run(
+    path: str, starved: list[int], monkeypatch: pytest.MonkeyPatch, lines: Any
+) -> None:
+    monkeypatch.setattr(runner, "_core_count", lambda: 1)
+    with open_starved(path) as db:
+        contents = fill(db, range(2000))
+        db.flush()
+        fill(db, range(2000))
+        db.flush()
+        assert len(starved) == 3, "the second flush was watched"
+        assert db._engine.background.flusher.runner is None
+        assert sum("this process has one core" in line for line in lines()) == 1
+        assert dict(db.items()) == contents
+
+
+def test_a_small_job_stays_in_the_thread_though_it_is_starved(
+    path: str, starved: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_thread, "_LEAST_MOVED_BYTES", 1 << 20)
+    with open_starved(path) as db:
+        fill(db, range(2000))
+        db.flush()
+        assert not starved
+        assert db._engine.background.flusher.runner is None
+
+
+def test_threads_alone_are_never_watched(path: str, starved: list[int]) -> None:
+    with open_small(path, background="thread", write_buffer_size_bytes=1 << 20) as db:
+        fill(db, range(2000))
+        db.flush()
+    assert not starved
+
+
+def test_a_helper_is_tried_again_some_time_after_one_could_not_start(
+    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
+) -> None:
+    real, tries = subprocess.Popen, 0
+
+    def refused_once(*given: Any, **named: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise BlockingIOError(11, "full")
+        return real(*given, **named)
+
+    monkeypatch.setattr(subprocess, "Popen", refused_once)
+    with open_auto(path) as db:
+        compacted(db)
+        assert (helper_pid(db), tries) == (None, 1)
+        db.compact_range(force=True)
+        assert tries == 1, "it tried again at once"
+        monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: float("inf")))
+        db.compact_range(force=True)
+        assert helper_pid(db) is not None
+    assert sum("goes on in a thread" in line for line in lines()) == 1

@@ -1,0 +1,252 @@
+"""Gaps: what a store knows of the keys that queues have left behind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lsmkv
+from costs import COMPILED, instructions
+from lsmkv.engine.engine import Engine
+from lsmkv.engine.first_key import MOST_GAPS, FirstKeys
+from lsmkv.engine.watch import Watch, Watches
+from lsmkv.read.bounds import Bounds
+from threaded_stores import run_all, wait_until
+
+interpreted_only = pytest.mark.skipif(
+    COMPILED, reason="the interpreter does not see the instructions of compiled functions"
+)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with lsmkv.open(tmp_path_factory.mktemp("store")) as db:
+        yield db._engine
+
+
+def fresh(engine: Engine) -> FirstKeys:
+    return FirstKeys(engine.readers, Watches(), lambda *_: True)
+
+
+def key(number: int) -> bytes:
+    return b"%05d" % number
+
+
+# --- the gaps -------------------------------------------------------------------------------------
+
+
+def keys_in(gaps: FirstKeys, keys: list[bytes]) -> set[bytes]:
+    """The keys that are in a gap; as told by both ways of looking at it."""
+    inside = {each for each in keys if any(low <= each < high for low, high in gaps.gaps)}
+    assert inside == {each for each in keys if gaps.end_of(each) != each}
+    return inside
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 12), st.integers(0, 12)), max_size=30))
+def test_a_key_is_in_a_gap_from_a_search_that_passed_it_until_it_is_put(
+    engine: Engine,
+    steps: list[tuple[bool, int, int]],
+) -> None:
+    keys = [b"%c%b" % (letter, end) for letter in b"abcdefghijklm" for end in (b"", b"\0", b"x")]
+    gaps, model = fresh(engine), set[bytes]()
+    for is_put, first, second in steps:
+        if is_put:
+            gaps.note(keys[3 * first], b"value")
+            model.discard(keys[3 * first])
+        else:
+            low, high = sorted((keys[3 * first], keys[3 * second]))
+            gaps.add(low, high)
+            model.update(each for each in keys if low <= each < high)
+        assert keys_in(gaps, keys) == model
+    gaps.note_all()
+    assert gaps.gaps == []
+
+
+def test_a_deletion_leaves_a_gap_as_it_is(engine: Engine) -> None:
+    gaps = fresh(engine)
+    gaps.add(b"a", b"c")
+    gaps.note(b"b", None)
+    assert gaps.gaps == [(b"a", b"c")]
+
+
+def test_the_next_search_after_the_pop_of_a_put_joins_what_the_put_divided(engine: Engine) -> None:
+    gaps = fresh(engine)
+    gaps.add(b"a", b"z")
+    gaps.note(b"m", b"value")
+    gaps.add(b"a", b"z")
+    assert gaps.gaps == [(b"a", b"z")]
+
+
+@pytest.mark.parametrize("by", ["pops", "puts"])
+def test_gaps_are_bounded_and_true(engine: Engine, by: str) -> None:
+    numbers = list(range(3 * MOST_GAPS))
+    random.Random(1).shuffle(numbers)
+    gaps = fresh(engine)
+    if by == "puts":
+        gaps.add(b"", b"\xff")
+    for number in numbers:
+        if by == "puts":
+            gaps.note(key(number), b"value")
+        else:
+            gaps.add(key(number), key(number) + b"x")
+    assert MOST_GAPS / 2 < len(gaps.gaps) <= MOST_GAPS
+    for number in numbers:
+        assert by == "pops" or gaps.end_of(key(number)) == key(number)
+        assert gaps.end_of(key(number) + b"y") == key(number) + b"y" or by == "puts"
+
+
+@pytest.mark.parametrize("later", [b"a", b"b"])
+def test_what_is_put_right_after_a_removal_is_in_no_gap(later: bytes, tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path) as db:
+        readers, writer = db._engine.readers, db._engine.writer
+
+        def write(key: bytes, value: bytes | None, sync: bool, watch: Watch) -> bool:
+            is_done = writer.write_one(key, value, sync, watch)
+            db.put(later, b"later")
+            return is_done
+
+        db.put(b"b", b"")
+        first_keys = FirstKeys(readers, writer.watches, write)
+        assert first_keys.pop(Bounds()) == (b"b", b"")
+        assert first_keys.pop(Bounds()) == (later, b"later")
+
+
+# --- what pops cost -------------------------------------------------------------------------------
+
+COUNTED_POPS = 20
+
+
+def a_queue(db: lsmkv.DB, count: int) -> Callable[[], object]:
+    """A whole store that was popped ``count`` times."""
+    for number in range(count + COUNTED_POPS):
+        db.put(key(number), b"")
+    for _ in range(count):
+        db.popitem()
+    return lambda: [db.popitem() for _ in range(COUNTED_POPS)]
+
+
+def queues_in_turn(db: lsmkv.DB, count: int) -> Callable[[], object]:
+    queues = [db.prefixed(b"queue/%d/" % number) for number in range(5)]
+    for number in range(count + COUNTED_POPS):
+        for queue in queues:
+            queue.put(key(number), b"")
+    for _ in range(count):
+        for queue in queues:
+            queue.popitem()
+    return lambda: [queue.popitem() for queue in queues for _ in range(COUNTED_POPS)]
+
+
+def a_queue_with_urgent_entries(db: lsmkv.DB, count: int) -> Callable[[], object]:
+    jobs = db.prefixed(b"jobs/")
+    for number in range(count + COUNTED_POPS):
+        jobs.put(b"5/" + key(number), b"")
+    for _ in range(count):
+        jobs.popitem()
+
+    def work() -> None:
+        for number in range(COUNTED_POPS):
+            jobs.put(b"1/" + key(number), b"")
+            assert jobs.popitem()[0].startswith(b"1/")
+            assert jobs.popitem()[0].startswith(b"5/")
+
+    return work
+
+
+def an_empty_queue_that_was_cleared(db: lsmkv.DB, count: int) -> Callable[[], object]:
+    jobs = db.prefixed(b"jobs/")
+    for number in range(count):
+        jobs.put(key(number), b"")
+    jobs.clear()
+
+    def poll() -> None:
+        with pytest.raises(KeyError):
+            jobs.popitem()
+
+    def poll_all() -> None:
+        for _ in range(COUNTED_POPS):
+            poll()
+
+    poll()
+    return poll_all
+
+
+def a_producer_beside_its_consumer(db: lsmkv.DB, count: int) -> Callable[[], object]:
+    jobs = db.prefixed(b"jobs/")
+
+    def pass_on(number: int) -> None:
+        jobs.put(key(number), b"")
+        assert jobs.popitem()[0] == key(number)
+        with pytest.raises(KeyError):
+            jobs.popitem()
+
+    def pass_all() -> None:
+        for number in range(COUNTED_POPS):
+            pass_on(count + number)
+
+    for number in range(count):
+        pass_on(number)
+    return pass_all
+
+
+LOADS = [
+    a_queue,
+    queues_in_turn,
+    a_queue_with_urgent_entries,
+    an_empty_queue_that_was_cleared,
+    a_producer_beside_its_consumer,
+]
+
+
+@interpreted_only
+@pytest.mark.parametrize("load", LOADS)
+def test_a_pop_costs_the_same_whatever_was_popped_before(
+    load: Callable[[lsmkv.DB, int], Callable[[], object]], tmp_path: Path
+) -> None:
+    costs = []
+    for count in (100, 800):
+        with lsmkv.open(tmp_path / str(count)) as db:
+            costs.append(instructions(load(db, count)))
+    assert costs[1] < 1.1 * costs[0]
+
+
+@pytest.mark.parametrize("prefixes", [[b""], [b"a/", b"b/", b"c/"]])
+def test_popping_all_of_queues_reads_every_block_about_once(
+    prefixes: list[bytes], tmp_path: Path
+) -> None:
+    options = lsmkv.Options(block_size_bytes=512, block_cache_size_bytes=0, compression="none")
+    for count in (300, 1200):
+        with lsmkv.open(tmp_path / str(count), options) as db:
+            keys = [[prefix + key(number) for prefix in prefixes] for number in range(count)]
+            db.update((each, b"v" * 50) for in_turn in keys for each in in_turn)
+            db.compact_range()
+            before = db.stats()
+            popped = [db.popitem(prefix=prefix)[0] for _ in keys for prefix in prefixes]
+            assert popped == [each for in_turn in keys for each in in_turn]
+            # One block a pop, and the next where one is used up.
+            assert (db.stats() - before).block_reads < 1.3 * len(popped)
+
+
+# --- who waits for whom ---------------------------------------------------------------------------
+
+
+def test_a_pop_that_waits_for_room_holds_up_no_other(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path) as db:
+        db.put(b"a", b"1")
+        db._engine.writer.hold()
+        popped: list[tuple[bytes, bytes]] = []
+
+        def pop_another() -> None:
+            try:
+                wait_until(lambda: db.stats().write_stops > 0)
+                with pytest.raises(KeyError):
+                    db.popitem(prefix=b"none")
+            finally:
+                db._engine.writer.let_go()
+
+        run_all(lambda: popped.append(db.popitem()), pop_another)
+        assert popped == [(b"a", b"1")]

@@ -1,0 +1,122 @@
+"""What the page says first, in a real browser: the answer, what drives it, and links to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import browsed_pages
+from browsers import Tab, needs_browser, number, tab, text_of
+from lsmkv.explore import contract
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = needs_browser
+
+# The fixtures of these names.
+chromium = browsed_pages.chromium
+data = browsed_pages.data
+file = browsed_pages.file
+shown = browsed_pages.shown
+store = browsed_pages.store
+on_show = browsed_pages.on_show
+
+
+def test_the_page_opens_with_what_an_absent_key_cost(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    expected = on_show(page, data)
+    assert expected.kind == "absent"
+    saved = [one.reads_without_filters - one.blocks_read for one in data.lookups]
+    assert expected.reads_without_filters - expected.blocks_read == max(saved)
+    count = expected.reads_without_filters
+    assert text_of(page, ".hero .lead") == f"{expected.key.text} is not in this store."
+    assert text_of(page, ".verdict") == (
+        f"{count} blocks could hold it. {count} filters said no. 0 reads."
+    )
+    sizes = """all => all.map(e => parseFloat(getComputedStyle(e).fontSize))"""
+    largest = max(page.eval_on_selector_all("body *", sizes))
+    assert page.eval_on_selector(".verdict", "e => parseFloat(getComputedStyle(e).fontSize)") == (
+        largest
+    )
+
+
+def test_examples_come_with_those_that_avoid_most_reads_first(
+    shown: Tab, data: contract.Page
+) -> None:
+    page = shown.page
+    saved = []
+    for _ in range(5):
+        lookup = on_show(page, data)
+        saved.append(lookup.reads_without_filters - lookup.blocks_read)
+        page.click("[data-pick='absent']")
+    assert saved == sorted(saved, reverse=True)
+
+
+def test_a_switch_shows_what_a_block_cache_would_spare(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
+    page.check("#cache")
+    left = sum(one.reads_without_filters - len(one.cached_runs) for one in absent)
+    assert number(page.inner_text("[data-score=without]")) == left
+    assert left < sum(one.reads_without_filters for one in absent)
+    page.uncheck("#cache")
+    assert number(page.inner_text("[data-score=without]")) > left
+
+
+def test_the_slider_drives_the_score_the_lookup_and_the_map(
+    shown: Tab, data: contract.Page
+) -> None:
+    page = shown.page
+    absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
+    assert all(len(one.rebuilt) == len(data.rates) for one in absent)
+    for at in (0, len(data.rates) - 1):
+        page.locator("#rate").evaluate(
+            "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", str(at + 1)
+        )
+        passed = sum(len(one.rebuilt[at]) for one in absent)
+        assert number(page.inner_text("[data-score=done]")) == passed
+        assert page.input_value("#colouring") == "rate"
+        lookup = on_show(page, data)
+        steps = " ".join(page.locator(".steps li").all_inner_texts())
+        assert steps.count("filter says maybe") == len(lookup.rebuilt[at])
+    assert f"p={data.rates[-1]}" in page.url
+
+
+@pytest.mark.parametrize("kind", ["present", "absent"])
+def test_a_link_names_the_key_on_show(
+    chromium: Browser, file: Path, data: contract.Page, kind: str
+) -> None:
+    lookup = next(one for one in data.lookups if one.kind == kind and one.key.text.isalnum())
+    with tab(chromium, f"{file.as_uri()}#key={lookup.key.text}") as opened:
+        assert text_of(opened.page, ".the-key") == lookup.key.text
+
+
+def test_a_link_names_a_scene(chromium: Browser, file: Path) -> None:
+    with tab(chromium, f"{file.as_uri()}#scene=3") as opened:
+        assert text_of(opened.page, ".lecture .where") == "3 of 8"
+        opened.page.keyboard.press("ArrowRight")
+        assert opened.page.url.endswith("#scene=4")
+
+
+@pytest.mark.parametrize("part", ["lookup", "map"])
+def test_a_frame_holds_one_part_alone(
+    chromium: Browser, file: Path, tmp_path: Path, part: str
+) -> None:
+    frame = f'<iframe src="{file.as_uri()}?embed={part}" width=640 height=480></iframe>'
+    (tmp_path / "slide.html").write_text(f"<main><p class=map>A slide</p></main>{frame}")
+    with tab(chromium, (tmp_path / "slide.html").as_uri()) as opened:
+        inside = opened.page.frame_locator("iframe")
+        inside.locator(".verdict" if part == "lookup" else ".map canvas").wait_for()
+        for name, is_shown in (
+            (".verdict", part == "lookup"),
+            (".map canvas", part == "map"),
+            (".lookup", part == "lookup"),
+            ("header", False),
+            (".what-if", False),
+            ("footer", False),
+        ):
+            assert inside.locator(name).first.is_visible() == is_shown, name
+        assert opened.errors == []

@@ -1,0 +1,158 @@
+"""The part ``published``, small, and planted defects that it must find."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from torture.framework.part import UnsoundError
+from torture.framework.python_child import ROOT
+from torture.published.ledger import KEYS, MARKER, Ledger
+
+SCRIPT: Final = """
+import json, sys
+from pathlib import Path
+from torture.framework.part import Scale, Settings
+from torture.published import part
+replay = "0"
+part.STORMS, part.STEPS = 1, 4
+{planted}
+outcome = part.PART.run(Settings(Scale.CI, 150.0, 1, Path(sys.argv[1]), replay))
+print(json.dumps([[failure.what for failure in outcome.failures], outcome.counts]))
+"""
+_LIMIT_S: Final = 200.0
+
+
+def run(directory: Path, planted: str = "") -> tuple[list[str], dict[str, int]]:
+    """Failures and counts of a short round, in a process whose children have the defect, too."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(planted=planted), str(directory)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    failures, counts = json.loads(done.stdout)
+    return failures, counts
+
+
+@pytest.mark.slow
+def test_a_round_finds_nothing(tmp_path: Path) -> None:
+    failures, counts = run(tmp_path)
+    assert failures == []
+    assert counts["rounds"] == 1
+    assert counts["calm"] == 3
+
+
+PUBLISHES_NOTHING: Final = """
+from lsmkv.remote import publish
+publish._create = lambda bucket, number, data: None
+"""
+
+CONFUSES_TABLES: Final = """
+from lsmkv.remote.object_file import ObjectFile
+really = ObjectFile.__init__
+def one_name(self, *arguments):
+    really(self, *arguments)
+    self._cached_name = "a table"
+ObjectFile.__init__ = one_name
+"""
+
+KEEPS_WHAT_IT_HAS_NOT_CHECKED: Final = """
+replay = None
+part.ROUNDS[Scale.CI], part.STORMS, part.STEPS = 10, 3, 6  # it is found when a fault meets a lookup
+from lsmkv.remote.object_file import ObjectFile
+really = ObjectFile._answer
+def kept(self, future, offset, length):
+    data = really(self, future, offset, length)
+    self.keep(offset, data)
+    return data
+ObjectFile._answer = kept
+"""
+
+SHOWS_THE_OLDER: Final = """
+from lsmkv.remote.published import PublishedStore
+really = PublishedStore._opened
+def stays(self, number):
+    before = self._open
+    current, last_seq = really(self, number)
+    if before is not None:
+        current = before[0]
+        self._open = current, self._open[1]
+    return current, last_seq
+PublishedStore._opened = stays
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        (PUBLISHES_NOTHING, "although no request does: NotAStoreError"),
+        (CONFUSES_TABLES, "although no request does: CorruptionError"),
+        (SHOWS_THE_OLDER, "keys have a wrong value"),
+        (KEEPS_WHAT_IT_HAS_NOT_CHECKED, "although no request does: CorruptionError"),
+    ],
+    ids=["publishes nothing", "confuses tables", "shows the older", "keeps the unchecked"],
+)
+def test_a_planted_defect_is_found(tmp_path: Path, planted: str, said: str) -> None:
+    (failure,), _ = run(tmp_path, planted)
+    assert said in failure
+
+
+# The ledger
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    """Three versions, of which the first and the third were published."""
+    made = Ledger(1)
+    made.begun = 3
+    made.acknowledge(1, 1)
+    made.acknowledge(2, 3)
+    return made
+
+
+def test_what_a_generation_holds_is_sound(ledger: Ledger) -> None:
+    for generation, version in ((1, 1), (2, 3)):
+        expected = ledger.contents(version)
+        ledger.check(generation, {key: expected.get(key) for key in (MARKER, *KEYS)})
+        ledger.check(generation, {KEYS[3]: expected.get(KEYS[3])})
+
+
+def test_a_value_of_another_generation_is_found(ledger: Ledger) -> None:
+    older, newer = ledger.contents(1), ledger.contents(3)
+    for key in (MARKER, *(key for key in KEYS if older.get(key) != newer.get(key))):
+        for generation, other in ((1, newer), (2, older)):
+            with pytest.raises(UnsoundError, match="wrong value"):
+                ledger.check(generation, {key: other.get(key)})
+
+
+def test_a_generation_that_nobody_told_of_is_learnt_from_its_first_reader(ledger: Ledger) -> None:
+    ledger.begun = 4
+    contents = ledger.contents(4)
+    ledger.check(3, {KEYS[0]: b"anything"})  # the marker could not be read
+    ledger.check(3, {key: contents.get(key) for key in (MARKER, *KEYS)})
+    with pytest.raises(UnsoundError, match="wrong value"):
+        ledger.check(3, {KEYS[0]: b"anything"})
+
+
+@pytest.mark.parametrize("marker", [None, b"2", b"4"])
+def test_a_generation_of_no_possible_version_is_found(ledger: Ledger, marker: bytes | None) -> None:
+    """None is without its marker, 2 is older than generation 2, and 4 was never begun."""
+    with pytest.raises(UnsoundError, match="version"):
+        ledger.check(3, {MARKER: marker})
+
+
+def test_a_publication_that_returns_an_older_generation_is_found(ledger: Ledger) -> None:
+    with pytest.raises(UnsoundError, match="was published after 2"):
+        ledger.acknowledge(1, 1)
+    with pytest.raises(UnsoundError, match="held version 3"):
+        ledger.acknowledge(2, 2)

@@ -1,0 +1,196 @@
+"""Installs lsmkv as its users do, and tries it.  ``python -m tools.check_install``
+
+It makes a source distribution of the checkout, and builds wheels from that: each where there is only what
+the build asks for.  Each wheel is installed where there is nothing else, and used from outside of the
+checkout.  A compiled wheel is built for this Python, and quickly, without optimisation, for the newest
+that is installed here; a pure one is for all of them.  Everything has to write the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tools.builds import (
+    CHECKOUT,
+    VERSIONS,
+    compiled_modules,
+    copy_checkout,
+    files_of_checkout,
+    interpreter,
+)
+
+COMPILED: Final = {"LSMKV_PURE": "0"}
+COMPILED_QUICKLY: Final = {"LSMKV_PURE": "0", "LSMKV_OPTIMISE": "0"}
+PURE: Final = {"LSMKV_PURE": "1"}
+_THIS: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+_WITHOUT_EXTRA: Final = 'pip install "lsmkv[cli]"\n'
+_QUOTED_LINES: Final = 30
+
+
+class CheckError(Exception):
+    """What users would get is not what it should be."""
+
+
+def run(
+    *command: object, cwd: Path, settings: Mapping[str, str] | None = None, fails: bool = False
+) -> str:
+    """What a command prints; ``fails``: whether it has to fail."""
+    foreign = ("PYTHON", "LSMKV_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**kept, **(settings or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if bool(done.returncode) != fails:
+        printed = "\n".join(done.stdout.splitlines()[-_QUOTED_LINES:])
+        raise CheckError(f"exit status {done.returncode}: {' '.join(map(str, command))}\n{printed}")
+    return done.stdout
+
+
+def check_same(what: str, found: set[str], wanted: set[str]) -> None:
+    """Raise unless both are the same."""
+    if found != wanted:
+        lacking, other = sorted(wanted - found), sorted(found - wanted)
+        raise CheckError(f"{what} lacks {lacking} and has besides {other}")
+
+
+def source_distribution(folder: Path) -> Path:
+    """Make it, of a copy: what earlier builds left in the checkout must not get in."""
+    copy_checkout(folder / "checkout")
+    run(sys.executable, "setup.py", "-q", "sdist", "-d", folder, cwd=folder / "checkout")
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {member.name.partition("/")[2] for member in opened if member.isfile()}
+    made = {name for name in names if name.startswith("lsmkv.egg-info/")} | {
+        "PKG-INFO",
+        "setup.cfg",
+    }
+    check_same("the source distribution", names - made, set(files_of_checkout()))
+    return archive
+
+
+class Environment:
+    """An empty environment of one Python."""
+
+    def __init__(self, folder: Path, python: str) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        run(python, "-m", "venv", folder / "venv", cwd=folder)
+        self.bin = folder / "venv" / "bin"
+
+    def pip(self, *arguments: object, settings: Mapping[str, str] | None = None) -> str:
+        pip = (self.bin / "python", "-m", "pip", "--disable-pip-version-check")
+        return run(*pip, *arguments, cwd=self.folder, settings=settings)
+
+    def wheel(self, archive: Path, settings: Mapping[str, str]) -> Path:
+        """Build a wheel, which pip does in yet another environment."""
+        with tarfile.open(archive) as opened:
+            opened.extractall(self.folder / "source", filter="data")
+        (source,) = (self.folder / "source").iterdir()
+        arguments = ("wheel", "--verbose", "--no-deps", "--wheel-dir", self.folder, source)
+        said = self.pip(*arguments, settings=settings)
+        if "would be ignored" in said:
+            raise CheckError(f"setuptools warns:\n{said}")
+        (wheel,) = self.folder.glob("*.whl")
+        check_wheel(wheel, settings is PURE)
+        return wheel
+
+    def check(self, wheel: Path, build: str) -> dict[str, str]:
+        """Install a wheel, use it, and return the hashes of what it writes."""
+        self.pip("install", "--quiet", wheel)
+        lsmkv = self.bin / "lsmkv"
+        version = run(lsmkv, "--version", cwd=self.folder)
+        if f" ({build}, Python " not in version or "not compiled" in version:
+            raise CheckError(f"{wheel.name} is not {build}: {version}")
+        without = run(lsmkv, "put", "store", "a", "1", cwd=self.folder, fails=True)
+        if not without.endswith(_WITHOUT_EXTRA):
+            raise CheckError(f"without the extra cli lsmkv says: {without}")
+        (self.folder / "stores").mkdir()
+        program = Path(CHECKOUT, "tools", "write_stores.py")
+        python = (self.bin / "python", "-I", program)
+        hashes = json.loads(run(*python, self.folder / "stores", cwd=self.folder))
+        self.pip("install", "--quiet", f"{wheel}[cli]")
+        run(lsmkv, "put", "store", "a", "1", cwd=self.folder)
+        if run(lsmkv, "get", "store", "a", cwd=self.folder) != "1\n":
+            raise CheckError("lsmkv get does not print what lsmkv put was given")
+        return {str(name): str(value) for name, value in hashes.items()}
+
+
+def check_wheel(wheel: Path, pure: bool) -> None:
+    """Raise unless a wheel holds the package: all of it, and nothing else."""
+    tag = "py3-none-any" if pure else f"{sys.platform}_"
+    if tag not in wheel.name:
+        raise CheckError(f"{wheel.name} is for another platform than {tag}")
+    with zipfile.ZipFile(wheel) as opened:
+        names = {name for name in opened.namelist() if ".dist-info/" not in name}
+    wanted = {name for name in files_of_checkout() if name.startswith("lsmkv/")}
+    wanted = {name for name in wanted if not name.startswith("lsmkv/explore/web/")}
+    extensions = {name for name in names if name.endswith(".so")}
+    check_same(wheel.name, names - extensions, wanted)
+    libraries = {name for name in extensions if "__mypyc" in name}
+    modules = {name.partition(".")[0] for name in extensions - libraries}
+    compiled = set() if pure else {f"lsmkv/{name}" for name in compiled_modules()}
+    check_same(f"{wheel.name}, compiled,", modules, compiled)
+
+
+def check_all(folder: Path, pythons: dict[str, str]) -> None:
+    """Build and try everything, as many at a time as there are cores."""
+    archive = source_distribution(folder)
+    pure = Environment(folder / "pure", sys.executable).wheel(archive, PURE)
+
+    def compiled(version: str) -> dict[str, str]:
+        environment = Environment(folder / f"compiled-{version}", pythons[version])
+        settings = COMPILED if version == _THIS else COMPILED_QUICKLY
+        return environment.check(environment.wheel(archive, settings), "compiled")
+
+    def interpreted(version: str) -> dict[str, str]:
+        return Environment(folder / f"pure-{version}", pythons[version]).check(pure, "interpreted")
+
+    kinds: list[tuple[str, Callable[[str], dict[str, str]]]] = []
+    kinds += [(version, compiled) for version in sorted({_THIS, list(pythons)[-1]})]
+    kinds += [(version, interpreted) for version in pythons]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [(version, kind, pool.submit(kind, version)) for version, kind in kinds]
+        written = []
+        for version, kind, job in jobs:
+            written.append(job.result())
+            print(f"Python {version}, {kind.__name__}: installed and used", flush=True)
+    for hashes in written:
+        differing = [name for name in written[0] if hashes[name] != written[0][name]]
+        if differing:
+            raise CheckError(f"files that are not the same in all builds: {differing}")
+
+
+def main() -> int:
+    """Check with each Python that is installed here; return the exit status."""
+    found = {version: interpreter(version) for version in VERSIONS}
+    found[_THIS] = sys.executable
+    try:
+        with tempfile.TemporaryDirectory(prefix="lsmkv-install-") as folder:
+            check_all(Path(folder), {v: python for v, python in found.items() if python})
+    except CheckError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for version, python in found.items():
+        if python is None:
+            print(f"Python {version}: not installed here, not tried")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
