@@ -43,7 +43,7 @@ SMALL = ("--quick", "--out", "unused", "--entries", "2000", "--lookups", "300", 
 
 @pytest.fixture(
     scope="module",
-    params=[SMALLER, pytest.param(QUICK, marks=pytest.mark.longest)],
+    params=[SMALLER, pytest.param(QUICK, marks=[pytest.mark.slow, pytest.mark.longest])],
     ids=["smaller", "quick"],
 )
 def results(request: pytest.FixtureRequest) -> experiment.Results[Row]:
