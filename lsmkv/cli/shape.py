@@ -230,7 +230,7 @@ def explain(store: str, key: bytes, filters: bool, as_json: bool) -> None:
     """Look KEY up in STORE, and show each step of the lookup.
 
     A line for each memtable and each run says what its filter answered, which block was searched, and
-    what was read: - a filter saved a read, ! a read in vain, + the key's entry.  STORE need not have
+    what was read: - a filter saved a read, ! a wasted read, + the key's entry.  STORE need not have
     KEY.
 
     With --filters more lines tell of each filter n, m, k, the exact error rate, and the key's bits with
