@@ -94,7 +94,7 @@ def test_any_range_is_what_a_sorted_dict_gives(
     most: int,
 ) -> None:
     states, key = layered
-    first, last = key(max(0, number)), key(min(NUMBERS, number + length))
+    first, last = key(max(0, number)), key(min(NUMBERS, max(0, number + length)))
     start = None if open_at == "start" else first[: len(first) - cut] + tails[0]
     stop = None if open_at == "stop" else last[: len(last) - cut] + tails[1]
     for view, contents in states:
