@@ -9,8 +9,17 @@ from functools import lru_cache
 from typing import Final
 
 from bench.workloads import files, key_files
+from bench.workloads.distributions import exact_ranks, generator
 from bench.workloads.key_files import KeyFiles
-from bench.workloads.keys import KEY_BYTES, Values, absent_key, key_number, passes, present_key
+from bench.workloads.keys import (
+    KEY_BYTES,
+    Values,
+    absent_key,
+    chunks,
+    key_number,
+    passes,
+    present_key,
+)
 from lsmkv.options import MIB
 
 HBASE_CELL_BYTES: Final = 200
@@ -173,6 +182,30 @@ def _tenants(in_one_run: bool) -> Callable[[int, int], Content]:
     return make
 
 
+STRETCHES: Final = 100
+"""The equal parts of the key range whose popularity follows a Zipf law."""
+
+
+def _skewed(exponent: float) -> Callable[[int, int], Content]:
+    """Absent keys of stretches of the key range, some of which are popular."""
+
+    def make(entries: int, seed: int) -> Content:
+        made = _cells(KEY_BYTES + 100)(entries, seed)
+        law, draw = generator(seed, "stretches", exponent), random.Random(f"stretches/{seed}")
+        asked = exact_ranks(STRETCHES, exponent, entries, law).tolist()
+        stretches = list(chunks(made.absent, STRETCHES))
+        draw.shuffle(stretches)
+        trace = [
+            key
+            for rank, stretch in enumerate(stretches)
+            for key in passes(stretch, asked.count(rank), draw)
+        ]
+        draw.shuffle(trace)
+        return Content(made.entries, made.absent, trace)
+
+    return make
+
+
 EVERY_SHAPE: Final = ((4, 64), (4, 16, 64)), ((1, 4), (1, 4, 10))
 """Block sizes and numbers of runs, quick and full."""
 
@@ -190,15 +223,18 @@ register(
 )
 register(DataSet(PATHS, _paths, (8000, 100_000), runs=((4,), (4,))))
 _FOUR_RUNS: Final = ((4,), (4,))
-_TENANT_RATES: Final = (None, 0.1, 0.01, 0.001)
+_SKEW_RATES: Final = (None, 0.1, 0.01, 0.001)
+ZIPF: Final = {f"zipf-{exponent:g}": exponent for exponent in (0.0, 0.8, 1.1)}
 TENANTS: Final = ("tenant", "tenant-in-one-run")
-for _name in TENANTS:
+SKEWED: Final = (*ZIPF, *TENANTS)
+"""Who asks for absent keys: popular stretches of the key range, by exponents, and a hot tenant."""
+for _name in SKEWED:
     register(
         DataSet(
             _name,
-            _tenants(in_one_run=_name != TENANTS[0]),
+            _skewed(ZIPF[_name]) if _name in ZIPF else _tenants(in_one_run=_name != TENANTS[0]),
             runs=_FOUR_RUNS,
-            rates=(_TENANT_RATES, _TENANT_RATES),
+            rates=(_SKEW_RATES, _SKEW_RATES),
             is_made=True,
         )
     )
@@ -217,7 +253,7 @@ for _name, _size_bytes in VALUES.items():
             rates=(_REFERENCE_RATES, _REFERENCE_RATES),
         )
     )
-GROUPS: Final = {"tenants": TENANTS, "values": tuple(VALUES)}
+GROUPS: Final = {"skew": SKEWED, "values": tuple(VALUES)}
 """Data sets that are measured together, only when they are asked for, and have tables of their own."""
 
 ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)

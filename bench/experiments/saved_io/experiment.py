@@ -93,8 +93,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--datasets",
-        help="data sets, separated by commas ('alone': filters without a store; 'tenants', 'values': a "
-        "hot tenant, and several value sizes); default: all but the last two, or with --keys those alone",
+        help="data sets, separated by commas ('alone': filters without a store; 'skew', 'values': "
+        "popular key ranges and a hot tenant, several value sizes); default: all but the last two, or "
+        "with --keys those alone",
     )
     parser.add_argument(
         "--policies",

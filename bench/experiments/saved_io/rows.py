@@ -36,7 +36,8 @@ class Row:
 
     dataset: str = column(
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
-        "Python; tenant: digits, of which a tenth gets most lookups; values-N: digits with values of N "
+        "Python; tenant: digits, of which a tenth gets most lookups; zipf-N: digits, of which some stretches get "
+        "most; values-N: digits with values of N "
         "bytes; yours: --keys and --lookups; alone: no store, a filter of one block's keys",
         "setting",
     )

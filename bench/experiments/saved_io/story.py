@@ -63,7 +63,7 @@ def story(rows: Sequence[Row]) -> Story:
     even = [
         row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
     ]
-    for tables_aside, findings_aside in (aside.tenants(beside, even), aside.value_sizes(beside)):
+    for tables_aside, findings_aside in (aside.skew(beside, even), aside.value_sizes(beside)):
         found += tables_aside
         findings += findings_aside
     compared, equal_findings, equal_failures = equal_story(rows)
