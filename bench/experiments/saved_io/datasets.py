@@ -31,7 +31,7 @@ YOURS: Final = "yours"
 """The data set of ``--keys`` and ``--lookups``."""
 
 _APART: Final = 10**9  # more than a data set has entries
-_SEEDS: Final = 10**6  # keys have 16 digits
+_SEEDS: Final = 10**6  # keys have 16 digits, and numbers 8 bytes
 
 ALONE: Final = "alone"
 """In place of a data set: filters without a store, to compare hash strategies."""
@@ -64,6 +64,7 @@ class DataSet:
         block_kib, runs: the stores, quick and full; each block size with each number of runs.
         rates: the requested rates, quick and full; empty: all.
         is_made: there may be any number of entries; ``--entries`` chooses.
+        policies: its filter policies, in place of those of ``--policies``.
     """
 
     name: str
@@ -73,6 +74,7 @@ class DataSet:
     runs: tuple[Sequence[int], Sequence[int]] = ((1, 4), (1, 4))
     rates: tuple[Sequence[float | None], Sequence[float | None]] = ((), ())
     is_made: bool = False
+    policies: Sequence[str] = ()
 
 
 _DATA_SETS: dict[str, DataSet] = {}
@@ -130,12 +132,34 @@ def _yours(own: KeyFiles, seed: int) -> Content:
     return Content(entries_of(pairs, seed), trace=trace)
 
 
+NUMBER_GAP: Final = 16
+"""The distance of two neighbours in ``ranges``: a range between them is empty."""
+
+
+def number_key(number: int) -> bytes:
+    """A number as a key: 8 bytes, the highest first, so that numbers keep their order."""
+    return number.to_bytes(8, "big")
+
+
+def first_number(seed: int) -> int:
+    """The number of the first entry: each seed has its own keys."""
+    return seed % _SEEDS * _APART
+
+
+def _numbers(entries: int, seed: int) -> Content:
+    values = Values(KEY_BYTES + 100 - 8, seed)
+    numbers = range(first_number(seed), first_number(seed) + entries)
+    return Content(
+        [(number_key(NUMBER_GAP * number), values.of(number)) for number in numbers],
+        [number_key(NUMBER_GAP * number + 1) for number in numbers[:-1]],
+    )
+
+
 def _cells(size_bytes: int) -> Callable[[int, int], Content]:
     def make(entries: int, seed: int) -> Content:
         values = Values(size_bytes - KEY_BYTES, seed)
-        # Each seed has its own keys: the same keys would make the same filters.
-        first = seed % _SEEDS * _APART
-        numbers = range(first, first + entries)
+        # The same keys would make the same filters.
+        numbers = range(first_number(seed), first_number(seed) + entries)
         return Content(
             [(present_key(number), values.of(number)) for number in numbers],
             # None after the last key: all lie between two present keys.
@@ -253,7 +277,19 @@ for _name, _size_bytes in VALUES.items():
             rates=(_REFERENCE_RATES, _REFERENCE_RATES),
         )
     )
-GROUPS: Final = {"skew": SKEWED, "values": tuple(VALUES)}
+RANGES: Final = "ranges"
+_RANGE_RATES: Final = (None, 0.1, 0.01, 0.0025, 0.001)
+register(
+    DataSet(
+        RANGES,
+        _numbers,
+        runs=_FOUR_RUNS,
+        rates=(_RANGE_RATES, _RANGE_RATES),
+        is_made=True,
+        policies=("bloom", "grafite"),
+    )
+)
+GROUPS: Final = {"skew": SKEWED, "values": tuple(VALUES), RANGES: (RANGES,)}
 """Data sets that are measured together, only when they are asked for, and have tables of their own."""
 
 ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from bench.experiments.saved_io.datasets import (
@@ -13,6 +14,7 @@ from bench.experiments.saved_io.datasets import (
     GROUPS,
     OWN,
     YOURS,
+    DataSet,
     content,
     data_set_named,
     data_sets,
@@ -128,11 +130,13 @@ def _every_task(plan: Plan) -> list[Task]:
     policies = plan.options.policies.split(",")
     for policy in policies:
         _check_policy(policy)
+    own = [each.policies for each in data_sets() if each.name in wanted]
     found: list[Task] = []
     for repetition in range(plan.options.repetitions):
         seed = plan.seed + repetition
-        for policy in policies:
-            found += _stores(plan, wanted, policy, seed, repetition)
+        for policy in dict.fromkeys(chain(policies, *own)):
+            asked = [name for name in wanted if policy in (_data_set(name).policies or policies)]
+            found += _stores(plan, asked, policy, seed, repetition)
         if DIGITS in wanted:
             found += _comparisons(plan, seed, repetition)
         if ALONE in wanted:
@@ -218,7 +222,7 @@ def _stores(
         if name == ALONE:
             continue
         own = own_files(plan) if name == YOURS else None
-        data_set = OWN if own else data_set_named(name)
+        data_set = _data_set(name)
         lookups = _MOST_TIMED if own else _lookups(plan)
         cold, warm = (0, 0) if plan.options.counts_only else (lookups // 10, lookups // 5)
         # What a data set has by nature has no number to be chosen.
@@ -230,6 +234,10 @@ def _stores(
                         name, entries or data_set.entries[not plan.quick], kib * KIB, runs, policy,
                         rate, ratios, lookups, cold, warm, seed, repetition, own,
                     )  # fmt: skip
+
+
+def _data_set(name: str) -> DataSet:
+    return OWN if name in (YOURS, ALONE) else data_set_named(name)
 
 
 def _strategies(plan: Plan, seed: int, repetition: int) -> Iterator[StrategyTask]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import ALONE, Content, content
+from bench.experiments.saved_io.datasets import ALONE, RANGES, Content, content, first_number
 from bench.experiments.saved_io.equal import measure_equal
+from bench.experiments.saved_io.ranges import range_rows
 from bench.experiments.saved_io.rows import (
     DRAWN,
     OS_TOLERANCE,
@@ -48,6 +49,9 @@ def measure(task: Task, directory: str) -> list[Row]:
 def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
     data = content(task.dataset, task.entries, task.seed, task.own)
     built = build(task, data, directory)
+    if task.dataset == RANGES:
+        yield from range_rows(task, built, directory, first_number(task.seed))
+        return
     for asked in _of_trace(data.trace, directory) if data.trace else _drawn(task, data):
         keys = asked.keys
         counted = count(directory, keys)

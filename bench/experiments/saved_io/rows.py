@@ -36,9 +36,9 @@ class Row:
 
     dataset: str = column(
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
-        "Python; tenant: digits, of which a tenth gets most lookups; zipf-N: digits, of which some stretches get "
-        "most; values-N: digits with values of N "
-        "bytes; yours: --keys and --lookups; alone: no store, a filter of one block's keys",
+        "Python; tenant: digits, of which a tenth gets most lookups; zipf-N: digits, of which some "
+        "stretches get most; values-N: digits with values of N bytes; ranges: numbers of 8 bytes, 16 "
+        "apart; yours: --keys and --lookups; alone: no store, a filter of one block's keys",
         "setting",
     )
     filter_policy: str = column("kind of filter", "setting")
@@ -49,7 +49,7 @@ class Row:
     run_count: int | None = optional("sorted runs, each spanning all keys", "setting")
     lookups_of: str = column(
         "drawn: keys drawn at random; trace: the data set's own lookups, all of them or those of "
-        "absent or of present keys",
+        "absent or of present keys; empty, tiny and long ranges: scans with both bounds",
         "setting",
     )
     hit_ratio: float = column(
@@ -89,6 +89,10 @@ class Row:
     error_rate_high: float | None = optional("upper end")
     design_effect: float | None = optional(
         "the variance of error_rate_measured over that of independent trials"
+    )
+    range_rate_most: float | None = optional(
+        "the most that may pass by theory of the ranges of which a block has no key: the exact rate of "
+        "keys, times the numbers in the range"
     )
     filters_asked_half: int | None = optional(
         "the fewest filters that half of the questions went to",
