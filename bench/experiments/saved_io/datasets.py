@@ -65,6 +65,7 @@ class DataSet:
         rates: the requested rates, quick and full; empty: all.
         is_made: there may be any number of entries; ``--entries`` chooses.
         policies: its filter policies, in place of those of ``--policies``.
+        is_limited: its timed lookups have less memory than data.
     """
 
     name: str
@@ -75,6 +76,7 @@ class DataSet:
     rates: tuple[Sequence[float | None], Sequence[float | None]] = ((), ())
     is_made: bool = False
     policies: Sequence[str] = ()
+    is_limited: bool = False
 
 
 _DATA_SETS: dict[str, DataSet] = {}
@@ -289,7 +291,28 @@ register(
         policies=("bloom", "grafite"),
     )
 )
-GROUPS: Final = {"skew": SKEWED, "values": tuple(VALUES), RANGES: (RANGES,)}
+LIMITED: Final = "larger-than-memory"
+_LIMITED_RATES: Final = (None, 0.1, 0.01)
+register(
+    DataSet(
+        LIMITED,
+        _cells(KEY_BYTES + 400),
+        (
+            350_000,
+            3_000_000,
+        ),  # 140 MiB and more: a process does not run in less than an eighth of it
+        runs=_FOUR_RUNS,
+        rates=(_LIMITED_RATES, _LIMITED_RATES),
+        is_made=True,
+        is_limited=True,
+    )
+)
+GROUPS: Final = {
+    "skew": SKEWED,
+    "values": tuple(VALUES),
+    RANGES: (RANGES,),
+    LIMITED: (LIMITED,),
+}
 """Data sets that are measured together, only when they are asked for, and have tables of their own."""
 
 ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)

@@ -95,9 +95,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--datasets",
-        help="data sets, separated by commas ('alone': filters without a store; 'skew', 'values': "
-        "popular key ranges and a hot tenant, several value sizes); default: all but the last two, or "
-        "with --keys those alone",
+        help="data sets, separated by commas ('alone': filters without a store; 'skew', 'values', "
+        "'ranges', 'larger-than-memory': popular stretches of keys and a hot tenant, several value sizes, "
+        "scans with both bounds, times in a control group of an eighth of the data); default: all but "
+        "the last four, or with --keys those alone",
     )
     parser.add_argument(
         "--policies",
@@ -225,6 +226,9 @@ def _stores(
         data_set = _data_set(name)
         lookups = _MOST_TIMED if own else _lookups(plan)
         cold, warm = (0, 0) if plan.options.counts_only else (lookups // 10, lookups // 5)
+        limited = None
+        if data_set.is_limited and warm:
+            cold, warm, limited = 0, 0, warm
         # What a data set has by nature has no number to be chosen.
         entries = plan.options.entries if data_set.is_made else None
         for kib in data_set.block_kib[not plan.quick]:
@@ -232,7 +236,7 @@ def _stores(
                 for rate in data_set.rates[not plan.quick] or ERROR_RATES:
                     yield StoreTask(
                         name, entries or data_set.entries[not plan.quick], kib * KIB, runs, policy,
-                        rate, ratios, lookups, cold, warm, seed, repetition, own,
+                        rate, ratios, lookups, cold, warm, seed, repetition, own, limited,
                     )  # fmt: skip
 
 

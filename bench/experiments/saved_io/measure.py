@@ -15,6 +15,7 @@ from typing import Any, Final
 import lsmkv
 from bench.experiments.saved_io.datasets import ALONE, RANGES, Content, content, first_number
 from bench.experiments.saved_io.equal import measure_equal
+from bench.experiments.saved_io.limited import Limited, limited_columns, limited_pass
 from bench.experiments.saved_io.ranges import range_rows
 from bench.experiments.saved_io.rows import (
     DRAWN,
@@ -57,7 +58,10 @@ def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
         counted = count(directory, keys)
         cold = cold_pass(directory, keys[: task.cold_lookups])
         warm_us = warm_pass(directory, keys[: task.warm_lookups])
-        yield _row(task, built, asked, counted, cold, warm_us)
+        limited = None
+        if task.limited_lookups is not None:
+            limited = limited_pass(directory, built.data_bytes, keys[: task.limited_lookups])
+        yield _row(task, built, asked, counted, cold, warm_us, limited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,7 @@ def _row(
     counted: Counted,
     cold: Cold,
     warm_us: list[float],
+    limited: Limited | None,
 ) -> Row:
     return Row(
         dataset=task.dataset,
@@ -165,6 +170,7 @@ def _row(
         load_s=built.load_s,
         **_latencies("cold", cold.us),
         **_latencies("warm", warm_us),
+        **limited_columns(limited),
     )
 
 

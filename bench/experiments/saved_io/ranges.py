@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -205,7 +206,7 @@ def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]
 def _too_many(row: Row, most: float) -> bool:
     """Whether more blocks are read in vain than theory and chance allow."""
     expected = most * (row.filter_trials or 0)
-    chance = _SIGMAS * ((row.design_effect or 1.0) * expected) ** 0.5 + _SIGMAS
+    chance = _SIGMAS * math.sqrt((row.design_effect or 1.0) * expected) + _SIGMAS
     return row.filter_false_positives > expected + chance
 
 

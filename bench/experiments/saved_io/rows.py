@@ -38,7 +38,8 @@ class Row:
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
         "Python; tenant: digits, of which a tenth gets most lookups; zipf-N: digits, of which some "
         "stretches get most; values-N: digits with values of N bytes; ranges: numbers of 8 bytes, 16 "
-        "apart; yours: --keys and --lookups; alone: no store, a filter of one block's keys",
+        "apart; larger-than-memory: digits with values of 400 bytes; yours: --keys and --lookups; alone: "
+        "no store, a filter of one block's keys",
         "setting",
     )
     filter_policy: str = column("kind of filter", "setting")
@@ -172,6 +173,25 @@ class Row:
     os_check: str = column(
         "agrees: within 1 %; FAILED: not; otherwise why it could not be told", "time"
     )
+
+    limited_lookup_count: int | None = optional(
+        "lookups with less memory than data; empty: only of the data set larger-than-memory",
+        "setting",
+    )
+    limited_bytes: int | None = optional(
+        "memory of the control group, an eighth of the data: page cache, block cache and all else"
+    )
+    limited_us_mean: float | None = optional(
+        "microseconds a lookup there, from a cold start", "time"
+    )
+    limited_us_p99: float | None = optional("its 99th percentile", "time")
+    limited_read_bytes: int | None = optional(
+        "bytes the operating system counts for these lookups (read_bytes of /proc/self/io)", "time"
+    )
+    limited_page_cache_bytes: int | None = optional(
+        "bytes of the store in the page cache after them", "time"
+    )
+    limited_check: str | None = optional("measured, or why not", "time")
 
     load_s: float | None = optional("seconds to write the store", "time")
     filter_build_ns_per_key: float | None = optional(

@@ -12,6 +12,8 @@ from bench.experiments.saved_io import aside, tables
 from bench.experiments.saved_io.charts import READS_LEFT, charts
 from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS, HBASE
 from bench.experiments.saved_io.equal_story import equal_story
+from bench.experiments.saved_io.limited import TITLE as LIMITED_TITLE
+from bench.experiments.saved_io.limited import limited_story
 from bench.experiments.saved_io.ranges import TITLE as RANGES_TITLE
 from bench.experiments.saved_io.ranges import range_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
@@ -28,7 +30,7 @@ HEADLINE_RUNS: Final = 4
 
 _CHANCE: Final = 1e-5  # less likely is no chance
 
-_TITLES: Final = (*aside.TITLES, RANGES_TITLE)
+_TITLES: Final = (*aside.TITLES, RANGES_TITLE, LIMITED_TITLE)
 
 BAR: Final = 0.99
 """The share of the reads of absent lookups that filters of 1 % must save."""
@@ -70,14 +72,10 @@ def story(rows: Sequence[Row]) -> Story:
     for tables_aside, findings_aside in (aside.skew(beside, even), aside.value_sizes(beside)):
         found += tables_aside
         findings += findings_aside
-    of_ranges, range_findings, range_failures = range_story(beside)
-    found += of_ranges
-    findings += range_findings
-    failures += range_failures
-    compared, equal_findings, equal_failures = equal_story(rows)
-    found += compared
-    findings += equal_findings
-    failures += equal_failures
+    for told in (range_story(beside), limited_story(beside), equal_story(rows)):
+        found += told[0]
+        findings += told[1]
+        failures += told[2]
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
         found.append(tables.of_strategies(strategies))
