@@ -96,9 +96,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--datasets",
         help="data sets, separated by commas ('alone': filters without a store; 'skew', 'values', "
-        "'ranges', 'larger-than-memory': popular stretches of keys and a hot tenant, several value sizes, "
-        "scans with both bounds, times in a control group of an eighth of the data); default: all but "
-        "the last four, or with --keys those alone",
+        "'ranges', 'larger-than-memory': popular stretches of keys and a hot tenant, several value "
+        "sizes, scans with both bounds, times in a control group of an eighth of the data); default: "
+        "all but the last four, or with --keys those alone",
     )
     parser.add_argument(
         "--policies",
