@@ -15,6 +15,7 @@ import lsmkv
 from bench.experiments.adaptive.rows import Row
 from bench.experiments.adaptive.tasks import (
     BITS,
+    BUDGET,
     HOWS,
     LEARNING,
     NEW_KEYS,
@@ -36,13 +37,29 @@ _EXPONENT: Final = 1.0
 
 
 def measure(task: Task, directory: str) -> list[Row]:
-    """The rows of all kinds of filters; the first one's memory is what the others may take."""
-    rows = list(_of_filters(task, HOWS[0], os.path.join(directory, HOWS[0]), 0, BITS))
-    memory_bytes = round(mean(row.memory_bytes for row in rows))
+    """The rows of all kinds of filters; the first one's memory is what the others may take.
+
+    A budget is held after a compaction of the whole store; meanwhile filters may take more.  So the
+    budget that takes that memory on average is found by a trial.
+    """
+
+    def rows_of(how: str, memory_bytes: float, name: str) -> list[Row]:
+        path = os.path.join(directory, name)
+        return list(_of_filters(task, how, path, round(memory_bytes), bits))
+
+    bits = BITS
+    rows = rows_of(HOWS[0], 0, HOWS[0])
+    memory_bytes = _memory_bytes(rows)
     bits = 8 * memory_bytes / mean(row.entry_count for row in rows)
+    trial = rows_of(BUDGET, memory_bytes, "trial")
+    asked_bytes = memory_bytes * memory_bytes / _memory_bytes(trial)
     for how in HOWS[1:]:
-        rows += _of_filters(task, how, os.path.join(directory, how), memory_bytes, bits)
+        rows += rows_of(how, asked_bytes, how)
     return rows
+
+
+def _memory_bytes(rows: Sequence[Row]) -> float:
+    return mean(row.memory_bytes for row in rows)
 
 
 def _of_filters(task: Task, how: str, path: str, memory_bytes: int, bits: float) -> Iterator[Row]:
@@ -78,6 +95,7 @@ def _of_filters(task: Task, how: str, path: str, memory_bytes: int, bits: float)
                     passed=passed,
                     recounted=_recount(path, keys) if is_recounted else -1,
                     last_reads=done.block_reads if is_recounted else -1,
+                    memory_asked_bytes=memory_bytes if how == BUDGET else 0,
                     memory_bytes=memory // STEPS,
                     entry_count=entries // STEPS,
                     run_count=run_count(info),

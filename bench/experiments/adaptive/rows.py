@@ -37,6 +37,7 @@ class Row:
         "blocks read for the last step of the phase by a second count; -1: not counted twice"
     )
     last_reads: int = column("wasted reads of that step; -1: not counted twice")
+    memory_asked_bytes: int = column("filter_memory_bytes; 0: not set")
     memory_bytes: int = column("memory of the filters, with what they learnt; mean of the steps")
     entry_count: int = column("entries of the tree, with old versions; mean of the steps")
     run_count: int = column("sorted runs after the last step")

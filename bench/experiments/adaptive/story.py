@@ -26,7 +26,9 @@ _EDGE: Final = 2
 def story(rows: Sequence[Row]) -> Story:
     """Findings, table and chart, all computed from ``rows``."""
     findings = [_beside_monkey(rows, load) for load in LOADS]
-    return Story(findings, [], charts(rows), failures(rows), _summary(rows), _headline(rows))
+    return Story(
+        [*findings, _held(rows)], [], charts(rows), failures(rows), _summary(rows), _headline(rows)
+    )
 
 
 def of_filters(rows: Sequence[Row], load: str, how: str) -> list[Row]:
@@ -65,40 +67,52 @@ def failures(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _ratio(rows: Sequence[Row], load: str) -> tuple[float, tuple[float, float]] | None:
-    """How many times fewer reads a budget wastes than Monkey, and the interval."""
-    counts = [wasted(of_filters(rows, load, how)) for how in (MONKEY, BUDGET)]
-    if min(counts) < FEWEST_EVENTS:
+def after_shift(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.phase and row.point < _EDGE]
+
+
+def at_end(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.point >= POINTS - _EDGE]
+
+
+def _share(rows: Sequence[Row], load: str) -> tuple[float, float, float] | None:
+    """Reads that a budget wastes by those of Monkey, and the interval; None of too few."""
+    budget, monkey = (wasted(of_filters(rows, load, how)) for how in (BUDGET, MONKEY))
+    if min(budget, monkey) < FEWEST_EVENTS:
         return None
-    return counts[0] / counts[1], ratio_interval(*counts)
+    return budget / monkey, *ratio_interval(budget, monkey)
 
 
 def _headline(rows: Sequence[Row]) -> str:
-    found = _ratio(rows, LOADS[0])
-    if found is None:
+    late, early = _share(at_end(rows), LOADS[0]), _share(after_shift(rows), LOADS[0])
+    if late is None or early is None:
         return ""
-    ratio, (low, high) = found
     return (
-        f"While the hot tenth of the keys moves, a budget wastes {ratio:.2f} times fewer reads than "
-        f"Monkey (95 % interval {low:.2f} to {high:.2f})."
+        f"In the same memory a budget wastes {late[0]:.2f} of Monkey's reads at the end of a phase, and "
+        f"{early[0]:.2f} after the hot keys moved."
     )
 
 
 def _beside_monkey(rows: Sequence[Row], load: str) -> str:
-    here = [row for row in rows if row.load == load]
-    by_repetition = [
-        wasted([row for row in of_filters(here, load, MONKEY) if row.repetition == number])
-        / max(
-            1, wasted([row for row in of_filters(here, load, BUDGET) if row.repetition == number])
-        )
-        for number in sorted({row.repetition for row in here})
-    ]
-    parts = [f"{how} {wasted(of_filters(here, load, how)):,}" for how in HOWS]
-    lookups = sum(row.lookup_count for row in of_filters(here, load, HOWS[0]))
+    parts = []
+    for when, here in (
+        ("in all", rows),
+        ("after a shift", after_shift(rows)),
+        ("at the end of a phase", at_end(rows)),
+    ):
+        if (found := _share(here, load)) is not None:
+            parts.append(f"{when} {found[0]:.2f} ({found[1]:.2f}-{found[2]:.2f})")
+    told = "; ".join(parts) or "too few to tell"
     return (
-        f"{load.capitalize()}: wasted reads of {lookups:,} lookups: {', '.join(parts)}. Monkey's by "
-        f"those of a budget: {min(by_repetition):.2f} to {max(by_repetition):.2f} in single "
-        "repetitions."
+        f"{load.capitalize()}: wasted reads of a budget by Monkey's, with 95 % intervals: {told}."
+    )
+
+
+def _held(rows: Sequence[Row]) -> str:
+    shares = [row.memory_bytes / row.memory_asked_bytes for row in rows if row.how == BUDGET]
+    return (
+        f"Filters took {min(shares):.2f} to {max(shares):.2f} times filter_memory_bytes (mean "
+        f"{mean(shares):.2f}), which is held after a compaction of the whole store; none is done here."
     )
 
 
@@ -115,8 +129,8 @@ def _summary(rows: Sequence[Row]) -> Table:
                     f"{8 * sum(row.memory_bytes for row in here) / entries:.2f}",
                     f"{memory_share(rows, load, how):.3f}",
                     _per_10000(here),
-                    _per_10000([row for row in here if row.phase and row.point < _EDGE]),
-                    _per_10000([row for row in here if row.point >= POINTS - _EDGE]),
+                    _per_10000(after_shift(here)),
+                    _per_10000(at_end(here)),
                 ]
             )
     return Table(

@@ -24,13 +24,13 @@ BUDGET: Final = "budget"
 HOWS: Final = (MONKEY, UNIFORM, LEARNING, BUDGET)
 
 PHASES: Final = 3
-POINTS: Final = 7
+POINTS: Final = 5
 """Points of the chart in each phase."""
 
-STEPS: Final = 3
+STEPS: Final = 4
 """Write buffers in each point, with lookups after each: all of a phase rewrite the last level."""
 
-BUFFERS: Final = 40
+BUFFERS: Final = 20
 """The keys, by those of a write buffer."""
 
 SIZE_RATIO: Final = 4
@@ -68,8 +68,8 @@ class Task:
             BUDGET: {"filter_memory_bytes": memory_bytes},
         }
         return lsmkv.Options(
-            table_size_bytes=4 * buffer_bytes,
-            level1_size_bytes=4 * buffer_bytes,
+            table_size_bytes=2 * buffer_bytes,
+            level1_size_bytes=2 * buffer_bytes,
             size_ratio=SIZE_RATIO,
             read_compaction_rate_bytes=0,  # only writes shape the tree
             block_cache_size_bytes=0,
@@ -89,7 +89,7 @@ def tasks(plan: Plan) -> list[Task]:
     keys = plan.options.keys or (10_000 if plan.quick else 100_000)
     repetitions = range(plan.options.repetitions or (1 if plan.quick else 5))
     return [
-        Task(load, keys, keys // 20, plan.seed + number, number)
+        Task(load, keys, keys // 25, plan.seed + number, number)
         for load in LOADS
         for number in repetitions
     ]
