@@ -102,9 +102,9 @@ def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None
     """Show the levels, runs and tables of STORE.
 
     p is a filter's false-positive rate: as asked for, and the exact rate of the filter built from n
-    keys with m bits and k probes (of ribbon filters: columns).  A table shows the mean of its
-    blocks, or "?" where only reading the blocks would tell.  Bytes of filters count once, although a
-    file holds them twice: in its blocks, and together for loading.
+    keys with m bits and k probes (of ribbon filters: columns; of Grafite filters: low bits).  A table
+    shows the mean of its blocks, or "?" where only reading the blocks would tell.  Bytes of filters
+    count once, although a file holds them twice: in its blocks, and together for loading.
 
     \b
     Example:  lsmkv inspect users.db

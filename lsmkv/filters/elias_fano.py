@@ -20,7 +20,11 @@ from librt.vecs import vec
 from mypy_extensions import i64, u8
 
 MAX_LOW_BITS: Final = 56
-"""A number's low bits: a word less the 7 bits by which a read may be out of place, and a sign."""
+"""Most low bits: a word less the 7 bits by which a read may be out of place, and a sign."""
+
+# What turns a bit of these kinds into a 1.
+SET: Final = i64(0)
+UNSET: Final = i64(-1)
 
 _ONE: Final = i64(1)  # mypyc would shift a literal as a C int
 _PAIRS: Final = 0x5555_5555_5555_5555
@@ -72,7 +76,7 @@ def first_between(
     known_zeros: i64 = 0,
     known_bit: i64 = 0,
 ) -> i64:
-    """The unary bit of the first number from ``least`` to ``most``; -1 if there is none.
+    """The position of the first number from ``least`` to ``most``; -1 if there is none.
 
     The sequence of ``count`` numbers is ``bits[start : start + byte_count]``.  It must have room for
     their low bits; apart from that it may be any bytes.  The search begins at ``known_bit``, a multiple
@@ -81,7 +85,7 @@ def first_between(
     end = (byte_count << 3) - count * low_bits
     high = least >> low_bits
     last = most >> low_bits
-    bit = after_zeros(bits, start, end, high - known_zeros, known_bit)
+    bit = after(bits, start, end, UNSET, high - known_zeros, known_bit)
     while bit < end:
         if (bits[start + (bit >> 3)] >> (bit & 7)) & 1:
             position = bit - high
@@ -89,7 +93,9 @@ def first_between(
                 return -1  # only where the bytes are no sequence
             number = number_at(bits, start, byte_count, count, low_bits, position, bit)
             if number >= least:
-                return bit if number <= most else -1
+                if number > most:
+                    return -1
+                return position
         else:
             high += 1
             if high > last:
@@ -98,29 +104,33 @@ def first_between(
     return -1
 
 
-def after_zeros(bits: bytes, start: i64, end: i64, zeros: i64, bit: i64) -> i64:
-    """The bit after so many unset ones from ``bit`` on, a multiple of 8; ``end`` if there are fewer."""
-    while zeros > 0 and bit < end:
-        unset = ~word_at(bits, start + (bit >> 3))
-        sums = unset - ((unset >> 1) & _PAIRS)
+def after(bits: bytes, start: i64, end: i64, which: i64, count: i64, bit: i64) -> i64:
+    """The bit after ``count`` of the bits ``which`` (:data:`SET` or :data:`UNSET`).
+
+    It counts from ``bit`` on, a multiple of 8.  ``end`` if there are fewer before it.
+    """
+    while count > 0 and bit < end:
+        word = word_at(bits, start + (bit >> 3)) ^ which
+        sums = word - ((word >> 1) & _PAIRS)
         sums = (sums & _FOURS) + ((sums >> 2) & _FOURS)
-        sums = ((sums + (sums >> 4)) & _BYTES) * _SUMS  # byte i: unset bits of bytes 0 to i
+        sums = ((sums + (sums >> 4)) & _BYTES) * _SUMS  # byte i: those in bytes 0 to i
         total = (sums >> 56) & 0xFF
-        if total < zeros:
-            zeros -= total
+        if total < count:
+            count -= total
             bit += 64
             continue
         passed: i64 = 0
-        while sums & 0xFF < zeros:
+        while sums & 0xFF < count:
             passed = sums & 0xFF
             sums >>= 8
             bit += 8
         if bit >= end:
             return end
-        zeros -= passed
+        count -= passed
         byte: i64 = bits[start + (bit >> 3)]
-        while zeros > 0:
-            zeros -= 1 - (byte & 1)
+        byte ^= which & 0xFF
+        while count > 0:
+            count -= byte & 1
             byte >>= 1
             bit += 1
     if bit > end:

@@ -14,7 +14,7 @@ from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.filters import blocked, bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.layouts import LINE_BYTES
-from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, RIBBON
+from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, GRAFITE, RIBBON
 from lsmkv.inspection.drawing import Row, drawn
 from lsmkv.inspection.report import Report, count, size
 from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
@@ -30,7 +30,7 @@ RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"
 
 _COLUMNS: Final = 80
 _SHOWN_KEY_BYTES: Final = 300  # more than fit
-_PARAMETERS: Final = {RIBBON.name: "r", FUSE.name: "w"}
+_PARAMETERS: Final = {RIBBON.name: "r", FUSE.name: "w", GRAFITE.name: "l"}
 _IS_THERE: Final[dict[Outcome, str]] = {
     "found": "is in this store",
     "deleted": "was deleted",
@@ -106,7 +106,7 @@ class FilterStep(Report):
         scope: whether it is the filter of a ``"block"`` or of the whole ``"table"``.
         key_count, bit_count, probe_count: its n, m and k.  n is None if only the block has it and the
             block was not read.  In place of k a ribbon filter has columns, a binary fuse filter the
-            bits of a fingerprint.
+            bits of a fingerprint, a Grafite filter the low bits of a code.
         expected_rate: its exact false-positive rate, where n is known.
         read_bytes: bytes of filters read from disk for it; 0 if they are resident (a table's first
             lookup loads them, which is not counted here).

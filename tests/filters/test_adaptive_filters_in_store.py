@@ -133,6 +133,7 @@ def test_blocks_in_the_cache_teach_too(path: str) -> None:
     "written",
     [
         {"filter_policy": "ribbon"},
+        {"filter_policy": "grafite"},
         {"filter_policy": "blocked-bloom"},
         {"filter_policy": "binary-fuse", "filter_granularity": "table"},
         {"filter_residency": "cached"},

@@ -440,7 +440,9 @@ def test_the_text_names_the_bits_and_those_that_are_not_set(db: lsmkv.DB) -> Non
     assert "all set" in str(_only_run(db.explain(KEYS[0])).filter)
 
 
-@pytest.mark.parametrize(("policy", "parameter"), [("ribbon", "r=7"), ("binary-fuse", "w=8")])
+@pytest.mark.parametrize(
+    ("policy", "parameter"), [("ribbon", "r=7"), ("binary-fuse", "w=8"), ("grafite", "l=7")]
+)
 def test_other_filters_have_no_bits_of_a_key_and_a_parameter_of_their_own(
     tmp_path: Path, policy: str, parameter: str
 ) -> None:
