@@ -17,7 +17,7 @@ _LEAST_KEYS: Final = 2000
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--keys", type=at_least(_LEAST_KEYS), help="keys of a store; default: 10,000 or 100,000"
+        "--keys", type=at_least(_LEAST_KEYS), help="keys of a store; default: 8,000 or 100,000"
     )
     parser.add_argument(
         "--repetitions", type=positive, help="with a seed of its own each; default: 1 or 5"

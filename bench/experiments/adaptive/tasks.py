@@ -86,7 +86,7 @@ def _rate(bits: float) -> float:
 
 def tasks(plan: Plan) -> list[Task]:
     """Every load in each repetition, which has a seed of its own."""
-    keys = plan.options.keys or (10_000 if plan.quick else 100_000)
+    keys = plan.options.keys or (8_000 if plan.quick else 100_000)
     repetitions = range(plan.options.repetitions or (1 if plan.quick else 5))
     return [
         Task(load, keys, keys // 25, plan.seed + number, number)
