@@ -39,6 +39,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "block_size_bytes": (256, 16 * MIB),
     "block_cache_size_bytes": (0, 1 << 50),
     "memory_budget_bytes": (0, 1 << 50),
+    "filter_memory_bytes": (0, 1 << 50),
     "compression_level": (-50, 22),
     "compression_dictionary_size_bytes": (0, MIB),
     "size_ratio": (2, 100),
@@ -93,7 +94,7 @@ _NO_OPTIONS: Final[dict[type, str]] = {
     dict: "; a dict of options is given as **options",
 }
 
-# Choices without filters, which could learn.
+# Choices without filters, which could learn or have memory.
 _WITHOUT_FILTERS: Final = {"filter_policy": "none", "filter_residency": "off"}
 
 
@@ -153,6 +154,14 @@ class Options:
         filter_allocation: ``"uniform"`` gives every level the same p; ``"monkey"`` gives larger runs a
             higher p, in the same total memory (Dayan, Athanassoulis, Idreos, SIGMOD 2017).
             ``"uniform"``.
+        filter_memory_bytes: the size of all filters together, in place of ``error_rate`` and
+            ``filter_allocation``.  New tables get the rates that waste the fewest reads in it: lower
+            ones in small runs, and where lookups ask more often for absent keys; without any lookups
+            yet they are Monkey's.  A compaction of the whole store makes the filters that large, with
+            ``"bloom"`` within 2 %; a store that grows exceeds it until then.  No rate is below 1e-6,
+            so part of a large budget stays unused.  What has no budget uses ``error_rate``:
+            ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest writes in a
+            backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
             ``"grafite"`` (answers scans of few keys, too, in blocks whose keys have one length: a range
@@ -232,6 +241,7 @@ class Options:
     filter_residency: FilterResidency = "resident"
     filter_granularity: FilterGranularity = "block"
     filter_allocation: FilterAllocation = "uniform"
+    filter_memory_bytes: int = 0
     filter_policy: FilterPolicyName | str = "bloom"
     filter_key: FilterKey = WholeKey()
     adaptive_filters: bool = False
@@ -289,10 +299,17 @@ class Options:
                 f"with max_immutable_memtables={self.max_immutable_memtables}"
             )
         for name, choice in _WITHOUT_FILTERS.items():
-            if self.adaptive_filters and getattr(self, name) == choice:
+            if getattr(self, name) != choice:
+                continue
+            if self.adaptive_filters:
                 raise ValueError(
                     f"adaptive_filters=True: {name}={choice!r} leaves no filters to learn; "
                     f"choose another, or leave adaptive_filters out"
+                )
+            if self.filter_memory_bytes:
+                raise ValueError(
+                    f"filter_memory_bytes={self.filter_memory_bytes!r}: {name}={choice!r} uses no "
+                    "filters; choose another, or leave filter_memory_bytes out"
                 )
         if self.filter_policy == GRAFITE.name and (
             self.filter_granularity != "block" or not self.filter_key.is_whole
@@ -393,6 +410,7 @@ class OptionsDict(TypedDict, total=False):
     filter_residency: FilterResidency
     filter_granularity: FilterGranularity
     filter_allocation: FilterAllocation
+    filter_memory_bytes: int
     filter_policy: FilterPolicyName | str
     filter_key: FilterKey
     adaptive_filters: bool

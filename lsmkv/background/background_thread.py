@@ -19,6 +19,7 @@ from lsmkv.read.snapshots import SnapshotList
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import write_tables
+from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
@@ -161,14 +162,14 @@ class BackgroundThread(Pacer):
     def write_tables(
         self,
         batches: Iterator[EntryBatch],
-        error_rate: float,
+        form: TableFormat,
         is_cancelled: Callable[[], bool],
         replaced: Sequence[int] = (),
     ) -> list[TableMeta]:
         """Write tables in this thread, at the pace that was started."""
         try:
             self.shared.begin_computing()
-            job = self.tables.job(error_rate, is_cancelled, self._pause, replaced)
+            job = self.tables.job(form, is_cancelled, self._pause, replaced)
             return write_tables(batches, job)
         finally:
             self.shared.end_computing()

@@ -14,11 +14,11 @@ from lsmkv.background.events import CompactionEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import CompactionJob
 from lsmkv.background.threads import Errand
+from lsmkv.compaction.budget import inherited_asks, output_format
 from lsmkv.compaction.merge import merge_tables
 from lsmkv.compaction.picker import (
     Compaction,
     PickState,
-    output_error_rate,
     pick,
     pick_for_reads,
     pick_range,
@@ -199,9 +199,9 @@ class Compactor(BackgroundThread):
         from lsmkv.background.process.parallel import ParallelMerge
 
         merge = ParallelMerge(executor, self.tables, is_cancelled)
-        rate = self._output_error_rate(current, chosen)
+        form = output_format(self.tables, current.version, chosen)
         snapshots = self.store.snapshots.sequence_numbers()
-        return merge.run(chosen.inputs, chosen.drop_deletions, rate, snapshots)
+        return merge.run(chosen.inputs, chosen.drop_deletions, form, snapshots)
 
     def exclusively(
         self,
@@ -311,6 +311,7 @@ class Compactor(BackgroundThread):
         edit = VersionEdit(
             added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
             removed=[meta.number for meta in chosen.tables()],
+            asks={} if chosen.move else inherited_asks(self.tables, chosen.inputs, tables),
         )
         self.tables.install(edit, lambda version: self.publish(version, None), is_noted=is_noted)
 
@@ -322,12 +323,12 @@ class Compactor(BackgroundThread):
         size = sum(meta.size_bytes for meta in inputs)
         entry_count = sum(meta.entry_count for meta in inputs)
         replaced = [meta.number for meta in inputs]
-        rate = self._output_error_rate(current, chosen)
+        form = output_format(self.tables, current.version, chosen)
         snapshots = store.snapshots.sequence_numbers()
 
         def in_process(runner: JobRunner) -> list[TableMeta] | None:
             job = CompactionJob(
-                spec=runner.spec(rate, snapshots, size, entry_count, replaced),
+                spec=runner.spec(form, snapshots, size, entry_count, replaced),
                 runs=[list(run) for run in chosen.inputs],
                 drop_deletions=chosen.drop_deletions,
             )
@@ -342,19 +343,9 @@ class Compactor(BackgroundThread):
             self.start(
                 total=entry_count, allowance_bytes=room * store.options.write_buffer_size_bytes
             )
-            return self.write_tables(batches, rate, is_cancelled, replaced)
+            return self.write_tables(batches, form, is_cancelled, replaced)
 
         return self.run_job(size, self.runner_for(size), in_process, in_thread)
-
-    def _output_error_rate(self, current: SuperVersion, chosen: Compaction) -> float:
-        inputs = chosen.tables()
-        return output_error_rate(
-            current.version.levels,
-            [meta.number for meta in inputs],
-            sum(meta.entry_count for meta in inputs),
-            self.store.options,
-            (chosen.output_level, chosen.output_run),
-        )
 
     def is_urgent(self) -> bool:
         return super().is_urgent() or self._level0_run_count() >= self._urgent_level0_runs

@@ -10,10 +10,11 @@ from lsmkv.background.compactor import Compactor
 from lsmkv.background.events import FlushEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import FlushJob
+from lsmkv.compaction.budget import new_tables_format
 from lsmkv.compaction.merge import flushed_batches
-from lsmkv.compaction.picker import output_error_rate
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.writer import TableFormat
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 
@@ -39,12 +40,12 @@ class Flusher(BackgroundThread):
         started = time.perf_counter()
         tables: list[TableMeta] = []
         if not memtable.is_empty:
-            levels, count = current.version.levels, memtable.key_count_bound
-            rate = output_error_rate(levels, (), count, store.options)
+            levels = current.version.levels
+            form = new_tables_format(self.tables, current.version, memtable.key_count_bound)
             # An empty tree stays empty meanwhile, since only flushes add tables.  Deletions must stay
             # where old files could not be removed: they hide the old entries from a repair.
             nothing_older = levels.deepest < 0 and not self.tables.unremoved
-            tables = self._write_memtable(memtable, newer.first_seq, rate, nothing_older)
+            tables = self._write_memtable(memtable, newer.first_seq, form, nothing_older)
         run = tables[0].number if tables else 0
         edit = VersionEdit(
             added=[PlacedTable(0, run, meta) for meta in tables],
@@ -67,7 +68,7 @@ class Flusher(BackgroundThread):
         return True
 
     def _write_memtable(
-        self, memtable: Memtable, end_seq: int, error_rate: float, drop_deletions: bool
+        self, memtable: Memtable, end_seq: int, form: TableFormat, drop_deletions: bool
     ) -> list[TableMeta]:
         """Write the tables; ``drop_deletions``: the store has no older data."""
         snapshots = self.store.snapshots.sequence_numbers()
@@ -78,7 +79,7 @@ class Flusher(BackgroundThread):
             if not self.store.may_compact():
                 return None
             job = FlushJob(
-                spec=runner.spec(error_rate, snapshots, size, count),
+                spec=runner.spec(form, snapshots, size, count),
                 log_number=memtable.log_number,
                 log_bytes=size,
                 first_seq=memtable.first_seq,
@@ -97,7 +98,7 @@ class Flusher(BackgroundThread):
                 allowance_bytes=self.store.options.write_buffer_size_bytes // 2,
             )
             self.give_way(0)
-            return self.write_tables(batches, error_rate, self.is_stopping)
+            return self.write_tables(batches, form, self.is_stopping)
 
         return self.run_job(size, self.runner_for(size), in_process, in_thread)
 

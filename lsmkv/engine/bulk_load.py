@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from lsmkv.compaction.budget import new_tables_format
 from lsmkv.compaction.external_sort import ExternalSort, sorted_batches
-from lsmkv.compaction.picker import output_error_rate
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
 from lsmkv.engine.pairs import PairReader
@@ -20,7 +20,6 @@ from lsmkv.engine.upkeep import Upkeep
 from lsmkv.errors import caused
 from lsmkv.options import MIB
 from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
-from lsmkv.tree.version_set import table_format
 
 _LEAST_MEMORY_BYTES: Final = MIB
 _MOST_MEMORY_BYTES: Final = 1 << 62
@@ -74,8 +73,8 @@ class _Load:
     ) -> None:
         tables = upkeep.tables
         options = tables.options
-        levels = upkeep.state.require_open().version.levels
-        rate = output_error_rate(levels, (), expected_count, options, (max(1, levels.deepest), 0))
+        version = upkeep.state.require_open().version
+        place = max(1, version.levels.deepest), 0
         self._staging = staging
         self._progress = progress
         self._reader = reader
@@ -83,7 +82,7 @@ class _Load:
         self._job = TableJob(
             tables.storage,
             tables.directory,
-            table_format(options, rate),
+            new_tables_format(tables, version, expected_count, place),
             options.table_size_bytes,
             staging.allocate,
             lambda: upkeep.state.is_ending,

@@ -290,7 +290,8 @@ class Engine:
                 number, end, salt = self._logs.finish(mark=is_sound)
                 if is_sound:  # otherwise the manifest may be what failed
                     with self.tables.lock:
-                        self.tables.manifest.note_closed_log(number, end, salt)
+                        asks = self.tables.all_asks()
+                        self.tables.manifest.note_closed_log(number, end, salt, asks)
         finally:
             self._release()
 

@@ -82,6 +82,16 @@ class Table:
         return int(self._reader.false_positives)
 
     @property
+    def filter_negatives(self) -> int:
+        """Of ``Stats.filter_negatives`` those in this table."""
+        return self._reader.filter_negatives
+
+    @property
+    def absent_asks(self) -> int:
+        """Lookups that its filters denied, or that searched it in vain, since it was opened."""
+        return int(self._reader.absent_asks)
+
+    @property
     def asks_filters(self) -> bool:
         """Whether lookups ask filters of it: not without any, nor with ``filter_residency="off"``."""
         return self._reader.filters.exist

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
+from lsmkv.sstable.filter_budget import FilterSpender
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
@@ -65,6 +66,8 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
         return writer.finish(replaces, beside, for_adoption=job.for_adoption, sync=job.sync)
 
     process = os.getpid()
+    budget = job.form.budget
+    spender = None if budget is None else FilterSpender(budget)
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:
@@ -78,7 +81,7 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
             while at < batch.count:
                 if writer is None:
                     number = job.allocate()
-                    writer = TableWriter(job.storage, job.path(number), number, job.form)
+                    writer = TableWriter(job.storage, job.path(number), number, job.form, spender)
                 at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
                     done.append(finish(writer, [], []))

@@ -106,6 +106,8 @@ class TableReader:
         self.learns: bool = adaptive_filters and self._has_filters
         self._has_learnt = False  # spares lookups a call
         self.false_positives: i64 = 0
+        self.absent_asks: i64 = 0  # denied by a filter, or searched for in vain
+        self.lookups_before: int = self._stats.gets
         # Spares threads from loading at once; what protects is that equal results are put in place by
         # assignments, index and filters last.  Re-entrant: a finalizer may run while this thread loads.
         self._loading = threading.RLock()
@@ -256,6 +258,7 @@ class TableReader:
             filters = self._load_filters()
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
+            self.absent_asks += 1
             return -1
         block_number = filters.index.find(key)
         if block_number < 0:
@@ -263,6 +266,7 @@ class TableReader:
             return -1
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
+            self.absent_asks += 1
             return -1
         return block_number
 
@@ -276,6 +280,7 @@ class TableReader:
             filters = self._load_filters()
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
+            self.absent_asks += 1
             return -1
         block_number = filters.index.find_in(key, group)
         if block_number < 0:
@@ -289,6 +294,7 @@ class TableReader:
             filters = self._load_filters()
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
+            self.absent_asks += 1
             return False
         return not self._has_learnt or not self._is_learnt(block_number, h)
 
@@ -299,17 +305,21 @@ class TableReader:
         if filters is not None and filters.per_table:
             self._stats.filter_false_positives += 1
             self.false_positives += 1
+            self.absent_asks += 1
 
     def find_in(self, block: Block, key: bytes, h: i64) -> i64:
         """Position of the newest version of ``key``, or -1; counted."""
         position = block.find(key, h)
         if not self._has_filters:
             self._stats.unfiltered_probes += 1
+            if position < 0:
+                self.absent_asks += 1
         elif position >= 0:
             self._stats.filter_true_positives += 1
         else:
             self._stats.filter_false_positives += 1
             self.false_positives += 1
+            self.absent_asks += 1
         return position
 
     def _is_learnt(self, block_number: i64, h: i64) -> bool:
@@ -318,7 +328,13 @@ class TableReader:
         if filters is None or not filters.learnt.has(block_number, h):
             return False
         self._stats.filter_negatives += 1
+        self.absent_asks += 1
         return True
+
+    @property
+    def filter_negatives(self) -> int:
+        """How often its filters denied a key, and spared a block."""
+        return int(self.absent_asks - self.false_positives) if self._has_filters else 0
 
     def learn(self, block: Block, key: bytes, h: i64) -> None:
         """List ``key``, which ``block`` spans and lacks; only if the table ``learns``."""

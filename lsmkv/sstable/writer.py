@@ -20,6 +20,7 @@ from lsmkv.filters import grafite
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
+from lsmkv.filters.maths.allocation import FLOOR_RATE
 from lsmkv.filters.maths.sizing import keys_for
 from lsmkv.filters.policy import (
     MAX_PARAMETER,
@@ -32,6 +33,7 @@ from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
+from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
@@ -53,7 +55,8 @@ _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are address
 class TableFormat:
     """The options that shape a table, with its filters' error rate.
 
-    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
+    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``budget`` takes the
+    place of ``error_rate``.
     """
 
     block_size_bytes: int
@@ -65,6 +68,7 @@ class TableFormat:
     granularity: str
     policy: str
     error_rate: float
+    budget: FilterBudget | None = None
 
 
 class _FinishedBlock:
@@ -95,10 +99,18 @@ class TableWriter:
     """Writes one table: ``add`` or ``add_from``, then ``finish`` or ``abandon``.
 
     Entries come in key order, the versions of one key newest first.  ``finish`` syncs the file; the
-    caller syncs the directory.
+    caller syncs the directory.  A ``spender`` gives the rates of filters; without one they have that of
+    ``form``.
     """
 
-    def __init__(self, storage: Storage, path: str, number: int, form: TableFormat) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        number: int,
+        form: TableFormat,
+        spender: FilterSpender | None = None,
+    ) -> None:
         self._storage = storage
         self._path = path
         self._number = number
@@ -124,7 +136,11 @@ class TableWriter:
         self._filters_bytes = 0
         self._table_hashes: dict[int, None] = {}
         # Half of what one filter can hold: the keys of a block may still follow.
-        self._table_filter_keys = keys_for(MAX_BITS, min(form.error_rate, 0.5)) // 2
+        lowest = form.error_rate if spender is None else FLOOR_RATE
+        self._table_filter_keys = keys_for(MAX_BITS, min(lowest, 0.5)) // 2
+        self._spender = spender
+        self._rate: float = form.error_rate  # of the last filter
+        self._rates_sum = 0.0  # of all blocks
         self._stats = storage.stats
         # The block being filled.
         self._block: list[EntrySlice] = []
@@ -305,7 +321,7 @@ class TableWriter:
             filter_bytes=filter_bytes,
             filter_key=self._form.filter_key,
             granularity=self._form.granularity,
-            error_rate=self._form.error_rate,
+            error_rate=self._mean_rate(),
             filter_key_count=filter_key_count,
             probe_count=probe_count,
             filter_scheme=self._policy.scheme,
@@ -326,6 +342,10 @@ class TableWriter:
             return
         made = BlockBuilder(self._block)
         has_one_key = made.first == made.last
+        if self._spender is not None:
+            self._rate = self._spender.block_rate(made.first)
+            self._rates_sum += self._rate
+            self._spender.note_block(made.count)
         filter_bits, filter_key_count, probe_count = self._block_filter(made.digests, has_one_key)
         fingerprints = made.digests[::DIGEST_BYTES]
         payload = made.finish(fingerprints, has_versions=self._block_repeats)
@@ -428,7 +448,7 @@ class TableWriter:
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
             built = _NO_FILTER
         else:
-            bits, parameter = self._policy.build_from_digests(packed, self._form.error_rate)
+            bits, parameter = self._policy.build_from_digests(packed, self._rate)
             built = self._checked(bits, len(packed) // DIGEST_BYTES, parameter)
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
@@ -442,13 +462,22 @@ class TableWriter:
             return _NO_FILTER
         started_ns = time.perf_counter_ns()
         hashes = list(self._table_hashes)
-        bits, parameter = self._policy.build(hashes, self._form.error_rate)
+        if self._spender is not None:
+            self._rate = self._spender.table_rate(len(hashes))
+        bits, parameter = self._policy.build(hashes, self._rate)
         built = self._checked(bits, len(hashes), parameter)
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
         return built
 
+    def _mean_rate(self) -> float:
+        if self._spender is None or self._form.granularity == "table":
+            return self._rate
+        return self._rates_sum / float(self._index.block_count)
+
     def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
+        if self._spender is not None:
+            self._spender.note_filter(key_count, self._rate, len(bits))
         if not bits:
             return _NO_FILTER
         if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme

@@ -15,7 +15,8 @@ import contextlib
 import errno
 import os
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -52,6 +53,10 @@ def check_file_number(number: int, directory: str) -> None:
         raise CorruptionError(directory, None, reason)
 
 
+Asks = tuple[int, int]
+"""How often a table was asked for absent keys, in how many lookups of the store."""
+
+
 class VersionEdit(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
@@ -66,6 +71,7 @@ class VersionEdit(
         closed_log: number and end of the last log, if the store was then closed properly; any other
             edit clears it.
         closed_salt: that log's salt, which tells it from another store's log.
+        asks: by the numbers of tables that are in the tree after the edit.
     """
 
     added: list[PlacedTable] = []
@@ -75,6 +81,7 @@ class VersionEdit(
     log_number: int | None = None
     closed_log: tuple[int, int] | None = None
     closed_salt: int | None = None
+    asks: dict[int, Asks] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ class State:
     log_number: int
     closed_log: tuple[int, int] | None = None
     closed_salt: int | None = None
+    asks: Mapping[int, Asks] = field(default_factory=dict)
 
     def changed(self, edit: VersionEdit) -> State:
         """The state after ``edit``; ValueError if the edit does not fit."""
@@ -102,6 +110,12 @@ class State:
             closed_log=edit.closed_log,
             closed_salt=edit.closed_salt,
         )
+        asks = {**self.asks, **edit.asks}
+        if asks:
+            numbers = {table.number for table in changed.levels.tables()}
+            changed = replace(changed, asks={n: asks[n] for n in asks if n in numbers})
+            if any(min(asks[n]) < 0 or n not in numbers for n in edit.asks):
+                raise ValueError("counts of lookups are negative, or of a table that is not there")
         highest = max((table.number for table in changed.levels.tables()), default=0)
         if changed.log_number < 0:
             raise ValueError(f"log number {changed.log_number} is out of range")
@@ -128,6 +142,7 @@ class State:
             log_number=self.log_number,
             closed_log=self.closed_log,
             closed_salt=self.closed_salt,
+            asks=dict(self.asks),
         )
 
 
@@ -256,9 +271,10 @@ class Manifest:
         self._log = LogWriter.reopen(self._storage, contents, is_synced=True)
         self.number = contents.number
 
-    def note_closed_log(self, number: int, end: int, salt: int) -> None:
-        if not self.state.was_closed_at(number, end):
-            self.append(VersionEdit(closed_log=(number, end), closed_salt=salt))
+    def note_closed_log(self, number: int, end: int, salt: int, asks: dict[int, Asks]) -> None:
+        is_known = asks.items() <= self.state.asks.items()
+        if not self.state.was_closed_at(number, end) or not is_known:
+            self.append(VersionEdit(closed_log=(number, end), closed_salt=salt, asks=asks))
 
     def rewrite(self) -> None:
         """Write the state to a fresh manifest, durably; CURRENT names it.

@@ -11,6 +11,7 @@ from lsmkv.filters.policy import FilterPolicy, policy_named
 from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.filter_budget import FilterBudget
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, remove_tables
 from lsmkv.sstable.reader import TableReader, open_table
@@ -19,7 +20,7 @@ from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.memory_limit import usable_memory_bytes
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
-from lsmkv.tree.manifest import Manifest, State, VersionEdit
+from lsmkv.tree.manifest import Asks, Manifest, State, VersionEdit
 from lsmkv.tree.version import Version
 
 
@@ -107,6 +108,19 @@ class VersionSet:
             read_around,
             options.adaptive_filters,
         )
+
+    def asks_of(self, table: TableReader) -> Asks:
+        """How often absent keys were asked of a table: what the manifest has, and since then."""
+        absent, lookups = self.manifest.state.asks.get(table.meta.number, (0, 0))
+        now = self.storage.stats.gets
+        return absent + int(table.absent_asks), lookups + now - table.lookups_before
+
+    def all_asks(self) -> dict[int, Asks]:
+        """Those of every table, to be kept; none without a budget for filters."""
+        if not self.options.filter_memory_bytes:
+            return {}
+        found = {number: self.asks_of(table) for number, table in self._readers.items()}
+        return {number: asks for number, asks in found.items() if asks[1]}
 
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
         return [self._readers[meta.number] for meta in tables]
@@ -208,7 +222,7 @@ class VersionSet:
 
     def job(
         self,
-        error_rate: float,
+        form: TableFormat,
         is_cancelled: Callable[[], bool],
         give_way: Callable[[int], None],
         replaces: Sequence[int] = (),
@@ -216,7 +230,7 @@ class VersionSet:
         return TableJob(
             self.storage,
             self.directory,
-            table_format(self.options, error_rate),
+            form,
             self.options.table_size_bytes,
             self.manifest.allocate,
             is_cancelled,
@@ -245,7 +259,9 @@ def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
     return [run for run in reversed(runs) if run]
 
 
-def table_format(options: Options, error_rate: float) -> TableFormat:
+def table_format(
+    options: Options, error_rate: float, budget: FilterBudget | None = None
+) -> TableFormat:
     return TableFormat(
         options.block_size_bytes,
         options.fit_pages,
@@ -256,4 +272,5 @@ def table_format(options: Options, error_rate: float) -> TableFormat:
         options.filter_granularity,
         options.filter_policy,
         error_rate,
+        budget,
     )

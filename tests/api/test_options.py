@@ -21,6 +21,7 @@ RANGES = {  # the smallest and the largest that are taken
     "block_size_bytes": (256, 16 << 20),
     "block_cache_size_bytes": (0, 1 << 50),
     "memory_budget_bytes": (0, 1 << 50),
+    "filter_memory_bytes": (0, 1 << 50),
     "compression_level": (-50, 22),
     "compression_dictionary_size_bytes": (0, 1 << 20),
     "size_ratio": (2, 100),

@@ -17,6 +17,7 @@ from bench.experiments.saved_io.datasets import (
     DIGITS,
     PATHS,
     TENANTS,
+    ZIPF,
     content,
     data_sets,
 )
@@ -96,6 +97,16 @@ def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_r
         assert row.miscounted == 0 and row.lookup_count == 3000
         asked.append(row.filters_asked_half or 0)
     assert asked[0] > 5 * asked[1] and asked[1] > asked[2] == 3
+
+
+def test_skewed_lookups_ask_fewer_filters_the_larger_the_exponent_and_count_right() -> None:
+    asked = []
+    for name in ZIPF:
+        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 0, 1970, 0)
+        (row,) = sweep(measure, [task], None)[0]
+        assert row.miscounted == 0 and row.lookup_count == 3000
+        asked.append(row.filters_asked_half or 0)
+    assert asked[0] > 1.2 * asked[1] > 1.5 * asked[2] > 0
 
 
 def test_filters_of_one_key_blocks_take_no_byte_and_others_about_1_2_bytes_a_key() -> None:

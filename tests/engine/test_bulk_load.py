@@ -17,6 +17,7 @@ import lsmkv
 from lsmkv.compaction.external_sort import ExternalSort
 from lsmkv.engine import bulk_load
 from lsmkv.storage.storage import AppendFile, Storage
+from lsmkv.tree.version_set import table_format
 from outside_tables import names, staged
 from time_limits import exit_code, join
 
@@ -106,7 +107,9 @@ def test_an_external_sort_is_a_dict(
 ) -> None:
     folder = tmp_path_factory.mktemp("sort")
     with open_small(folder / "store") as db:
-        job = db._engine.tables.job(0.01, lambda: False, lambda _done: None)
+        job = db._engine.tables.job(
+            table_format(db.options, 0.01), lambda: False, lambda _done: None
+        )
         external = ExternalSort(job, most_merged * 2 * MIB)
         for start in range(0, len(pairs), run_length):
             part = pairs[start : start + run_length]

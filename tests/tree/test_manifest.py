@@ -280,12 +280,14 @@ def states(draw: st.DrawFn) -> State:
         )
         tree = tree.changed([PlacedTable(draw(st.integers(0, 31)), number, meta)], ())
     log_number = draw(st.integers(1, 10**9))
+    counts = st.tuples(st.integers(0, 10**12), st.integers(0, 10**12))
     return State(
         tree,
         next_file=1 + max([log_number, *numbers]) + draw(st.integers(0, 10)),
         last_seq=draw(st.integers(0, MAX_SEQUENCE)),
         log_number=log_number,
         closed_log=draw(st.none() | st.tuples(st.integers(1, 10**9), st.integers(56, 10**12))),
+        asks={number: draw(counts) for number in numbers if draw(st.booleans())},
     )
 
 

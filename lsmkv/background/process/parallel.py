@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -25,6 +26,7 @@ from lsmkv.background.process.staged import Failed, StagingDirectory, Written, r
 from lsmkv.errors import WorkerError
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import CancelledError
+from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.tree.version_set import VersionSet
 
@@ -88,7 +90,7 @@ class ParallelMerge:
         self,
         inputs: Sequence[tuple[TableMeta, ...]],
         drop_deletions: bool,
-        error_rate: float,
+        form: TableFormat,
         snapshots: list[int],
     ) -> list[TableMeta]:
         """The merged tables, in key order, in the store's directory.
@@ -96,7 +98,7 @@ class ParallelMerge:
         After an error no new file is left.  Raises CancelledError; WorkerError when a worker ended
         without a reply, or the executor takes no jobs; and what a job raised.
         """
-        jobs = self._jobs(inputs, drop_deletions, error_rate, snapshots)
+        jobs = self._jobs(inputs, drop_deletions, form, snapshots)
         with self._staging:
             try:
                 for job in jobs:
@@ -117,14 +119,16 @@ class ParallelMerge:
         self,
         inputs: Sequence[tuple[TableMeta, ...]],
         drop_deletions: bool,
-        error_rate: float,
+        form: TableFormat,
         snapshots: list[int],
     ) -> list[CompactionJob]:
         size = sum(meta.size_bytes for run in inputs for meta in run)
         count = self._job_count(size)
         readers = [reader for run in inputs for reader in self._tables.readers(run)]
         jobs = []
-        for after, through in key_ranges(readers, count):
+        ranges = key_ranges(readers, count)
+        budgets = [None] * len(ranges) if form.budget is None else form.budget.divided(ranges)
+        for (after, through), budget in zip(ranges, budgets, strict=True):
             runs = [
                 [
                     meta
@@ -136,7 +140,13 @@ class ParallelMerge:
             ]
             runs = [run for run in runs if run]
             entries = sum(meta.entry_count for run in runs for meta in run)
-            spec = job_spec(self._tables, error_rate, snapshots, size // count + 1, entries)
+            spec = job_spec(
+                self._tables,
+                replace(form, budget=budget),
+                snapshots,
+                size // count + 1,
+                entries,
+            )
             jobs.append(
                 CompactionJob(
                     spec=spec,

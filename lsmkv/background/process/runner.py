@@ -30,9 +30,10 @@ from lsmkv.background.process.parent import (
 from lsmkv.background.process.staged import Failed, StagingDirectory, Written
 from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.version_set import VersionSet, table_format
+from lsmkv.tree.version_set import VersionSet
 
 _NEXT_TRY_S: Final = 60.0  # what keeps a helper from starting, such as a limit, may pass
 
@@ -105,7 +106,7 @@ def why_not_in_processes(tables: VersionSet) -> str | None:
 
 def job_spec(
     tables: VersionSet,
-    error_rate: float,
+    form: TableFormat,
     snapshots: list[int],
     input_bytes: int,
     max_tables: int,
@@ -116,7 +117,7 @@ def job_spec(
     count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
     return JobSpec(
         directory=os.fsencode(tables.directory),
-        format=table_format(options, error_rate),
+        format=form,
         table_size_bytes=options.table_size_bytes,
         direct_reads=options.direct_reads,
         file_mode=options.file_mode,
@@ -148,14 +149,14 @@ class JobRunner:
 
     def spec(
         self,
-        error_rate: float,
+        form: TableFormat,
         snapshots: list[int],
         input_bytes: int,
         max_tables: int,
         replaces: Sequence[int] = (),
     ) -> JobSpec:
         """The spec of a job that writes at most ``max_tables`` tables."""
-        return job_spec(self._tables, error_rate, snapshots, input_bytes, max_tables, replaces)
+        return job_spec(self._tables, form, snapshots, input_bytes, max_tables, replaces)
 
     def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         """Run ``job``, which writes at most ``max_tables`` tables.

@@ -1,0 +1,243 @@
+"""Plans the filters of new tables: one error rate, or a budget that follows the lookups.
+
+A lookup of an absent key asks every run.  The tables count how often they were asked for keys they lack,
+and in how many lookups of the store.  The counts tell where filters spare the most reads.  New tables
+inherit those of the tables that they replace, by key range, at half the weight: old ones fade.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Final
+
+from lsmkv.compaction.picker import Compaction, output_error_rate
+from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.maths.allocation import budget_error_rates, memory_bits
+from lsmkv.sstable.filter_budget import FilterBudget, Stretch, overlapping
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.writer import TableFormat
+from lsmkv.tree.manifest import Asks
+from lsmkv.tree.version import Version
+from lsmkv.tree.version_set import VersionSet, table_format
+
+_MOST_STRETCHES: Final = 256
+_MOST_SAMPLES: Final = 1024  # of blocks, whose first keys are looked for in older runs
+_GROUP: Final = 16  # stretches, which share their samples
+_LEAST_SHARE: Final = 1 / 16  # of keys that stay
+_MOST_EXCESS: Final = 1.1
+_PRIOR_ASKS: Final = 8.0
+_PRIOR_SHARE: Final = 1 / 16
+
+_Place = tuple[int, int | None]  # a level, and a run; None is a new one
+
+
+def output_format(tables: VersionSet, version: Version, chosen: Compaction) -> TableFormat:
+    """The format of the tables that a compaction writes."""
+    options, metas = tables.options, chosen.tables()
+    place = chosen.output_level, chosen.output_run
+    if not options.filter_memory_bytes:
+        numbers = [meta.number for meta in metas]
+        count = sum(meta.entry_count for meta in metas)
+        rate = output_error_rate(version.levels, numbers, count, options, place)
+        return table_format(options, rate)
+    runs = [tables.readers(run) for run in chosen.inputs]
+    counted = _counted(tables, runs)
+    _leave_out(counted, runs, chosen.drop_deletions)
+    gone = {meta.number for meta in metas}
+    budget = _budget(tables, version, gone, place, counted)
+    return table_format(options, options.error_rate, budget)
+
+
+def new_tables_format(
+    tables: VersionSet, version: Version, count: int, place: _Place = (0, None)
+) -> TableFormat:
+    """The format of tables with ``count`` new entries; 0: nobody knows how many."""
+    options = tables.options
+    if not options.filter_memory_bytes or not count:
+        rate = output_error_rate(version.levels, (), count, options, place)
+        return table_format(options, rate)
+    runs = [[table for table in run.tables if tables.asks_of(table)[1]] for run in version.runs]
+    counted = _counted(tables, runs) or [_Counted(b"", count)]
+    factor = count / sum(each.keys for each in counted)  # spread like the entries that are there
+    for each in counted:
+        each.keys *= factor
+    budget = _budget(tables, version, set(), place, counted)
+    return table_format(options, options.error_rate, budget)
+
+
+def _budget(
+    tables: VersionSet, version: Version, gone: set[int], place: _Place, counted: list[_Counted]
+) -> FilterBudget:
+    """The part of the budget for new tables, which replace the tables ``gone``.
+
+    It is what they would get if all filters were made anew.  Once all filters would exceed the budget by
+    a tenth, it is less in proportion: tables that stay keep what was right for a smaller store.
+    """
+    count = sum(each.keys for each in counted)
+    own_run_keys, held_bytes = count, 0
+    keys: list[float] = []  # of each other table, and how often it is asked
+    asks: list[float] = []
+    for run in version.runs:
+        left = [table for table in run.tables if table.meta.number not in gone]
+        run_keys: float = sum(table.meta.entry_count for table in left)
+        if (run.level, run.number) == place:
+            own_run_keys = run_keys = run_keys + count
+        for table in left:
+            held_bytes += table.footer.filters_length
+            keys.append(table.meta.entry_count)
+            asks.append(_asks(keys[-1] / run_keys, *tables.asks_of(table)))
+    own = [
+        Stretch(each.first, each.keys, _asks(each.keys / own_run_keys, each.absent, each.lookups))
+        for each in counted
+    ]
+    own[0] = replace(own[0], first=b"")
+    rates = budget_error_rates(
+        [*(stretch.keys for stretch in own), *keys],
+        [*(stretch.asks for stretch in own), *asks],
+        8 * tables.options.filter_memory_bytes,
+    )
+    size_bytes = memory_bits([stretch.keys for stretch in own], rates[: len(own)]) / 8
+    excess = (held_bytes + size_bytes) / tables.options.filter_memory_bytes
+    return FilterBudget(size_bytes / max(1.0, excess / _MOST_EXCESS), own)
+
+
+def _asks(share: float, absent: float, lookups: float) -> float:
+    """How often a lookup asks for an absent key in a ``share`` of a run, as far as counts tell.
+
+    Without counts each lookup asks every run, anywhere alike.  That is worth a few counts, or a sixteenth
+    of all: few counts tell little, and a part that nobody asks keeps some bits.
+    """
+    prior = max(_PRIOR_ASKS, _PRIOR_SHARE * share * lookups)
+    return (absent + prior) / (lookups + prior / share)
+
+
+def inherited_asks(
+    tables: VersionSet,
+    inputs: Sequence[tuple[TableMeta, ...]],
+    outputs: Sequence[TableMeta],
+) -> dict[int, Asks]:
+    """Half of what was counted for the inputs of a compaction, by output table."""
+    if not tables.options.filter_memory_bytes:
+        return {}
+    counted = _counted(tables, [tables.readers(run) for run in inputs])
+    heirs = overlapping(
+        [each.first for each in counted], [(meta.smallest, meta.largest) for meta in outputs]
+    )
+    keys, absent, lookups = ([0.0] * len(outputs) for _ in range(3))
+    for each, numbers in zip(counted, heirs, strict=True):
+        for number in numbers:
+            part = each.keys / len(numbers)
+            keys[number] += part
+            absent[number] += each.absent / len(numbers)
+            lookups[number] += each.lookups * part
+    return {
+        meta.number: (round(absent[at] / 2), round(lookups[at] / keys[at] / 2))
+        for at, meta in enumerate(outputs)
+        if lookups[at]
+    }
+
+
+@dataclass(slots=True)
+class _Counted:
+    """The entries from ``first`` to the next one's, and their counts, of all runs together."""
+
+    first: bytes
+    keys: float = 0.0
+    absent: float = 0.0
+    lookups: float = 0.0
+
+
+def _counted(tables: VersionSet, runs: Sequence[Sequence[TableReader]]) -> list[_Counted]:
+    """What these tables have counted, by stretches of keys.  O(tables log blocks)."""
+    firsts = _first_keys([table for run in runs for table in run])
+    found = [_Counted(first) for first in firsts]
+    for run in runs:
+        run_keys, weighted = [0.0] * len(firsts), [0.0] * len(firsts)
+        for table in run:
+            absent, lookups = tables.asks_of(table)
+            for at, share in _shares(table, firsts):
+                keys = table.meta.entry_count * share
+                found[at].keys += keys
+                found[at].absent += absent * share
+                run_keys[at] += keys
+                weighted[at] += lookups * keys
+        for at, keys in enumerate(run_keys):
+            if keys:
+                found[at].lookups += weighted[at] / keys
+    return [each for each in found if each.keys]
+
+
+def _leave_out(
+    counted: list[_Counted], runs: Sequence[Sequence[TableReader]], drop_deletions: bool
+) -> None:
+    """Leave out the entries that a merge drops: repeated keys, as samples tell, and deletions."""
+    firsts = [each.first for each in counted]
+    left_out = [0.0] * len(counted)
+    blocks = sum(int(table.index.block_count) for run in runs[:-1] for table in run)
+    step = max(1, -(-blocks // _MOST_SAMPLES))
+    for table in (table for run in runs for table in run if drop_deletions):
+        for at, share in _shares(table, firsts):
+            left_out[at] += table.meta.tombstone_count * share
+    for number, run in enumerate(runs[:-1]):
+        for table in run:
+            sampled = range(0, int(table.index.block_count), step)
+            weight = table.meta.entry_count / len(sampled)
+            for key in map(table.index.first_key, sampled):
+                seen = max(_seen(older, key, hash_key(key)) for older in runs[number + 1 :])
+                left_out[bisect_right(firsts, key) - 1] += seen * weight
+    for low in range(0, len(counted), _GROUP):
+        group = counted[low : low + _GROUP]
+        share = 1 - sum(left_out[low : low + _GROUP]) / sum(each.keys for each in group)
+        for each in group:
+            each.keys *= max(share, _LEAST_SHARE)
+
+
+def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
+    """1 if a run may have ``key``, else a bit less than 0: on average, what share it has."""
+    at = bisect_right(run, key, key=lambda table: table.smallest) - 1
+    if at < 0 or key > run[at].largest:
+        return 0.0
+    filters, rate = run[at].filters, run[at].properties.error_rate
+    block = filters.index.find(key)
+    if block < 0 or rate > 0.5 or not filters.filter_key.is_whole:
+        return 0.0
+    if not filters.bits_of(block):
+        return float(filters.index.first_key(block) == key)
+    return ((1.0 if filters.may_hold(block, h) else 0.0) - rate) / (1.0 - rate)
+
+
+def _first_keys(tables: Sequence[TableReader]) -> list[bytes]:
+    """First keys of some blocks, evenly spaced in each table, or of some tables."""
+    blocks = sum(int(table.index.block_count) for table in tables)
+    step = max(1, -(-blocks // _MOST_STRETCHES))
+    keys = {
+        table.index.first_key(block)
+        for table in tables
+        for block in range(0, int(table.index.block_count), step)
+    }
+    return sorted(keys)[:: max(1, -(-len(keys) // _MOST_STRETCHES))]
+
+
+def _shares(table: TableReader, firsts: list[bytes]) -> Iterator[tuple[int, float]]:
+    """The stretches that a table is in, and its share in each.
+
+    Stretches that begin in one block are taken to divide it evenly.
+    """
+    index, count = table.index, int(table.index.block_count)
+    low = bisect_right(firsts, table.smallest) - 1
+    high = bisect_right(firsts, table.largest)
+    cuts = [0.0]
+    for block, group in groupby(
+        firsts[low + 1 : high],
+        lambda first: bisect_right(range(count), first, key=index.first_key) - 1,
+    ):
+        inside = list(group)
+        before = 0 if inside[0] == index.first_key(block) else 1
+        parts = before + len(inside)
+        cuts += [block + part / parts for part in range(before, parts)]
+    for at, (start, stop) in enumerate(pairwise([*cuts, float(count)]), low):
+        yield at, (stop - start) / count

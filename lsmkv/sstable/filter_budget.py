@@ -1,0 +1,128 @@
+"""A budget of filter memory for the tables of one job.
+
+The job knows about how many keys each *stretch* of its key range has, and how often lookups ask for
+absent keys there.  The best rates follow (:mod:`lsmkv.filters.maths.allocation`).  Keys may be more or
+fewer, and filters of blocks take more than the formula.  So the job counts what filters take, and shares
+out what is left of its budget again where a stretch begins.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lsmkv.filters.maths.allocation import budget_error_rates, memory_bits
+
+_FEW_BITS: Final = 512.0  # what the first filters took tells little of the others
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The keys from ``first`` to the next stretch.
+
+    Attributes:
+        keys: about how many the job writes, above 0.
+        asks: how often a lookup asks for an absent key there, above 0; only ratios count.
+    """
+
+    first: bytes
+    keys: float
+    asks: float
+
+
+@dataclass(frozen=True, slots=True)
+class FilterBudget:
+    """The size of a job's filters, and its stretches, ascending; the first begins at ``b""``."""
+
+    size_bytes: float
+    stretches: list[Stretch]
+
+    def divided(self, ranges: Sequence[tuple[bytes | None, bytes | None]]) -> list[FilterBudget]:
+        """A budget for each of these ranges of keys, with after < key <= through.
+
+        Together they take what this one takes.  A stretch in several ranges is divided evenly.
+        """
+        rates = _rates(self.stretches, 8 * self.size_bytes)
+        sizes = [0.0] * len(ranges)
+        parts: list[list[Stretch]] = [[] for _ in ranges]
+        ends = [(after or b"", through) for after, through in ranges]
+        firsts = [stretch.first for stretch in self.stretches]
+        for stretch, rate, found in zip(
+            self.stretches, rates, overlapping(firsts, ends), strict=True
+        ):
+            keys, asks = stretch.keys / len(found), stretch.asks / len(found)
+            for number in found:
+                sizes[number] += memory_bits([keys], [rate]) / 8
+                first = stretch.first if parts[number] else b""
+                parts[number].append(Stretch(first, keys, asks))
+        return [FilterBudget(size, part) for size, part in zip(sizes, parts, strict=True)]
+
+
+def overlapping(
+    firsts: Sequence[bytes], ranges: Iterable[tuple[bytes, bytes | None]]
+) -> list[list[int]]:
+    """The numbers of the key ranges, both ends included, that overlap each stretch.
+
+    ``firsts`` are the first keys of the stretches.  The last end may be None: there is none.
+    """
+    found: list[list[int]] = [[] for _ in firsts]
+    for number, (smallest, largest) in enumerate(ranges):
+        low = max(0, bisect_right(firsts, smallest) - 1)
+        high = len(firsts) if largest is None else max(low + 1, bisect_right(firsts, largest))
+        for at in range(low, high):
+            found[at].append(number)
+    return found
+
+
+class FilterSpender:
+    """Gives the rate of each filter of a job, in key order, and counts what filters take."""
+
+    def __init__(self, budget: FilterBudget) -> None:
+        self._stretches = budget.stretches
+        self._firsts = [stretch.first for stretch in budget.stretches]
+        self._left_bits = 8 * budget.size_bytes
+        self._at = -1
+        self._rate = 1.0
+        self._keys_here = 0  # written in this stretch
+        self._table_asks = 0.0  # of the table being written
+        self._formula_bits = self._filter_bits = _FEW_BITS
+
+    def block_rate(self, first: bytes) -> float:
+        """The rate for the block that begins at ``first``."""
+        at = bisect_right(self._firsts, first) - 1
+        if at > self._at:
+            self._at, self._keys_here = at, 0
+            self._rate = self._shared_out([])[0]
+        return self._rate
+
+    def note_block(self, keys: int) -> None:
+        """Count the keys of the block for which ``block_rate`` was asked last."""
+        stretch = self._stretches[self._at]
+        self._keys_here += keys
+        self._table_asks += keys * stretch.asks / stretch.keys
+
+    def table_rate(self, keys: int) -> float:
+        """The rate for one filter of a whole table, whose blocks were noted."""
+        asks, self._table_asks = self._table_asks, 0.0
+        return self._shared_out([Stretch(b"", keys, asks)])[0]
+
+    def note_filter(self, keys: int, rate: float, size_bytes: int) -> None:
+        """Count a filter of ``keys`` keys that was built for ``rate``."""
+        self._formula_bits += memory_bits([keys], [rate])
+        self._filter_bits += 8 * size_bytes
+        self._left_bits -= 8 * size_bytes
+
+    def _shared_out(self, now: list[Stretch]) -> list[float]:
+        """The rates of ``now`` and of what is still to come."""
+        here, *ahead = self._stretches[self._at :]
+        left = 1 - self._keys_here / here.keys
+        if left > 0:
+            ahead.insert(0, Stretch(here.first, here.keys * left, here.asks * left))
+        bits = max(0.0, self._left_bits) * self._formula_bits / self._filter_bits
+        return _rates([*now, *ahead], bits)
+
+
+def _rates(stretches: Sequence[Stretch], bits: float) -> list[float]:
+    return budget_error_rates([s.keys for s in stretches], [s.asks for s in stretches], bits)
