@@ -62,21 +62,20 @@ def block_range(table: TableReader, start: bytes | None, stop: bytes | None) -> 
     return first, end
 
 
-def blocks_to_read(table: TableReader, start: bytes | None, stop: bytes | None) -> tuple[i64, i64]:
-    """As :func:`block_range`; no block where a filter tells that there is no key between the bounds.
+def filter_denies(
+    table: TableReader, start: bytes | None, stop: bytes | None, first: i64, end: i64
+) -> bool:
+    """Whether a filter tells that the table, which ``answers_ranges``, has no key between two bounds.
 
-    Only a block that reaches past both bounds can lack such a key.
+    ``first`` and ``end`` are their :func:`block_range`.  If that has more blocks than one, or one that
+    does not reach past both bounds, the first or last key of a block lies between them.
     """
-    first, end = block_range(table, start, stop)
-    if (
-        table.answers_ranges
-        and start is not None
+    return (
+        start is not None
         and stop is not None
         and end - first == 1
         and not table.may_hold_between(first, start, stop)
-    ):
-        end = first
-    return first, end
+    )
 
 
 def blocks_with_prefix(table: TableReader, first: i64, end: i64, prefix: bytes) -> Sequence[int]:

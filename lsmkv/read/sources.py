@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.read.bounds import Bounds, blocks_to_read, blocks_with_prefix, bounds_within
+from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.read.visible import visible_entries
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import CACHED_BLOCKS, read_ahead
@@ -110,14 +110,16 @@ class BlockSource(Source):
         self._enter()
         if not self._begins_inside():
             self._pass_block(is_last)
-        elif is_last or not self._puts_off():
+        elif is_last or not self._table.answers_ranges or not self._puts_off():
             self.load(is_last)
 
     def _enter(self) -> None:
         """Begin with the blocks of ``_table``."""
         table, wanted = self._table, self._wanted
         start, stop = bounds_within(table, wanted)
-        first, end = blocks_to_read(table, start, stop)
+        first, end = block_range(table, start, stop)
+        if table.answers_ranges and filter_denies(table, start, stop, first, end):
+            end = first
         self._start_block = self._stop_block = -1
         if start is not None:
             self._start_block = first
@@ -149,7 +151,7 @@ class BlockSource(Source):
     def _puts_off(self) -> bool:
         """Whether the first block waits for the other sources' keys, to ask its filter."""
         bound = self._wanted.stop if self.reverse else self._wanted.start
-        if bound is None or self._kept is not None or not self._table.answers_ranges:
+        if bound is None or self._kept is not None:
             return False
         self.key = bound
         self.questions = _MOST_QUESTIONS

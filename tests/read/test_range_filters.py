@@ -110,6 +110,7 @@ def test_any_range_is_what_a_sorted_dict_gives(
 
 def test_the_layered_store_asks_its_filters_for_ranges(layered: Layered) -> None:
     (_, (db, contents)), key = layered
+    assert isinstance(db, DB)
     before = db.stats()
     empty = [number for number in range(NUMBERS) if key(number) not in contents]
     for number in empty:
