@@ -88,7 +88,7 @@ def _seek_reads(db: lsmkv.DB, numbers: Numbers, draw: random.Random) -> float:
 def main() -> None:
     """Write the store, and print a line of counts."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--entries", type=int, default=540_000, help="default: 540,000")
+    parser.add_argument("--entries", type=int, default=530_000, help="default: 530,000")
     parser.add_argument("--gap", type=int, default=4, help="default: 4")
     parser.add_argument("--scattered", action="store_true", help="hash the numbers")
     parser.add_argument("--filter-policy", default="grafite", help="default: grafite")

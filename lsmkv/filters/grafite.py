@@ -97,7 +97,7 @@ def _build(packed: bytes, stride: i64, flag: i64, low_bits: i64, byte_count: i64
     codes: list[int] = []
     at: i64 = 0
     while at < len(packed):
-        codes.append(_code(read_i64_le(packed, at), r))
+        codes.append(_code(read_i64_le(packed, at) & MASK_63, r))
         at += stride
     codes.sort()
     header = BytesWriter()

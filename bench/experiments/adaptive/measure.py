@@ -119,7 +119,7 @@ def _ask(db: lsmkv.DB, keys: Sequence[bytes]) -> lsmkv.Stats:
 
 
 def _recount(path: str, keys: Sequence[bytes]) -> int:
-    """The blocks that lookups of ``keys`` search, by another handle that explains each."""
+    """The blocks that lookups of ``keys`` search, as another handle explains them."""
     with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
         return sum(len(step.blocks) for key in keys for step in db.explain(key).runs)
 

@@ -40,7 +40,7 @@ _LIST_BITS: Final = 0.25  # the most that a list of learnt keys may take (``benc
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One load on stores of ``key_count`` keys, one for each kind of filters."""
+    """One load on a store of ``key_count`` keys for each kind of filters."""
 
     load: str
     key_count: int

@@ -48,7 +48,7 @@ class Limited:
 
 
 def limited_pass(directory: str, data_bytes: int, keys: Sequence[bytes]) -> Limited:
-    """Look ``keys`` up with no page in memory at first, or say why that cannot be measured here."""
+    """Look ``keys`` up with no page in memory at first, or say why not."""
     limit_bytes = data_bytes // SHARE
     if limit_bytes < LEAST_LIMIT_BYTES:
         least = SHARE * LEAST_LIMIT_BYTES
