@@ -164,9 +164,8 @@ class Options:
             backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
-            ``"grafite"`` (answers scans of few keys, too, in blocks whose keys have one length: a range
-            of k numbers that end in the last two bytes passes at most with a rate of k p; whole keys,
-            per block);
+            ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one
+            length: of k numbers at a rate of at most k p; only per block, and of whole keys);
             ``"blocked-bloom"`` (one cache line per lookup) and ``"binary-fuse"`` (rates of 2^-8 and
             2^-16), both made for ``filter_granularity="table"``: per block they work, but round up to
             lines of 64 bytes, or take up to twice the bits; ``"none"``; or the name of a registered one

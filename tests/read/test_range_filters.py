@@ -212,6 +212,24 @@ def test_a_seek_reads_the_large_run_and_few_blocks_of_the_small_ones(
     assert reads["grafite"] < 2.1
 
 
+def test_a_long_scan_asks_each_other_run_eight_times_at_most(tmp_path: Path) -> None:
+    """The oldest run has all numbers that are scanned, the others some far below and far above."""
+    with lsmkv.open(
+        tmp_path, filter_policy="grafite", error_rate=1e-6, block_cache_size_bytes=0, **MANY_RUNS
+    ) as db:
+        for number in range(100_000, 101_000):
+            db[struct.pack(">Q", number)] = b"v" * 50
+        db.flush()
+        for _ in range(3):
+            for number in (*range(20), *range(200_000, 200_010)):
+                db[struct.pack(">Q", number)] = b"v"
+            db.flush()
+        before = db.stats()
+        scan = iter(db.keys(start=struct.pack(">Q", 100_010)))
+        assert sum(1 for _ in scan) == 1000
+        assert 3 * 5 <= (db.stats() - before).range_filter_negatives <= 3 * 8
+
+
 def test_typed_integers_are_numbers_to_the_filters(tmp_path: Path) -> None:
     with lsmkv.open(
         tmp_path, filter_policy="grafite", error_rate=1e-4, block_cache_size_bytes=0
