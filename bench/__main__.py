@@ -15,6 +15,10 @@ EXPERIMENTS: Final = {
         "bench.experiments.allocation.experiment",
         "filter memory shared among runs, beside Monkey's and Dostoevsky's formulas",
     ),
+    "budget": (
+        "bench.experiments.budget.experiment",
+        "filter memory that follows the lookups, beside Monkey's rates",
+    ),
     "bulk": (
         "bench.experiments.bulk.experiment",
         "loading many entries: puts, bulk_load, RocksDB's SstFileWriter",

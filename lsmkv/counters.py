@@ -33,10 +33,11 @@ import msgspec
 from lsmkv import DB
 from lsmkv.errors import ClosedError, ForkedError
 
-__all__ = ["Counters", "TableCount", "path_beside", "publish", "read"]
+__all__ = ["Counters", "LevelCount", "TableCount", "path_beside", "publish", "read"]
 
 _MOST_BYTES: Final = 256 * 1024
 _MOST_TABLES: Final = 100
+_MOST_LEVELS: Final = 32
 _LEAST_S, _MOST_S = 0.1, 60.0
 _END_S: Final = 5.0
 _OPENING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # no pipe, no link
@@ -47,11 +48,21 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class TableCount(msgspec.Struct, forbid_unknown_fields=True):
-    """False positives of one table since the program opened it."""
+    """What the filters of one table answered to absent keys since the program opened it."""
 
     table: Count
     level: Count
     false_positives: Count
+    filter_negatives: Count = 0
+
+
+class LevelCount(msgspec.Struct, forbid_unknown_fields=True):
+    """The same of the present tables of one level together."""
+
+    level: Count
+    tables: Count
+    false_positives: Count
+    filter_negatives: Count
 
 
 class Counters(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,6 +74,7 @@ class Counters(msgspec.Struct, forbid_unknown_fields=True):
         interval_s: it publishes this often.
         stats: ``DB.stats``, without histograms.
         tables: those with most false positives, most first.
+        levels: those with tables, from the top.
         age_s: seconds since the file was written; set by :func:`read`.
     """
 
@@ -72,6 +84,7 @@ class Counters(msgspec.Struct, forbid_unknown_fields=True):
     interval_s: Annotated[float, msgspec.Meta(ge=_LEAST_S, le=_MOST_S)]
     stats: dict[Name, Count | Seconds]
     tables: Annotated[list[TableCount], msgspec.Meta(max_length=_MOST_TABLES)]
+    levels: Annotated[list[LevelCount], msgspec.Meta(max_length=_MOST_LEVELS)] = []
     age_s: float = 0.0
 
     @property
@@ -153,11 +166,16 @@ def _write(db: DB, target: str, interval_s: float) -> None:
         for name, number in db.stats().as_dict().items()
         if isinstance(number, int | float)
     }
-    tables = [
-        TableCount(table.number, table.level, table.false_positives)
-        for table in db.tables()
-        if table.false_positives
-    ]
+    levels: dict[int, LevelCount] = {}
+    tables: list[TableCount] = []
+    for table in db.tables():
+        passed, denied = table.false_positives, table.filter_negatives
+        level = levels.setdefault(table.level, LevelCount(table.level, 0, 0, 0))
+        level.tables += 1
+        level.false_positives += passed
+        level.filter_negatives += denied
+        if passed:
+            tables.append(TableCount(table.number, table.level, passed, denied))
     tables.sort(key=lambda each: (-each.false_positives, each.table))
     content = Counters(
         format=1,
@@ -166,6 +184,7 @@ def _write(db: DB, target: str, interval_s: float) -> None:
         interval_s=interval_s,
         stats=counted,
         tables=tables[:_MOST_TABLES],
+        levels=list(levels.values()),
     )
     part = f"{target}.{os.urandom(8).hex()}.lsmkv-tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -7,16 +7,17 @@ inherit those of the tables that they replace, by key range, at half the weight:
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
 from typing import Final
 
 from lsmkv.compaction.picker import Compaction, output_error_rate
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.allocation import budget_error_rates, memory_bits
-from lsmkv.sstable.filter_budget import FilterBudget, Stretch, overlapping
+from lsmkv.sstable.filter_budget import FilterBudget, Stretch
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat
@@ -25,10 +26,11 @@ from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet, table_format
 
 _MOST_STRETCHES: Final = 256
+_LEAST_KEYS: Final = 128  # of a stretch: the number in a shorter one is left to chance
 _MOST_SAMPLES: Final = 1024  # of blocks, whose first keys are looked for in older runs
 _GROUP: Final = 16  # stretches, which share their samples
 _LEAST_SHARE: Final = 1 / 16  # of keys that stay
-_MOST_EXCESS: Final = 1.1
+_MOST_EXCESS: Final = 1.25
 _PRIOR_ASKS: Final = 8.0
 _PRIOR_SHARE: Final = 1 / 16
 
@@ -45,7 +47,7 @@ def output_format(tables: VersionSet, version: Version, chosen: Compaction) -> T
         rate = output_error_rate(version.levels, numbers, count, options, place)
         return table_format(options, rate)
     runs = [tables.readers(run) for run in chosen.inputs]
-    counted = _counted(tables, runs)
+    counted = _stretches(_counted(tables, [table for run in runs for table in run]))
     _leave_out(counted, runs, chosen.drop_deletions)
     gone = {meta.number for meta in metas}
     budget = _budget(tables, version, gone, place, counted)
@@ -60,8 +62,8 @@ def new_tables_format(
     if not options.filter_memory_bytes or not count:
         rate = output_error_rate(version.levels, (), count, options, place)
         return table_format(options, rate)
-    runs = [[table for table in run.tables if tables.asks_of(table)[1]] for run in version.runs]
-    counted = _counted(tables, runs) or [_Counted(b"", count)]
+    known = [table for table in version.tables() if tables.asks_of(table)[1]]
+    counted = _stretches(_counted(tables, known), count) if known else [_Counted(b"", count)]
     factor = count / sum(each.keys for each in counted)  # spread like the entries that are there
     for each in counted:
         each.keys *= factor
@@ -75,7 +77,7 @@ def _budget(
     """The part of the budget for new tables, which replace the tables ``gone``.
 
     It is what they would get if all filters were made anew.  Once all filters would exceed the budget by
-    a tenth, it is less in proportion: tables that stay keep what was right for a smaller store.
+    a quarter, it is less in proportion: tables that stay keep what was right for a smaller store.
     """
     count = sum(each.keys for each in counted)
     own_run_keys, held_bytes = count, 0
@@ -94,7 +96,6 @@ def _budget(
         Stretch(each.first, each.keys, _asks(each.keys / own_run_keys, each.absent, each.lookups))
         for each in counted
     ]
-    own[0] = replace(own[0], first=b"")
     rates = budget_error_rates(
         [*(stretch.keys for stretch in own), *keys],
         [*(stretch.asks for stretch in own), *asks],
@@ -121,29 +122,22 @@ def inherited_asks(
     outputs: Sequence[TableMeta],
 ) -> dict[int, Asks]:
     """Half of what was counted for the inputs of a compaction, by output table."""
-    if not tables.options.filter_memory_bytes:
+    if not tables.options.filter_memory_bytes or not outputs:
         return {}
-    counted = _counted(tables, [tables.readers(run) for run in inputs])
-    heirs = overlapping(
-        [each.first for each in counted], [(meta.smallest, meta.largest) for meta in outputs]
-    )
-    keys, absent, lookups = ([0.0] * len(outputs) for _ in range(3))
-    for each, numbers in zip(counted, heirs, strict=True):
-        for number in numbers:
-            part = each.keys / len(numbers)
-            keys[number] += part
-            absent[number] += each.absent / len(numbers)
-            lookups[number] += each.lookups * part
-    return {
-        meta.number: (round(absent[at] / 2), round(lookups[at] / keys[at] / 2))
-        for at, meta in enumerate(outputs)
-        if lookups[at]
-    }
+    firsts = [meta.smallest for meta in outputs[1:]]
+    counted = _counted(tables, [table for run in inputs for table in tables.readers(run)], firsts)
+    starts = [0, *(bisect_left(counted, first, key=lambda each: each.first) for first in firsts)]
+    asks = {}
+    for meta, (start, stop) in zip(outputs, pairwise([*starts, len(counted)]), strict=True):
+        found = _joined(counted[start:stop])
+        if found.lookups:
+            asks[meta.number] = round(found.absent / 2), round(found.lookups / 2)
+    return asks
 
 
 @dataclass(slots=True)
 class _Counted:
-    """The entries from ``first`` to the next one's, and their counts, of all runs together."""
+    """The entries from ``first`` to the next one's, and their counts, of all tables together."""
 
     first: bytes
     keys: float = 0.0
@@ -151,24 +145,52 @@ class _Counted:
     lookups: float = 0.0
 
 
-def _counted(tables: VersionSet, runs: Sequence[Sequence[TableReader]]) -> list[_Counted]:
-    """What these tables have counted, by stretches of keys.  O(tables log blocks)."""
-    firsts = _first_keys([table for run in runs for table in run])
-    found = [_Counted(first) for first in firsts]
-    for run in runs:
-        run_keys, weighted = [0.0] * len(firsts), [0.0] * len(firsts)
-        for table in run:
-            absent, lookups = tables.asks_of(table)
-            for at, share in _shares(table, firsts):
-                keys = table.meta.entry_count * share
-                found[at].keys += keys
-                found[at].absent += absent * share
-                run_keys[at] += keys
-                weighted[at] += lookups * keys
-        for at, keys in enumerate(run_keys):
-            if keys:
-                found[at].lookups += weighted[at] / keys
-    return [each for each in found if each.keys]
+def _counted(
+    tables: VersionSet, readers: Sequence[TableReader], firsts: Sequence[bytes] = ()
+) -> list[_Counted]:
+    """What these tables have counted, by stretches so short that each table has all or nothing of one.
+
+    Stretches begin at ``firsts``, too.  O(tables log blocks).
+    """
+    blocks = sum(int(table.index.block_count) for table in readers)
+    step = max(1, -(-blocks // _MOST_STRETCHES))
+    bounds = {b"", *firsts}
+    for table in readers:
+        bounds.update(map(table.index.first_key, range(0, int(table.index.block_count), step)))
+        bounds.add(table.largest + b"\0")
+    ordered = sorted(bounds)
+    found = [_Counted(first) for first in ordered]
+    for table in readers:
+        absent, lookups = tables.asks_of(table)
+        for at, share in _shares(table, ordered):
+            found[at].keys += table.meta.entry_count * share
+            found[at].absent += absent * share
+            found[at].lookups += lookups
+    return found
+
+
+def _stretches(counted: Sequence[_Counted], count: float = math.inf) -> list[_Counted]:
+    """Stretches of about as many keys each, for ``count`` keys or as many as there are."""
+    keys = sum(each.keys for each in counted)
+    most = max(1, min(int(min(count, keys)) // _LEAST_KEYS, _MOST_STRETCHES))
+    before = accumulate((each.keys for each in counted), initial=0.0)
+    numbered = zip(
+        (min(int(most * done / keys), most - 1) for done in before), counted, strict=False
+    )
+    groups = groupby(numbered, lambda pair: pair[0])
+    return [_joined([each for _, each in group]) for _, group in groups]
+
+
+def _joined(counted: Sequence[_Counted]) -> _Counted:
+    """Stretches as one.  Where nothing was counted, it is taken to be as elsewhere."""
+    keys = sum(each.keys for each in counted)
+    known = [each for each in counted if each.lookups]
+    if not known:
+        return _Counted(counted[0].first, keys)
+    lookups = sum(each.lookups * each.keys for each in known) / keys
+    rate = sum(each.absent / each.lookups for each in known)
+    rate *= keys / sum(each.keys for each in known)
+    return _Counted(counted[0].first, keys, rate * lookups, lookups)
 
 
 def _leave_out(
@@ -208,18 +230,6 @@ def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
     if not filters.bits_of(block):
         return float(filters.index.first_key(block) == key)
     return ((1.0 if filters.may_hold(block, h) else 0.0) - rate) / (1.0 - rate)
-
-
-def _first_keys(tables: Sequence[TableReader]) -> list[bytes]:
-    """First keys of some blocks, evenly spaced in each table, or of some tables."""
-    blocks = sum(int(table.index.block_count) for table in tables)
-    step = max(1, -(-blocks // _MOST_STRETCHES))
-    keys = {
-        table.index.first_key(block)
-        for table in tables
-        for block in range(0, int(table.index.block_count), step)
-    }
-    return sorted(keys)[:: max(1, -(-len(keys) // _MOST_STRETCHES))]
 
 
 def _shares(table: TableReader, firsts: list[bytes]) -> Iterator[tuple[int, float]]:

@@ -11,11 +11,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from lsmkv.filters.maths.allocation import budget_error_rates, memory_bits
 
 _FEW_BITS: Final = 512.0  # what the first filters took tells little of the others
+
+_MOST_CHANGE: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,13 @@ class FilterSpender:
         self._stretches = budget.stretches
         self._firsts = [stretch.first for stretch in budget.stretches]
         self._left_bits = 8 * budget.size_bytes
+        rates = _rates(budget.stretches, self._left_bits)
+        planned = [memory_bits([s.keys], [p]) for s, p in zip(budget.stretches, rates, strict=True)]
+        self._planned_bits = list(accumulate(reversed(planned)))[::-1]  # from each stretch on
         self._at = -1
         self._rate = 1.0
         self._keys_here = 0  # written in this stretch
-        self._table_asks = 0.0  # of the table being written
+        self._table_asks, self._table_from = 0.0, 0  # of the table being written; where it begins
         self._formula_bits = self._filter_bits = _FEW_BITS
 
     def block_rate(self, first: bytes) -> float:
@@ -94,7 +100,7 @@ class FilterSpender:
         at = bisect_right(self._firsts, first) - 1
         if at > self._at:
             self._at, self._keys_here = at, 0
-            self._rate = self._shared_out([])[0]
+            self._rate = self._shared_out([], at)[0]
         return self._rate
 
     def note_block(self, keys: int) -> None:
@@ -105,8 +111,10 @@ class FilterSpender:
 
     def table_rate(self, keys: int) -> float:
         """The rate for one filter of a whole table, whose blocks were noted."""
-        asks, self._table_asks = self._table_asks, 0.0
-        return self._shared_out([Stretch(b"", keys, asks)])[0]
+        table = Stretch(b"", keys, self._table_asks)
+        rate = self._shared_out([table], self._table_from)[0]
+        self._table_asks, self._table_from = 0.0, self._at
+        return rate
 
     def note_filter(self, keys: int, rate: float, size_bytes: int) -> None:
         """Count a filter of ``keys`` keys that was built for ``rate``."""
@@ -114,14 +122,19 @@ class FilterSpender:
         self._filter_bits += 8 * size_bytes
         self._left_bits -= 8 * size_bytes
 
-    def _shared_out(self, now: list[Stretch]) -> list[float]:
-        """The rates of ``now`` and of what is still to come."""
+    def _shared_out(self, now: list[Stretch], since: int) -> list[float]:
+        """The rates of ``now`` and of what is still to come, which was planned ``since`` a stretch.
+
+        They take what is left, but about what was planned: the last of a few blocks must not pay for
+        all that was not foreseen.
+        """
         here, *ahead = self._stretches[self._at :]
         left = 1 - self._keys_here / here.keys
         if left > 0:
             ahead.insert(0, Stretch(here.first, here.keys * left, here.asks * left))
-        bits = max(0.0, self._left_bits) * self._formula_bits / self._filter_bits
-        return _rates([*now, *ahead], bits)
+        planned = self._planned_bits[since]
+        bits = min(max(self._left_bits, planned / _MOST_CHANGE), planned * _MOST_CHANGE)
+        return _rates([*now, *ahead], bits * self._formula_bits / self._filter_bits)
 
 
 def _rates(stretches: Sequence[Stretch], bits: float) -> list[float]:

@@ -139,6 +139,14 @@ def test_an_unknown_choice_is_refused_with_those_there_are(name: str, wrong: obj
         make(**{name: wrong})
 
 
+@pytest.mark.parametrize(
+    ("name", "choice"), [("filter_policy", "none"), ("filter_residency", "off")]
+)
+def test_a_budget_for_filters_that_are_not_used_is_refused(name: str, choice: str) -> None:
+    with pytest.raises(ValueError, match=f"filter_memory_bytes=1000: {name}='{choice}' uses no"):
+        make(filter_memory_bytes=1000, **{name: choice})
+
+
 @pytest.mark.parametrize("flag", ["direct_reads", "read_around", "adaptive_filters"])
 @pytest.mark.parametrize("wrong", [0, 1, None, "yes"], ids=repr)
 def test_a_flag_is_a_bool(flag: str, wrong: object) -> None:

@@ -34,7 +34,6 @@ from bench.experiments.saved_io.stores import count
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask
 from bench.harness import experiment, records
 from bench.harness.sweep import sweep
-from headlines import assert_headline
 from lsmkv.options import KIB
 
 QUICK = ("--quick", "--out", "unused", "--jobs", "2")
@@ -323,7 +322,3 @@ def test_the_load_of_the_filters_is_counted(tmp_path: Path) -> None:
     counted = count(str(tmp_path / "db"), [b"key2"])
     assert counted.stats.filter_reads == 1
     assert counted.stats.block_reads == 0
-
-
-def test_the_report_begins_with_a_number(rows: list[Row]) -> None:
-    assert_headline(EXPERIMENT.story(rows))

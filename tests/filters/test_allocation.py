@@ -1,4 +1,4 @@
-"""Monkey: the allocation of filter memory to runs."""
+"""The allocation of filter memory: to runs, as Monkey, and to parts that are asked unevenly."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lsmkv.filters.maths.allocation import (
+    FLOOR_RATE,
+    budget_error_rates,
     expected_wasted_reads,
     memory_bits,
     monkey_error_rates,
@@ -21,6 +23,8 @@ ROUNDING = 1e-9
 runs = st.lists(st.integers(0, 10**12), max_size=12)
 filled_runs = st.lists(st.integers(1, 10**12), min_size=1, max_size=12)
 error_rates = st.floats(1e-9, 0.99)
+parts = st.lists(st.tuples(st.floats(1, 1e12), st.floats(1e-6, 1e6)), min_size=1, max_size=12)
+memories = st.floats(0, 60)  # bits per key
 
 
 def uniform_bits(run_key_counts: list[int], error_rate: float) -> float:
@@ -152,3 +156,94 @@ def test_a_negative_key_count_is_named() -> None:
 def test_memory_needs_one_rate_for_each_run() -> None:
     with pytest.raises(ValueError, match="2 key counts but 1 rates"):
         memory_bits([5, 3], [0.01])
+
+
+# --- a budget ------------------------------------------------------------------------------------
+
+Parts = list[tuple[float, float]]
+
+
+def shared_out(parts: Parts, bits_per_key: float) -> tuple[list[float], list[float], list[float]]:
+    """Keys, asks and rates of the parts."""
+    keys, asks = [n for n, _ in parts], [f for _, f in parts]
+    return keys, asks, budget_error_rates(keys, asks, bits_per_key * sum(keys))
+
+
+def wasted(asks: list[float], rates: list[float]) -> float:
+    return math.fsum(f * p for f, p in zip(asks, rates, strict=True))
+
+
+@given(parts, memories)
+def test_a_budget_is_spent_up_to_the_floor_rate(parts: Parts, bits_per_key: float) -> None:
+    keys, _, rates = shared_out(parts, bits_per_key)
+    most = memory_bits(keys, [FLOOR_RATE] * len(keys))
+    spent = min(bits_per_key * sum(keys), most)
+    assert memory_bits(keys, rates) == pytest.approx(spent, abs=1e-6 * sum(keys))
+
+
+@given(parts, memories)
+def test_rates_are_proportional_to_keys_by_asks_between_floor_and_one(
+    parts: Parts, bits_per_key: float
+) -> None:
+    _, _, rates = shared_out(parts, bits_per_key)
+    inner = [
+        p * f / n
+        for p, (n, f) in zip(rates, parts, strict=True)
+        if FLOOR_RATE * (1 + ROUNDING) < p < 1 - ROUNDING
+    ]
+    factor = inner[0] if inner else 1.0
+    assert inner == pytest.approx([factor] * len(inner), rel=1e-6)
+    for p, (n, f) in zip(rates, parts, strict=True) if inner else ():
+        best = min(1.0, max(FLOOR_RATE, factor * n / f))
+        assert p == pytest.approx(best, rel=1e-6)
+
+
+@given(parts, memories, st.data())
+def test_moving_memory_between_two_parts_saves_no_asked_reads(
+    parts: Parts, bits_per_key: float, data: st.DataObject
+) -> None:
+    assume(len(parts) > 1)
+    keys, asks, rates = shared_out(parts, bits_per_key)
+    giver, taker = data.draw(st.permutations(range(len(parts))))[:2]
+    room = keys[taker] * math.log(rates[taker] / FLOOR_RATE)
+    nats = data.draw(st.floats(0, 1)) * min(room, -keys[giver] * math.log(rates[giver]))
+    moved = list(rates)
+    moved[giver] *= math.exp(nats / keys[giver])
+    moved[taker] *= math.exp(-nats / keys[taker])
+    assert wasted(asks, moved) >= wasted(asks, rates) * (1 - 1e-6)
+
+
+@given(parts, memories, memories)
+def test_a_larger_budget_raises_no_rate(parts: Parts, one: float, other: float) -> None:
+    _, _, tight = shared_out(parts, min(one, other))
+    _, _, ample = shared_out(parts, max(one, other))
+    assert all(a <= t * (1 + 1e-6) for a, t in zip(ample, tight, strict=True))
+
+
+@given(filled_runs, st.floats(1e-4, 0.99))
+def test_runs_that_are_asked_alike_get_monkeys_rates(counts: list[int], rate: float) -> None:
+    monkey = monkey_error_rates(counts, rate)
+    assume(min(monkey) > 2 * FLOOR_RATE)
+    keys = [float(count) for count in counts]
+    found = budget_error_rates(keys, [1.0] * len(keys), uniform_bits(counts, rate))
+    assert found == pytest.approx(monkey, rel=1e-6)
+
+
+def test_a_budget_for_nothing_gives_no_rates() -> None:
+    assert budget_error_rates([], [], 100) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "asks", "bits", "told"),
+    [
+        ([0.0], [1.0], 1.0, "key count 0.0"),
+        ([1.0], [-1.0], 1.0, "number of asks -1.0"),
+        ([1.0], [math.nan], 1.0, "number of asks nan"),
+        ([1.0], [1.0], -1.0, "memory_bits=-1.0"),
+    ],
+)
+def test_impossible_parts_are_refused(
+    keys: list[float], asks: list[float], bits: float, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        budget_error_rates(keys, asks, bits)

@@ -77,6 +77,26 @@ def test_false_positives_are_told_by_table(tmp_path: Path) -> None:
     assert shown.false_positives == wasted
 
 
+def test_what_filters_answer_is_told_by_level_and_table(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", error_rate=0.3, level0_compaction_trigger=10) as db:
+        for step in (2, 4):
+            db.update({b"%06d" % number: b"" for number in range(0, 2000, step)})
+            db.compact_range() if step == 2 else db.flush()
+        for number in range(1, 1990, 2):
+            db.get(b"%06d" % number)
+        with counters.publish(db):
+            found = published(tmp_path / "db")
+        tables, stats = list(db.tables()), db.stats()
+    assert [(each.level, each.tables) for each in found.levels] == [
+        (table.level, 1) for table in tables
+    ]
+    for name in ("false_positives", "filter_negatives"):
+        by_table = {table.number: getattr(table, name) for table in tables}
+        assert {each.table: getattr(each, name) for each in found.tables} == by_table
+        assert [getattr(each, name) for each in found.levels] == list(by_table.values())
+    assert sum(each.filter_negatives for each in found.levels) == stats.filter_negatives > 0
+
+
 def test_a_file_of_one_s_own_choice(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db") as db, counters.publish(db, tmp_path / "mine.json"):
         assert (tmp_path / "mine.json").exists()

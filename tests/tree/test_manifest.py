@@ -322,6 +322,21 @@ def test_a_next_number_that_is_in_use_is_refused(state: State) -> None:
         state.changed(VersionEdit(next_file=highest))
 
 
+@given(states(), st.data())
+def test_counts_of_lookups_go_with_their_tables(state: State, data: st.DataObject) -> None:
+    gone = {number for number in tables(state) if data.draw(st.booleans())}
+    changed = state.changed(VersionEdit(removed=sorted(gone)))
+    assert changed.asks == {n: asks for n, asks in state.asks.items() if n not in gone}
+
+
+@given(states())
+def test_counts_of_lookups_that_cannot_be_are_refused(state: State) -> None:
+    for number in (1 + max([0, *tables(state)]), *tables(state)):
+        asks = (-1, 0) if number in tables(state) else (0, 0)
+        with pytest.raises(ValueError, match="counts of lookups"):
+            state.changed(VersionEdit(asks={number: asks}))
+
+
 # --- writing -------------------------------------------------------------------------------------
 
 

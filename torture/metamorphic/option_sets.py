@@ -70,6 +70,8 @@ def option_set(dice: random.Random) -> OptionSet:
     if dice.random() < 0.25:  # which needs filters
         drawn = without(drawn, ["filter_residency", "filter_policy"])
         drawn |= {"filter_policy": dice.choice(("bloom", "ribbon")), "adaptive_filters": True}
+    if dice.random() < 0.25 and is_allowed(drawn | {"filter_memory_bytes": 1}):
+        drawn["filter_memory_bytes"] = dice.choice((1, 300, 4 * _KIB, 1 << 40))
     return drawn
 
 

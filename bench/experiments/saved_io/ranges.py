@@ -176,14 +176,15 @@ def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]
             Shown("entries\na range", lambda row: f"{(row.found_count or 0) / row.lookup_count:g}"),
             Shown("without\nfilters", lambda row: _reads(row, row.data_block_reads_unfiltered)),
             Shown("blocks\na range", lambda row: _reads(row, row.data_block_reads)),
-            Shown("passed, %\n(95 % interval)", lambda row: measured_rate(row) or "-"),
-            Shown("at most,\n%", lambda row: percent(row.range_rate_most or 1.0)),
+            Shown("passed, %\n(95 % interval)", measured_rate),
+            Shown("at most,\n%", "range_rate_most", percent),
         ),
         f"Keys are numbers in 8 bytes, {NUMBER_GAP} apart; {here[0].run_count} runs. Empty: 1 to "
         f"{TINY_NUMBERS} numbers, none of which is there; tiny: as many, with one that is; long: with "
         f"{LONG_ENTRIES}. Passed: of the blocks that span a range and have no key of it, those that were "
         "read all the same. At most: the rate of keys, as built, for each number of the range.",
         left=2,
+        empty="-",
     )
     parts = [
         f"{row.filter_policy} of {requested_rate(row)} % {_reads(row, row.data_block_reads)}"
