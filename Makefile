@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo explore page bench bench-full reproduce test test-core test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint check-install format golden crash torture clean
+.PHONY: help demo explore page bench bench-full reproduce test test-core test-long test-slow test-laws test-failed test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint check-install format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -52,7 +52,7 @@ page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources
 	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
 	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
-EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation budget compaction filters learning memory openings peers ycsb growth bulk
+EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation budget adaptive compaction filters learning memory openings peers ycsb growth bulk
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
@@ -70,7 +70,7 @@ reproduce: build/compiled  ## Measure every published table and picture again, a
 # and so have these in memory, where that has 2 GiB to spare; the long tests have theirs on a disk.
 MEMORY := /dev/shm
 IN_MEMORY = $$(test "$$(df -Pk $(MEMORY) 2>/dev/null | awk 'END { print $$4 }')" -gt 2097152 2>/dev/null && echo TMPDIR=$(MEMORY))
-FAST = env $(IN_MEMORY) $(RUN) -m pytest -n auto --dist loadfile -o faulthandler_timeout=300 -m "not slow"
+FAST = env $(IN_MEMORY) $(RUN) -m pytest -n auto --dist loadfile -o faulthandler_timeout=600 -m "not slow"
 CORE := encoding storage filters memtable log sstable tree read compaction background engine api salvage inspection copies
 
 test: $(VENV)/installed-dev  ## Run the tests that find most (3 minutes on two cores, more on a busy machine)
@@ -80,10 +80,17 @@ test: $(VENV)/installed-dev  ## Run the tests that find most (3 minutes on two c
 test-core: $(VENV)/installed-dev  ## Run those of the store proper (a minute)
 	@$(FAST) $(CORE:%=tests/%) --ignore=tests/filters/family
 
+test-long: test-slow test-laws  ## Run the other tests
+
 LONG := slow
-test-long: $(VENV)/installed-dev  ## Run the other tests (make test-long LONG="slow and not longest": the shorter ones)
+test-slow: $(VENV)/installed-dev  ## Run those that take seconds and more (LONG="slow and not longest": the shorter ones)
 	@$(RUN) -m pytest -n auto --dist loadfile -m "$(LONG)"
+
+test-laws: $(VENV)/installed-dev  ## Run the property tests at length
 	@$(RUN) -m pytest -n auto --dist loadfile -m "hypothesis and not slow" --hypothesis-profile=long
+
+test-failed: $(VENV)/installed-dev  ## Run the tests that failed last once more, one after the other
+	@$(RUN) -m pytest -m "slow or not slow" --last-failed --last-failed-no-failures none
 
 # Wheels are built from nothing: what an earlier build left must not get in.
 wheels: $(VENV)/installed  ## Build a wheel compiled for this Python, and a pure one, in dist/

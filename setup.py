@@ -34,6 +34,8 @@ COMPILED = (
     "filters/bloom",
     "filters/blocked",
     "filters/ribbon",
+    "filters/elias_fano",
+    "filters/grafite",
     "filters/learning",
     "filters/policy",
     "storage/files",

@@ -7,6 +7,10 @@ import sys
 from typing import Final
 
 EXPERIMENTS: Final = {
+    "adaptive": (
+        "bench.experiments.adaptive.experiment",
+        "filters in the same memory while the keys that are asked for change",
+    ),
     "allocation": (
         "bench.experiments.allocation.experiment",
         "filter memory shared among runs, beside Monkey's and Dostoevsky's formulas",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypedDict, Unpack, get_args
 
 from lsmkv.filters.keys import FilterKey, WholeKey
-from lsmkv.filters.policy import policies
+from lsmkv.filters.policy import GRAFITE, policies
 
 Compression = Literal["none", "zstd"]
 CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
@@ -17,7 +17,7 @@ FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
 Background = Literal["auto", "thread", "process"]
-FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon"]
+FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon", "grafite"]
 """The filter policies of this package; programs may register others."""
 
 KIB: Final = 1024
@@ -164,6 +164,8 @@ class Options:
             backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
+            ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one
+            length: of k numbers at a rate of at most k p; only per block, and of whole keys);
             ``"blocked-bloom"`` (one cache line per lookup) and ``"binary-fuse"`` (rates of 2^-8 and
             2^-16), both made for ``filter_granularity="table"``: per block they work, but round up to
             lines of 64 bytes, or take up to twice the bits; ``"none"``; or the name of a registered one
@@ -308,6 +310,13 @@ class Options:
                     f"filter_memory_bytes={self.filter_memory_bytes!r}: {name}={choice!r} uses no "
                     "filters; choose another, or leave filter_memory_bytes out"
                 )
+        if self.filter_policy == GRAFITE.name and (
+            self.filter_granularity != "block" or not self.filter_key.is_whole
+        ):
+            raise ValueError(
+                f"filter_policy={GRAFITE.name!r}: needs filter_granularity='block' and "
+                f"filter_key=WholeKey(), not {self.filter_granularity!r} and {self.filter_key!r}"
+            )
         if not (
             self.level0_compaction_trigger
             <= self.level0_slowdown_trigger

@@ -85,6 +85,8 @@ class Stats:
         filter_lessons: false positives listed, to be denied next time (``Options.adaptive_filters``).
         unfiltered_probes: blocks searched without a filter (none was written, or residency is off).
         prefix_filter_skips: blocks that scans of a prefix skipped because of their filter.
+        range_filter_negatives: times that a filter told a scan of a range without a key of its block, so
+            that the scan went on without that block (``filter_policy="grafite"``).
 
     Disk (reads by the store; the page cache of the operating system may serve them)
         block_reads: data blocks read by lookups and scans.
@@ -156,6 +158,7 @@ class Stats:
     filter_lessons: int = 0
     unfiltered_probes: int = 0
     prefix_filter_skips: int = 0
+    range_filter_negatives: int = 0
     block_reads: int = 0
     block_read_bytes: int = 0
     read_around_bytes: int = 0

@@ -55,6 +55,8 @@ _SECTIONS: Final = (
     ("Index", "lsmkv.sstable.index"),
     ("Packed index", "lsmkv.sstable.index_codec"),
     ("Filters", "lsmkv.filters.bloom"),
+    ("Grafite filters", "lsmkv.filters.grafite"),
+    ("Elias-Fano", "lsmkv.filters.elias_fano"),
     ("Hashing", "lsmkv.filters.hashing"),
     ("Logs", "lsmkv.log.writer"),
     ("Write batches", "lsmkv.log.batch"),

@@ -17,7 +17,7 @@ from typing import Final
 import lsmkv
 from lsmkv.options import FilterGranularity
 
-POLICIES: Final = ("bloom", "blocked-bloom", "binary-fuse", "ribbon", "none")
+POLICIES: Final = ("bloom", "blocked-bloom", "binary-fuse", "ribbon", "grafite", "none")
 GRANULARITIES: Final[tuple[FilterGranularity, ...]] = ("block", "table")
 ENTRIES: Final = 1500
 
@@ -60,7 +60,7 @@ def main() -> None:
     (folder,) = map(Path, sys.argv[1:])
     os.urandom = random.Random(1).randbytes
     for policy in POLICIES:
-        for granularity in GRANULARITIES:
+        for granularity in GRANULARITIES[: 1 if policy == "grafite" else 2]:
             write(str(folder / f"{policy}-{granularity}"), policy, granularity)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "LOCK"]
     hashes = {

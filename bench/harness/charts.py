@@ -1,7 +1,7 @@
 """Charts of one style, saved as PNG and SVG; :mod:`bench.harness.colours` has their colours.
 
 An SVG has both forms, light and dark, and shows the reader's.  On paper, and where a viewer knows no
-dark form, it is light.
+dark form, it is light.  A second SVG is for phones: its panels stand one below the other.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import matplotlib
+import numpy
 
 matplotlib.use("Agg")  # files, never windows
 
@@ -40,6 +41,10 @@ _STYLE: Final[Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "lsmkv",
 }
+
+_NARROW_WIDTH: Final = 3.6  # inches, about a phone
+_NARROW_LETTERS: Final = 26  # of a legend's texts, for two columns of them
+_LATER: Final = 0.75  # height of each further panel, by that of the chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +121,62 @@ def legend_below(figure: Figure, axes: Any, columns: int) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
 
 
+class NarrowFigure(Figure):
+    """A figure for a phone: what a chart draws side by side stands one below the other."""
+
+    columns = 1  # that would stand side by side
+
+    def subplots(self, nrows: int = 1, ncols: int = 1, **given: Any) -> Any:
+        self.columns = ncols
+        squeeze = given.pop("squeeze", True)
+        sharing = {axis: given.pop(f"share{axis}", False) for axis in "xy"}
+        if ratios := given.pop("height_ratios", None):
+            given["height_ratios"] = [ratio for ratio in ratios for _ in range(ncols)]
+        grid = super().subplots(nrows * ncols, 1, squeeze=False, **given).reshape(nrows, ncols)
+        for (row, column), axes in numpy.ndenumerate(grid):
+            for axis, shared in sharing.items():
+                first = grid[row if shared == "row" else 0, column if shared == "col" else 0]
+                if shared not in (False, "none") and first is not axes:
+                    getattr(axes, f"share{axis}")(first)
+        if not squeeze:
+            return grid
+        return grid.item() if grid.size == 1 else grid.squeeze()
+
+    def legend(self, *entries: Any, **given: Any) -> Any:
+        given |= {"loc": "outside upper center", "ncols": min(2, given.get("ncols", 1))}
+        drawn = super().legend(*entries, **given)
+        if max(len(text.get_text()) for text in drawn.get_texts()) <= _NARROW_LETTERS:
+            return drawn
+        drawn.remove()
+        return super().legend(*entries, **(given | {"ncols": 1}))
+
+    def name_axes(self) -> None:
+        """Repeat the name of a vertical axis, which stood to the left of several panels."""
+        for at, axes in enumerate(self.axes):
+            first = self.axes[at - at % self.columns]
+            axes.set_ylabel(axes.get_ylabel() or first.get_ylabel())
+
+
 def save(chart: Chart, directory: str) -> list[str]:
-    """Write ``NAME.png`` and ``NAME.svg``, and return their paths."""
-    paths = [os.path.join(directory, f"{chart.name}.{kind}") for kind in ("png", "svg")]
+    """Write ``NAME.png``, ``NAME.svg`` and ``NAME-narrow.svg``, and return their paths."""
+    paths = [
+        os.path.join(directory, f"{chart.name}{end}") for end in (".png", ".svg", "-narrow.svg")
+    ]
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(chart.width, chart.height), layout="constrained")
         chart.draw(figure)
         figure.savefig(paths[0])
         figure.savefig(paths[1], metadata={"Date": None})
-    with open(paths[1], encoding="utf-8") as file:
-        drawing = file.read()
-    with open(paths[1], "w", encoding="utf-8") as file:
-        file.write(with_dark_form(drawing))
+        narrow = NarrowFigure(layout="constrained")
+        chart.draw(narrow)
+        narrow.name_axes()
+        narrow.set_size_inches(_NARROW_WIDTH, chart.height * (1 + _LATER * (narrow.columns - 1)))
+        narrow.savefig(paths[2], metadata={"Date": None})
+    for path in paths[1:]:
+        with open(path, encoding="utf-8") as file:
+            drawing = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(with_dark_form(drawing))
     return paths
 
 

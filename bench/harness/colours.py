@@ -67,6 +67,7 @@ KINDS: Final = {
     "none": (GREY, "s"),
     "bloom": (BLUE, "o"),
     "ribbon": (GREEN, "^"),
+    "grafite": (ORANGE, "<"),
     "cuckoo": (VERMILION, "D"),
     "binary-fuse": (PURPLE, "v"),
     "blocked-bloom": (SKY, "P"),

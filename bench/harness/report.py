@@ -43,7 +43,8 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
             "title": chart.title,
             "caption": chart.caption,
             # An image, because inline SVGs would share their identifiers.
-            "source": "data:image/svg+xml;base64," + _svg(path, chart.name),
+            "source": _svg(path, chart.name),
+            "narrow": _svg(path, f"{chart.name}-narrow"),
         }
         for chart in story.charts
     ]
@@ -61,6 +62,6 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
 
 
 def _svg(page: str, name: str) -> str:
-    """The chart's file beside the page, in base 64."""
+    """The chart's file beside the page, as a URL."""
     with open(os.path.join(os.path.dirname(page), f"{name}.svg"), "rb") as file:
-        return base64.b64encode(file.read()).decode()
+        return "data:image/svg+xml;base64," + base64.b64encode(file.read()).decode()

@@ -134,7 +134,10 @@ def output_file(path: str, *, packed: bool = False) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     target = os.path.realpath(path)
-    part = os.path.join(os.path.dirname(target), f"lsmkv-{os.getpid()}-{os.urandom(4).hex()}.part")
+    directory = os.path.dirname(target)
+    if not os.path.isdir(directory):
+        raise FileNotFoundError(errno.ENOENT, "its directory is missing; make that first", path)
+    part = os.path.join(directory, f"lsmkv-{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             with open(path, "wb") as stream, _packing(stream, packed) as packer:

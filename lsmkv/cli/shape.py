@@ -102,9 +102,9 @@ def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None
     """Show the levels, runs and tables of STORE.
 
     p is a filter's false-positive rate: as asked for, and the exact rate of the filter built from n
-    keys with m bits and k probes (of ribbon filters: columns).  A table shows the mean of its
-    blocks, or "?" where only reading the blocks would tell.  Bytes of filters count once, although a
-    file holds them twice: in its blocks, and together for loading.
+    keys with m bits and k probes (of ribbon filters: columns; of Grafite filters: low bits).  A table
+    shows the mean of its blocks, or "?" where only reading the blocks would tell.  Bytes of filters
+    count once, although a file holds them twice: in its blocks, and together for loading.
 
     \b
     Example:  lsmkv inspect users.db
@@ -230,7 +230,7 @@ def explain(store: str, key: bytes, filters: bool, as_json: bool) -> None:
     """Look KEY up in STORE, and show each step of the lookup.
 
     A line for each memtable and each run says what its filter answered, which block was searched, and
-    what was read: - a filter saved a read, ! a read in vain, + the key's entry.  STORE need not have
+    what was read: - a filter saved a read, ! a wasted read, + the key's entry.  STORE need not have
     KEY.
 
     With --filters more lines tell of each filter n, m, k, the exact error rate, and the key's bits with

@@ -1,6 +1,7 @@
 """Confidence intervals of measured rates: those of the benchmark harness, without its libraries.
 
-A test holds them to ``bench/harness/intervals.py``.
+The harness, which is not in the wheel, has SciPy's distributions; a page needs two quantiles, and no
+library of 100 MB.  A test holds both to the same ends.
 """
 
 from __future__ import annotations

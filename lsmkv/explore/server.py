@@ -156,9 +156,12 @@ class Guard:
 def application(exploration: Exploration, pulses: Pulses, token: str, port: int) -> ASGIApp:
     """The web application of one store."""
 
-    async def page(_request: Request) -> Response:
+    async def page(request: Request) -> Response:
         made = await run_in_threadpool(exploration.page, LIVE)
-        policy = f"{content_policy(is_live=True)}; frame-ancestors 'none'"
+        policy = content_policy(is_live=True)
+        # A part may stand in the frame of a slide, which must know the token.  Nothing in it can write.
+        if "embed" not in request.query_params:
+            policy += "; frame-ancestors 'none'"
         return HTMLResponse(render(made), headers=_HEADERS | {"content-security-policy": policy})
 
     async def page_data(_request: Request) -> Response:

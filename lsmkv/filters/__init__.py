@@ -49,6 +49,10 @@ from lsmkv.filters.maths.layouts import cuckoo_rate as cuckoo_rate
 from lsmkv.filters.maths.layouts import fuse_bits_for as fuse_bits_for
 from lsmkv.filters.maths.layouts import fuse_fingerprint_bits_for as fuse_fingerprint_bits_for
 from lsmkv.filters.maths.layouts import fuse_rate as fuse_rate
+from lsmkv.filters.maths.layouts import grafite_bits_for as grafite_bits_for
+from lsmkv.filters.maths.layouts import grafite_range_rate as grafite_range_rate
+from lsmkv.filters.maths.layouts import grafite_rate as grafite_rate
+from lsmkv.filters.maths.layouts import grafite_shape as grafite_shape
 from lsmkv.filters.maths.layouts import ribbon_bits_for as ribbon_bits_for
 from lsmkv.filters.maths.layouts import ribbon_columns_for as ribbon_columns_for
 from lsmkv.filters.maths.layouts import ribbon_rate as ribbon_rate

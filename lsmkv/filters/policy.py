@@ -14,7 +14,7 @@ from typing import Final
 from librt.strings import read_i64_le
 from mypy_extensions import i64, mypyc_attr
 
-from lsmkv.filters import blocked, bloom, fuse, ribbon
+from lsmkv.filters import blocked, bloom, fuse, grafite, ribbon
 from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, hashes_of
 from lsmkv.filters.maths.layouts import (
@@ -25,6 +25,8 @@ from lsmkv.filters.maths.layouts import (
     blocked_rate,
     fuse_fingerprint_bits_for,
     fuse_rate,
+    grafite_rate,
+    grafite_shape,
     ribbon_columns_for,
     ribbon_rate,
     ribbon_share,
@@ -36,8 +38,9 @@ SCHEME_BLOOM: Final = 1
 SCHEME_BLOCKED: Final = 2
 SCHEME_FUSE: Final = 3
 SCHEME_RIBBON: Final = 4
+SCHEME_GRAFITE: Final = 5
 PRIVATE_SCHEMES: Final = (6, 7)
-"""The schemes of registered policies; 5 is free for one more of this package's."""
+"""The schemes of registered policies."""
 
 MAX_PARAMETER: Final = 31  # 5 bits of a block's trailer
 
@@ -280,13 +283,47 @@ class RibbonPolicy(_NumberedPolicy):
         return byte_count == 0 or ribbon.is_shape(byte_count, parameter)
 
 
+class GrafitePolicy(_NumberedPolicy):
+    """Grafite filters (:mod:`lsmkv.filters.grafite`); the parameter is the low bits of a code.
+
+    Its hashes are those of :func:`lsmkv.filters.grafite.hash_key`, and its digests those of
+    :func:`lsmkv.filters.grafite.digests`.  A filter of few keys, or of a high rate, has a lower one.
+    """
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        if not hashes or error_rate >= 1.0:
+            return NO_FILTER
+        low_bits, byte_count = grafite_shape(len(hashes), error_rate)
+        if byte_count > MAX_BYTES:
+            return NO_FILTER
+        return grafite.build(hashes, low_bits, byte_count), low_bits
+
+    def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
+        if not packed or error_rate >= 1.0:
+            return NO_FILTER
+        low_bits, byte_count = grafite_shape(len(packed) // DIGEST_BYTES, error_rate)
+        if byte_count > MAX_BYTES:
+            return NO_FILTER
+        return grafite.build_from_digests(packed, low_bits, byte_count), low_bits
+
+    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
+        return grafite.may_contain(bits, start, byte_count, parameter, h)
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        return grafite_rate(byte_count, key_count, parameter)
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        return byte_count == 0 or grafite.is_shape(byte_count, parameter)
+
+
 NONE: Final = NoPolicy(SCHEME_NONE, "none")
 BLOOM: Final = BloomPolicy(SCHEME_BLOOM, "bloom")
 BLOCKED: Final = BlockedPolicy(SCHEME_BLOCKED, "blocked-bloom")
 FUSE: Final = FusePolicy(SCHEME_FUSE, "binary-fuse")
 RIBBON: Final = RibbonPolicy(SCHEME_RIBBON, "ribbon")
+GRAFITE: Final = GrafitePolicy(SCHEME_GRAFITE, "grafite")
 
-POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE, RIBBON)
+POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE, RIBBON, GRAFITE)
 """The policies of this package that build filters."""
 
 _known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
@@ -295,8 +332,8 @@ _known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
 def policies() -> list[FilterPolicy]:
     """Every policy that options can name: none, this package's and the registered ones.
 
-    >>> [policy.name for policy in policies()][:5]
-    ['none', 'bloom', 'blocked-bloom', 'binary-fuse', 'ribbon']
+    >>> [policy.name for policy in policies()][:6]
+    ['none', 'bloom', 'blocked-bloom', 'binary-fuse', 'ribbon', 'grafite']
     """
     return list(_known)
 

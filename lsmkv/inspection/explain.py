@@ -14,8 +14,8 @@ from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.filters import blocked, bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.layouts import LINE_BYTES
-from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, RIBBON
-from lsmkv.inspection.drawing import Row, drawn
+from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, GRAFITE, RIBBON
+from lsmkv.inspection.drawing import Fate, Row, drawn
 from lsmkv.inspection.report import Report, count, size
 from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
@@ -30,7 +30,7 @@ RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"
 
 _COLUMNS: Final = 80
 _SHOWN_KEY_BYTES: Final = 300  # more than fit
-_PARAMETERS: Final = {RIBBON.name: "r", FUSE.name: "w"}
+_PARAMETERS: Final = {RIBBON.name: "r", FUSE.name: "w", GRAFITE.name: "l"}
 _IS_THERE: Final[dict[Outcome, str]] = {
     "found": "is in this store",
     "deleted": "was deleted",
@@ -47,7 +47,7 @@ _ENDS: Final[dict[RunOutcome, str]] = {
 
 
 class _Line(NamedTuple):
-    """A step in text: what ends the lookup has the sign +, a saved read -, a search in vain !."""
+    """A step in text: what ends the lookup has the sign +, a saved read -, a wasted search !."""
 
     sign: str
     place: str
@@ -106,7 +106,7 @@ class FilterStep(Report):
         scope: whether it is the filter of a ``"block"`` or of the whole ``"table"``.
         key_count, bit_count, probe_count: its n, m and k.  n is None if only the block has it and the
             block was not read.  In place of k a ribbon filter has columns, a binary fuse filter the
-            bits of a fingerprint.
+            bits of a fingerprint, a Grafite filter the low bits of a code.
         expected_rate: its exact false-positive rate, where n is known.
         read_bytes: bytes of filters read from disk for it; 0 if they are resident (a table's first
             lookup loads them, which is not counted here).
@@ -231,16 +231,23 @@ class RunStep(Report):
 
     def row(self) -> Row:
         """This step in a picture."""
-        name, text = f"level {self.level}, run {self.run}", _ENDS[self.outcome]
+        name = f"level {self.level}, run {self.run}"
         if self.outcome == "no table" or self.outcome == "gap":
-            return name, "aside", text
+            return name, "aside", self._ending()
         if self.outcome == "filtered":
-            spared = (
-                "" if self.spanning is None else f": {self.spanning.length_bytes:,} bytes not read"
-            )
-            return name, "avoided", f"the filter said no{spared}"
+            if self.spanning is None or self.spanning.was_cached:
+                return name, "aside", f"the filter said no: {self._ending()}"
+            spared = f"{self.spanning.length_bytes:,} bytes not read"
+            return name, "avoided", f"the filter said no: {spared}"
         blocks = ", ".join(map(str, self.blocks))
-        return name, "wasted" if self.outcome == "absent" else "found", f"{blocks}: {text}"
+        fate: Fate = "wasted" if self.outcome == "absent" else "found"
+        return name, fate, f"{blocks}: {self._ending()}"
+
+    def _ending(self) -> str:
+        spanning = self.spanning
+        if self.outcome == "filtered" and spanning is not None and spanning.was_cached:
+            return "in the cache"
+        return _ENDS[self.outcome]
 
     def __str__(self) -> str:
         return _laid_out([self._line()])[0]
@@ -254,17 +261,17 @@ class RunStep(Report):
 
     def _told(self) -> str:
         """What the filter answered, and what came of it."""
-        ending = _ENDS[self.outcome]
+        ending = self._ending()
         if self.blocks:
             read_bytes = sum(block.read_bytes for block in self.blocks)
             how = f"{size(read_bytes)} read" if read_bytes else "cached"
-            ending = f"{how} in vain" if self.outcome == "absent" else f"{how}, {ending}"
+            ending = f"{how}, {'wasted' if self.outcome == 'absent' else ending}"
         if self.filter is None:
             return ending
         verdict = self.filter.verdict
         if verdict == "none":
             return f"no filter: {ending}"
-        learnt = ", by what it learnt" if self.filter.was_learnt else ""
+        learnt = " (learnt)" if self.filter.was_learnt else ""
         return f"filter {'says ' if self.filter.was_asked else ''}{verdict}{learnt}: {ending}"
 
     def _details(self) -> str:
@@ -373,8 +380,8 @@ class Explanation(Report):
     def lines(self, *, with_filters: bool = False) -> list[str]:
         """The text: the key, a line for each step, the totals.
 
-        A step's line begins with its sign: ``-`` where a filter saved a read, ``!`` for a search in
-        vain, ``+`` for the key's entry, else a space.  With ``with_filters`` indented lines after it
+        A step's line begins with its sign: ``-`` where a filter saved a read, ``!`` for a wasted
+        search, ``+`` for the key's entry, else a space.  With ``with_filters`` indented lines after it
         tell more of its filter and blocks.
         """
         steps: list[MemtableStep | RunStep] = [*self.memtables, *self.runs]

@@ -62,6 +62,22 @@ def block_range(table: TableReader, start: bytes | None, stop: bytes | None) -> 
     return first, end
 
 
+def filter_denies(
+    table: TableReader, start: bytes | None, stop: bytes | None, first: i64, end: i64
+) -> bool:
+    """Whether a filter tells that the table, which ``answers_ranges``, has no key between two bounds.
+
+    ``first`` and ``end`` are their :func:`block_range`.  If that has more blocks than one, or one that
+    does not reach past both bounds, the first or last key of a block lies between them.
+    """
+    return (
+        start is not None
+        and stop is not None
+        and end - first == 1
+        and not table.may_hold_between(first, start, stop)
+    )
+
+
 def blocks_with_prefix(table: TableReader, first: i64, end: i64, prefix: bytes) -> Sequence[int]:
     """The blocks from ``first`` to ``end`` whose filters allow ``prefix``."""
     numbers = range(first, end)

@@ -118,8 +118,8 @@ class Scan:
         """Take items from the first source, up to the next source's key.
 
         Of a key in several sources the newest source's entry counts; the others skip it.  A block is
-        not read while the index shows that its keys come later, nor while there are items to return:
-        then, and at the end, it returns False.
+        not read while index or filter show that its keys come later, nor while there are items to
+        return: then, and at the end, it returns False.
         """
         while self._sources:
             first, bound = self._first_and_bound()
@@ -130,10 +130,22 @@ class Scan:
                 return True
             if found:
                 return False
+            if first.questions > 0 and self._is_put_off(first, size):
+                continue
             first.load(bound is None)
             if first.state == ENDED:
                 self._drop_ended()
         return False
+
+    def _is_put_off(self, source: Source, size: i64) -> bool:
+        """Whether a source that is not read yet need not be, for the next items of the others."""
+        nearest: bytes | None = None
+        for other in self._sources:
+            if other.state == AT:
+                key = other.key_ahead(size)
+                if key is not None and (nearest is None or self._order(key, nearest) < 0):
+                    nearest = key
+        return nearest is not None and source.put_off(nearest)
 
     def _first_and_bound(self) -> tuple[Source, bytes | None]:
         """The source with the first key, of equal ones an unread one; and the next source's key.

@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within
+from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.read.visible import visible_entries
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import CACHED_BLOCKS, read_ahead
@@ -21,6 +21,8 @@ Item = tuple[bytes, bytes]
 _FIRST_KEYS: Final = 16  # of a memtable, read at first; then twice as many each time
 _MOST_KEYS: Final = 256
 _PREFETCHED: Final = 16  # entries; the processor prefetches longer copies by itself
+
+_MOST_QUESTIONS: Final = 8  # of a scan to one block's filter: long scans must not pay for more
 
 # States of a source.
 UNREAD: Final = i64(0)
@@ -35,12 +37,28 @@ class Source:
         state: ``UNREAD`` before entries that are not loaded, ``AT`` an entry, or ``ENDED``.
         key: the present entry's key; while ``UNREAD`` a bound, which no entry to come is before.  The
             last source left need not keep it: nothing is compared with it.
+        questions: while ``UNREAD``, how often :meth:`put_off` may still be asked.
     """
 
     def __init__(self, reverse: bool) -> None:
         self.reverse = reverse
         self.state: i64 = UNREAD
         self.key = b""
+        self.questions: i64 = 0
+
+    def key_ahead(self, count: i64) -> bytes | None:
+        """From ``AT``: a key up to ``count`` entries ahead; None if none is known.
+
+        In reverse it is a later key than the present one.
+        """
+        raise NotImplementedError
+
+    def put_off(self, key: bytes) -> bool:
+        """Whether no entry up to ``key`` is to come, as far as a filter can tell.
+
+        Then the bound lies behind ``key``, or in reverse there.  It takes one of the ``questions``.
+        """
+        raise NotImplementedError
 
     def load(self, is_last: bool) -> None:
         """Load the next entries, from ``UNREAD``.  Then the source is in any of its states."""
@@ -90,16 +108,18 @@ class BlockSource(Source):
         self._at: i64 = 0
         self._end: i64 = 0
         self._enter()
-        if self._begins_inside():
-            self.load(is_last)
-        else:
+        if not self._begins_inside():
             self._pass_block(is_last)
+        elif is_last or not self._table.answers_ranges or not self._puts_off():
+            self.load(is_last)
 
     def _enter(self) -> None:
         """Begin with the blocks of ``_table``."""
         table, wanted = self._table, self._wanted
         start, stop = bounds_within(table, wanted)
         first, end = block_range(table, start, stop)
+        if table.answers_ranges and filter_denies(table, start, stop, first, end):
+            end = first
         self._start_block = self._stop_block = -1
         if start is not None:
             self._start_block = first
@@ -128,6 +148,25 @@ class BlockSource(Source):
             return False
         return not self._table.index.begins_above(first, start)
 
+    def _puts_off(self) -> bool:
+        """Whether the first block waits for the other sources' keys, to ask its filter."""
+        bound = self._wanted.stop if self.reverse else self._wanted.start
+        if bound is None or self._kept is not None:
+            return False
+        self.key = bound
+        self.questions = _MOST_QUESTIONS
+        return True
+
+    def put_off(self, key: bytes) -> bool:
+        self.questions -= 1
+        low, high = self.key, key + b"\0"
+        if self.reverse:
+            low, high = key, self.key
+        if self._table.may_hold_between(self._next, low, high):
+            return False
+        self.key = key if self.reverse else high
+        return True
+
     def _has_next_table(self) -> bool:
         return 0 <= self._turn + self._step < len(self._tables)
 
@@ -152,6 +191,7 @@ class BlockSource(Source):
         return index.last_key(number) if self.reverse else index.first_key(number)
 
     def load(self, is_last: bool) -> None:
+        self.questions = 0
         if self._next == self._beyond:
             self._turn += self._step
             self._table = self._tables[self._turn]
@@ -229,6 +269,14 @@ class BlockSource(Source):
         block.append_entries(found, self._prefix, key, at, end, self._step)
         self._move(end, bound is None)
 
+    def key_ahead(self, count: i64) -> bytes | None:
+        block, at = self._block, self._at
+        assert block is not None
+        if not self.reverse:
+            return block.key_after(self._prefix, min(at + count, self._end) - 1)
+        ahead = max(at - count, self._end + 1)
+        return block.key_after(self._prefix, ahead) if ahead < at else None
+
     def _prefetch_next(self) -> None:
         """Have the processor fetch the next block, if it is cached."""
         if self._kept is None and self._next != self._beyond:
@@ -276,6 +324,13 @@ class KeysSource(Source):
                 found.append((keys[at], value))
             at += 1
         self._move(end)
+
+    def key_ahead(self, count: i64) -> bytes | None:
+        keys, at = self._keys, self._at
+        last: i64 = len(keys) - 1
+        if not self.reverse:
+            return keys[min(at + count - 1, last)]
+        return keys[min(at + count, last)] if at < last else None
 
     def skip(self) -> None:
         self._move(self._at + 1)

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Final
 
 from lsmkv.encoding.entries import Value
-from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within
+from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.read_ahead import blocks_ahead
@@ -34,6 +34,8 @@ def visible_entries(
 def _of_table(table: TableReader, seq: int, wanted: Bounds) -> Iterator[list[Entry]]:
     start, stop = bounds_within(table, wanted)
     first, end = block_range(table, start, stop)
+    if table.answers_ranges and filter_denies(table, start, stop, first, end):
+        end = first
     numbers: Sequence[int] = range(first, end)
     if wanted.prefix is not None:
         numbers = blocks_with_prefix(table, first, end, wanted.prefix)

@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.errors import CorruptionError, caused, note_full_budget
-from lsmkv.filters.policy import FilterPolicy
+from lsmkv.filters.policy import SCHEME_GRAFITE, FilterPolicy
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
@@ -97,6 +97,12 @@ class TableReader:
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
+        self.answers_ranges: bool = (
+            self._has_filters
+            and self._filter_kind.policy.scheme == SCHEME_GRAFITE
+            and self._filter_kind.key.is_whole
+            and self.properties.granularity == "block"
+        )
         self.learns: bool = adaptive_filters and self._has_filters
         self._has_learnt = False  # spares lookups a call
         self.false_positives: i64 = 0
@@ -408,6 +414,13 @@ class TableReader:
             cached = self._blocks.items[block_number]
             assert isinstance(cached, Block)
             cached.prefetch_keys()
+
+    def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
+        """Whether a block may hold a key with start <= key < stop, if the table ``answers_ranges``."""
+        if self.filters.may_hold_between(block_number, start, stop):
+            return True
+        self._stats.range_filter_negatives += 1
+        return False
 
     def count_prefix_skips(self, count: int) -> None:
         self._stats.prefix_filter_skips += count

@@ -18,11 +18,17 @@ from lsmkv.errors import (
     note_lost_filters,
     note_rebuilt_filters,
 )
-from lsmkv.filters import bloom, ribbon
+from lsmkv.filters import bloom, grafite, ribbon
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.learning import LearntKeys
-from lsmkv.filters.policy import SCHEME_BLOOM, SCHEME_RIBBON, FilterPolicy, policy_for
+from lsmkv.filters.policy import (
+    SCHEME_BLOOM,
+    SCHEME_GRAFITE,
+    SCHEME_RIBBON,
+    FilterPolicy,
+    policy_for,
+)
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableCacheSlots
 from lsmkv.sstable.format import Footer, TableProperties
@@ -95,7 +101,7 @@ class TableFilters:
         self.filter_key = kind.key
         self.policy: FilterPolicy = kind.policy
         self._scheme: i64 = self.policy.scheme
-        self._whole_keys: bool = self.filter_key.is_whole
+        self._are_key_hashes: bool = kind.key.is_whole and self._scheme != SCHEME_GRAFITE
         self._has_table_filter: bool = properties.granularity == "table"
         self._table_probe_count: i64 = properties.probe_count
         self.exist: bool = footer.filters_length > 0 and residency != "off"
@@ -133,7 +139,12 @@ class TableFilters:
 
     def hash_of(self, key: bytes, h: i64) -> i64:
         """The hash that the filters hold for ``key``, whose own is ``h``."""
-        return h if self._whole_keys else hash_key(self.filter_key.part(key))
+        if self._are_key_hashes:
+            return h
+        part = self.filter_key.part(key)
+        if self._scheme == SCHEME_GRAFITE:
+            return grafite.hash_key(part)
+        return hash_key(part)
 
     def table_may_hold(self, filter_hash: i64) -> bool:
         """The answer of the table's one filter, which it must have."""
@@ -160,6 +171,17 @@ class TableFilters:
         if not self.per_block:
             return True
         return self.block_may_hold(block_number, filter_hash)
+
+    def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
+        """Whether a block may hold a key with start <= key < stop.
+
+        It must be one of Grafite's, or lost.
+        """
+        index = self.index
+        bits = self.bits_of(block_number)
+        key_length = index.key_start(2 * block_number + 1) - index.key_start(2 * block_number)
+        low_bits = index.probe_count(block_number)
+        return grafite.may_contain_between(bits, len(bits), low_bits, key_length, start, stop)
 
     def _ask(
         self, block_number: i64, start: i64, length: i64, probes: i64, filter_hash: i64

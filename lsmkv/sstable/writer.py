@@ -16,12 +16,19 @@ from mypy_extensions import i64
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
+from lsmkv.filters import grafite
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.maths.allocation import FLOOR_RATE
 from lsmkv.filters.maths.sizing import keys_for
-from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, policy_named
+from lsmkv.filters.policy import (
+    MAX_PARAMETER,
+    PRIVATE_SCHEMES,
+    SCHEME_GRAFITE,
+    SCHEME_NONE,
+    policy_named,
+)
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
@@ -433,6 +440,8 @@ class TableWriter:
         if not self._whole_keys:
             part_of = self._filter_key.part
             packed = digests(list(dict.fromkeys(map(part_of, self._block_keys()))))
+        elif self._scheme == SCHEME_GRAFITE:
+            packed = grafite.digests(list(dict.fromkeys(self._block_keys())))
         elif self._block_repeats:
             packed = digests(list(dict.fromkeys(self._block_keys())))
         if self._form.granularity == "table":

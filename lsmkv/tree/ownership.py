@@ -74,9 +74,13 @@ def check_is_ours(storage: Storage, directory: str) -> None:
 def leftovers_of_creation(storage: Storage, directory: str) -> list[str]:
     """Names of files that a creation of a store may remove.
 
-    NotAStoreError if there is anything besides them and ``LOCK``.
+    NotAStoreError if there is anything besides them and ``LOCK``; NotADirectoryError for a file.
     """
-    names = storage.list_directory(directory)
+    try:
+        names = storage.list_directory(directory)
+    except NotADirectoryError as error:
+        told = "is a file; a store is a directory"
+        raise NotADirectoryError(error.errno, told, directory) from None
     others = [name for name in names if not _is_of_creation(storage, directory, name)]
     if is_unfinished_copy(storage, directory):
         raise NotAStoreError(

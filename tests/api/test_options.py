@@ -177,6 +177,16 @@ def test_a_filter_key_is_a_filter_key(wrong: object) -> None:
         make(filter_key=wrong)
 
 
+@pytest.mark.parametrize(
+    "other", [{"filter_granularity": "table"}, {"filter_key": FixedPrefix(4)}], ids=repr
+)
+def test_grafite_filters_are_of_blocks_and_whole_keys(other: dict[str, Any]) -> None:
+    with pytest.raises(
+        ValueError, match="filter_policy='grafite': needs filter_granularity='block'"
+    ):
+        make(filter_policy="grafite", **other)
+
+
 def test_level_0_triggers_must_not_descend() -> None:
     with pytest.raises(ValueError, match="must not descend"):
         Options(level0_compaction_trigger=9, level0_slowdown_trigger=8, level0_stop_trigger=10)

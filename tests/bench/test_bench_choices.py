@@ -37,6 +37,7 @@ CHOICES = [
         for policy in ("blocked-bloom", "binary-fuse", "ribbon")
     ),
     choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2", longest=True),
+    choice("adaptive", "--keys 2000 --repetitions 2", longest=True),
     choice("learning", "--keys 2000 --repetitions 2"),
     choice("wasted-reads", "--bits 10 --entries 1000 --passes 2 --block-size-kib 16"),
 ]

@@ -17,6 +17,7 @@ from bench.workloads.distributions import (
     SCRAMBLED_ZETA,
     ZIPFIAN_CONSTANT,
     Zipfian,
+    exact_ranks,
     fnv64,
     generator,
     zeta,
@@ -33,6 +34,14 @@ def gray_probabilities(distribution: Zipfian) -> NDArray[numpy.float64]:
     edges = ((numpy.arange(2, items + 1) / items) ** (1 - theta) - 1 + eta) / eta
     head = [1 / distribution.zeta, 0.5**theta / distribution.zeta]
     return numpy.concatenate((head, numpy.diff(edges)))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.8, 1.0, 1.1, 2.0])
+def test_exact_ranks_follow_the_law_of_any_exponent(exponent: float) -> None:
+    ranks = exact_ranks(20, exponent, DRAWS, generator(1, exponent))
+    law = numpy.arange(1, 21) ** -exponent
+    counts = numpy.bincount(ranks, minlength=20)
+    assert chisquare(counts, DRAWS * law / law.sum()).pvalue > 1e-4
 
 
 @given(st.integers(1, 3000), thetas)

@@ -99,7 +99,7 @@ def test_broken_promises_are_failures(small: list[Row]) -> None:
     assert story(rows).failures == [
         "learning leaves 1 of 4.0 wasted reads",
         "the list takes 1.00 bits per key",
-        "drift, repetition 0: list reads 25 blocks in vain, by the second count 24",
+        "drift, repetition 0: list wastes 25 reads, by the second count 24",
     ]
 
 

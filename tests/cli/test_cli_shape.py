@@ -102,7 +102,7 @@ def test_explain_has_a_line_for_each_run_within_80_columns(runs: str) -> None:
     assert shown[-1] == "absent; 0 bytes read; filters saved 4 of 4 reads"
 
 
-def test_explain_marks_a_read_in_vain(runs: str) -> None:
+def test_explain_marks_a_wasted_read(runs: str) -> None:
     with lsmkv.open(runs, read_only=True) as db:
         wasted = next(
             key
@@ -110,7 +110,7 @@ def test_explain_marks_a_read_in_vain(runs: str) -> None:
             if db.explain(key).false_positives == 4  # the runs have the same keys and filters
         )
     shown = succeed("explain", runs, wasted.decode()).decode()
-    lines = re.findall("^! L0/.* filter says maybe: .* read in vain$", shown, re.MULTILINE)
+    lines = re.findall("^! L0/.* filter says maybe: .* read, wasted$", shown, re.MULTILINE)
     assert len(lines) == 4 and max(map(len, lines)) <= 80
     assert shown.startswith("get ") and shown.endswith(" read; filters saved 0 of 4 reads\n")
 

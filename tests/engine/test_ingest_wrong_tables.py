@@ -219,7 +219,7 @@ def test_a_copied_table_of_another_store_is_taken(db: lsmkv.DB, tmp_path: Path) 
     assert db.verify().ok
 
 
-@pytest.mark.parametrize("name", ["none", "ribbon", "blocked-bloom", "binary-fuse"])
+@pytest.mark.parametrize("name", ["none", "ribbon", "grafite", "blocked-bloom", "binary-fuse"])
 def test_tables_keep_their_own_filters(db: lsmkv.DB, tmp_path: Path, name: str) -> None:
     form = "table" if name in ("blocked-bloom", "binary-fuse") else "block"
     path = write_table(

@@ -9,6 +9,7 @@ import pytest
 
 import browsed_pages
 from browsers import Tab, needs_browser, number, tab, text_of
+from live_pages import live_page
 from lsmkv.explore import contract
 
 if TYPE_CHECKING:
@@ -99,6 +100,27 @@ def test_a_link_names_a_scene(chromium: Browser, file: Path) -> None:
         assert text_of(opened.page, ".lecture .where") == "3 of 8"
         opened.page.keyboard.press("ArrowRight")
         assert opened.page.url.endswith("#scene=4")
+
+
+def test_a_frame_of_a_live_page_looks_up_every_key(
+    chromium: Browser, store: Path, tmp_path: Path
+) -> None:
+    with live_page(store) as live:
+        frame = f'<iframe src="{live.address}?embed=lookup" width=640 height=480></iframe>'
+        (tmp_path / "slide.html").write_text(f"<main><p class=map>A slide</p></main>{frame}")
+        with tab(chromium, (tmp_path / "slide.html").as_uri()) as opened:
+            inside = opened.page.frame_locator("iframe")
+            inside.locator("#key").fill("fresh07")
+            inside.locator("#key").press("Enter")
+            inside.locator(".verdict:has-text('The memtable has it.')").wait_for()
+            assert opened.errors == []
+
+
+def test_the_first_screen_says_what_its_words_mean(shown: Tab) -> None:
+    words = shown.page.eval_on_selector_all(".words dt", "all => all.map(e => e.innerText)")
+    assert words == ["memtable", "run", "level", "block", "gap", "p"]
+    box = shown.page.locator(".words").bounding_box()
+    assert box is not None and box["y"] + box["height"] < 768
 
 
 @pytest.mark.parametrize("part", ["lookup", "map"])

@@ -55,6 +55,13 @@ def test_the_page_is_served_with_its_policy(live: LivePage) -> None:
     assert msgspec.json.decode(found[1], type=contract.Page).source.is_live
 
 
+def test_only_a_part_of_the_page_may_stand_in_a_frame(live: LivePage) -> None:
+    whole, part = (
+        live.ask(path).headers["content-security-policy"] for path in ("", "?embed=lookup")
+    )
+    assert whole == f"{part}; frame-ancestors 'none'"
+
+
 @pytest.mark.parametrize("path", ["", "page.json", "block?table=1&number=0", "events"])
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "é"])
 def test_nobody_gets_an_answer_without_the_token(live: LivePage, path: str, token: str) -> None:

@@ -85,7 +85,7 @@ def test_what_was_learnt_is_explained_and_counts_as_a_filters_no(db: DB) -> None
     (step,) = [step for step in db.explain(key).runs if step.filter is not None]
     assert step.filter is not None
     assert (step.filter.verdict, step.filter.was_learnt) == ("no", True)
-    assert "says no, by what it learnt" in db.explain(key).text()
+    assert "says no (learnt)" in db.explain(key).text()
     spent = look_up(db, [key] * 100)
     assert (spent.block_reads, spent.filter_negatives) == (0, 100)
     assert db.explain(key).runs[-1].outcome == "filtered"
@@ -133,6 +133,7 @@ def test_blocks_in_the_cache_teach_too(path: str) -> None:
     "written",
     [
         {"filter_policy": "ribbon"},
+        {"filter_policy": "grafite"},
         {"filter_policy": "blocked-bloom"},
         {"filter_policy": "binary-fuse", "filter_granularity": "table"},
         {"filter_residency": "cached"},
@@ -147,7 +148,7 @@ def test_every_kind_of_filter_learns(path: str, written: dict[str, Any]) -> None
         again = look_up(db, ABSENT)
         assert (again.block_reads, again.filter_lessons) == (0, 0)
         assert again.filter_negatives >= first.filter_lessons
-        key = next(key for key in ABSENT if "by what it learnt" in db.explain(key).text())
+        key = next(key for key in ABSENT if "(learnt)" in db.explain(key).text())
         assert db.explain(key).runs[-1].outcome == "filtered"
         assert list(db.keys(prefix=present(7))) == [present(7)]
         assert_holds_what_was_loaded(db)

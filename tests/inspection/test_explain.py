@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -370,7 +371,9 @@ def test_the_text_fits_80_columns(key: bytes, seq: int) -> None:
     widest = RunStep(0, 999999, 1, "999999.sst", 99999, asked, (block,), "absent", None, block)
     memtables = (MemtableStep("flushing", 123456, 123456789, "deleted", 1),)
     value = bytes(1000)
-    explanation = Explanation(key, seq, memtables, (widest,) * 12, "found", value)
+    learnt = replace(asked, verdict="no", was_learnt=True)
+    denied = replace(widest, filter=learnt, blocks=(), outcome="filtered")
+    explanation = Explanation(key, seq, memtables, (widest, denied) * 6, "found", value)
     assert max(map(len, explanation.lines(with_filters=True))) <= 80
 
 
@@ -387,7 +390,10 @@ def test_a_block_in_the_cache_is_no_read_saved(db: lsmkv.DB) -> None:
     present = next(key for key in KEYS if _only_run(db.explain(key)).block == number)
     db.get(present)
     assert db.explain(first.key).filter_negatives == 1
-    assert db.explain(first.key).reads_saved == 0
+    again = db.explain(first.key)
+    assert again.reads_saved == 0
+    assert str(_only_run(again)).endswith("filter says no: in the cache")
+    assert _only_run(again).row()[1:] == ("aside", "the filter said no: in the cache")
 
 
 def test_a_filter_of_the_table_saves_no_read_of_a_key_between_two_blocks(tmp_path: Path) -> None:
@@ -440,7 +446,9 @@ def test_the_text_names_the_bits_and_those_that_are_not_set(db: lsmkv.DB) -> Non
     assert "all set" in str(_only_run(db.explain(KEYS[0])).filter)
 
 
-@pytest.mark.parametrize(("policy", "parameter"), [("ribbon", "r=7"), ("binary-fuse", "w=8")])
+@pytest.mark.parametrize(
+    ("policy", "parameter"), [("ribbon", "r=7"), ("binary-fuse", "w=8"), ("grafite", "l=7")]
+)
 def test_other_filters_have_no_bits_of_a_key_and_a_parameter_of_their_own(
     tmp_path: Path, policy: str, parameter: str
 ) -> None:

@@ -50,7 +50,7 @@ def test_versions_of_a_key_count_once_in_its_filter(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-@pytest.mark.parametrize("policy", ["bloom", "ribbon"])
+@pytest.mark.parametrize("policy", ["bloom", "ribbon", "grafite"])
 def test_a_block_of_one_key_has_no_filter_and_is_read_for_that_key_alone(
     tables: Tables, policy: str, compression: str
 ) -> None:

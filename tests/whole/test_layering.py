@@ -44,7 +44,11 @@ FLOORS = """
 
 # Floors inside rooms, lowest first; modules that are not named stand on the last.
 INSIDE = {
-    "lsmkv.filters": ["maths", "hashing bloom blocked fuse ribbon learning keys policy", "family"],
+    "lsmkv.filters": [
+        "maths",
+        "hashing bloom blocked fuse ribbon elias_fano grafite learning keys policy",
+        "family",
+    ],
     "lsmkv.sstable": ["format block_cache", "block"],
     "lsmkv.background": ["threads worker pace handles malloc_trim", "process"],
     "bench": ["harness engines workloads", "experiments"],

@@ -50,6 +50,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table", "compression": "zstd"},
     "prefix": {"filter_key": lsmkv.DelimitedPrefix(b"/")},
     "ribbon": {"filter_policy": "ribbon"},
+    "grafite": {"filter_policy": "grafite"},
 }
 """Options of the sample's tables, one table each, besides a plain one."""
 

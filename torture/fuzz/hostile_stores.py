@@ -42,6 +42,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
     "ribbon": {"filter_policy": "ribbon", "compression": "none"},
     "ribbon-table": {"filter_policy": "ribbon", "filter_granularity": "table"},
+    "grafite": {"filter_policy": "grafite", "compression": "none"},
     "fuse": {"filter_policy": "binary-fuse", "compression": "none"},
     "fuse-table": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
     "prefix": {"filter_key": filter_key_from_spec("fixed:2")},

@@ -34,7 +34,7 @@ from lsmkv.filters import (
 from lsmkv.filters.family.saved import KINDS, SavedFilter, load
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
-from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, POLICIES, RIBBON
+from lsmkv.filters.policy import POLICIES
 from lsmkv.log.batch import decode_batch, encode_batch
 from lsmkv.log.reader import read_log
 from lsmkv.sstable.format import TableMeta
@@ -216,7 +216,7 @@ def _check_policy(data: bytes) -> None:
 def _policy_seeds() -> list[bytes]:
     seeds = []
     hashes = [n * 0x1E37_79B9_7F4A_7C15 & (1 << 63) - 1 for n in range(1, 60)]
-    for number, policy in enumerate((BLOOM, BLOCKED, FUSE, RIBBON)):
+    for number, policy in enumerate(POLICIES):
         for rate in (0.01, 0.0001):
             bits, parameter = policy.build(hashes, rate)
             seeds.append(bytes([number, parameter]) + bits)

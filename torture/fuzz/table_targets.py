@@ -342,6 +342,7 @@ FORMS: Final = {
     "ribbon": {"filter_policy": "ribbon", "compression": "none"},
     "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
     "prefix": {"filter_key": filter_key_from_spec("fixed:4")},
+    "grafite": {"filter_policy": "grafite", "compression": "none"},
 }
 
 

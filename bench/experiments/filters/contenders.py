@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from lsmkv import filters
-from lsmkv.filters import FilterFullError, blocked, bloom, fuse, hash_key, ribbon
+from lsmkv.filters import FilterFullError, blocked, bloom, fuse, grafite, hash_key, ribbon
 from lsmkv.filters.hashing import digests, murmur3_128
 from lsmkv.filters.policy import FilterPolicy, policy_named
 
@@ -268,6 +268,7 @@ CONTENDERS: Final = (
     _embedded("blocked-bloom", "exact", blocked),
     _embedded("binary-fuse", "expected", fuse),
     _embedded("ribbon", "exact", ribbon),
+    _embedded("grafite", "exact", grafite),
     _plain("bloom", filters.BloomFilter, (bloom.has_bits,)),
     _plain("partitioned", filters.PartitionedBloomFilter),
     _plain("single-hash", filters.SingleHashFilter, (bloom.has_bits,)),

@@ -48,7 +48,7 @@ EXPERIMENT: Final[Experiment[Task, tuple[Row, ...], Row]] = Experiment(
         "memory, and stacked filters and AdaptiveQF by their papers, simulated over the same lookups. "
         "Keys follow exact Zipf laws; one that drifts, to another order of all keys after each tenth; "
         "or lie in one block. A second count asks each filter once for each key: without a list, as many "
-        "blocks must have been read in vain as there were lookups of keys that pass; with it, no more "
+        "reads must have been wasted as there were lookups of keys that pass; with it, no more "
         "than there are such keys: an entry may deny another absent key of its block too.",
         "Bits per key are the memory of the filters and of the list. Times are of the whole loop, with "
         "files in the page cache of the operating system, where a read costs little; they are medians.",

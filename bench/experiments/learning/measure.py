@@ -9,13 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import numpy
-
 import lsmkv
 from bench.experiments.learning import rivals
 from bench.experiments.learning.rows import Row
 from bench.experiments.learning.tasks import CACHES, DRIFT, HOT_BLOCK, Task
-from bench.workloads.distributions import Zipfian, generator
+from bench.workloads.distributions import Zipfian, exact_ranks, generator
 from bench.workloads.keys import Values, absent_key, present_key, shuffled
 from lsmkv.storage.storage import Storage
 
@@ -88,13 +86,11 @@ def drawn(task: Task) -> Iterator[bytes]:
     else:
         keys = [absent_key(number) for number in range(task.key_count)]
     exponent = 1.0 if task.load in (DRIFT, HOT_BLOCK) else float(task.load.removeprefix("Zipf "))
-    weights = numpy.arange(1, task.key_count + 1, dtype=numpy.float64) ** -exponent
-    law = numpy.cumsum(weights) / weights.sum()
     parts = DRIFT_PARTS if task.load == DRIFT else 1
     for _ in range(parts):
         order = draw.permutation(task.key_count)
-        ranks = numpy.searchsorted(law, draw.random(task.lookup_count // parts))
-        yield from [keys[number] for number in order[numpy.minimum(ranks, task.key_count - 1)]]
+        ranks = exact_ranks(task.key_count, exponent, task.lookup_count // parts, draw)
+        yield from [keys[number] for number in order[ranks]]
 
 
 def lookups(task: Task) -> tuple[list[bytes], list[bytes]]:

@@ -37,8 +37,8 @@ def story(rows: Sequence[Row]) -> Story:
         is_fewer = row.how == "list" and row.wasted_reads < row.counted_again
         if row.counted_again not in (-1, row.wasted_reads) and not is_fewer:
             failures.append(
-                f"{row.load}, repetition {row.repetition}: {row.how} reads {row.wasted_reads:,} blocks "
-                f"in vain, by the second count {row.counted_again:,}"
+                f"{row.load}, repetition {row.repetition}: {row.how} wastes {row.wasted_reads:,} reads, "
+                f"by the second count {row.counted_again:,}"
             )
     for is_shared in (False, True):
         findings.append(_pointless([pair for pair in found if pair[0][0].is_shared == is_shared]))

@@ -1,4 +1,4 @@
-"""Beside the main stores of ``saved-io``: a hot tenant, sizes of values, and what devices make of it.
+"""Beside the main stores of ``saved-io``: skewed lookups, sizes of values, and what devices make of it.
 
 Counts are measured.  Times of devices are modelled from what their makers state.
 """
@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.saved_io.datasets import TENANT_LOOKUPS, TENANT_RANGE, TENANTS, VALUES
+from bench.experiments.saved_io.datasets import (
+    SKEWED,
+    STRETCHES,
+    TENANT_LOOKUPS,
+    TENANT_RANGE,
+    TENANTS,
+    VALUES,
+    ZIPF,
+)
 from bench.experiments.saved_io.rows import DRAWN, REFERENCE_RATE, Row
 from bench.experiments.saved_io.tables import measured_rate, requested_rate, saved_share
 from bench.harness.intervals import FEWEST_EVENTS
@@ -18,9 +26,11 @@ from bench.harness.tables import Shown, Table, percent, table_of
 DEPTHS: Final = (1, 8, 32)
 _LOOKUPS: Final = 1_000_000
 _DEVICES_TITLE: Final = "Data larger than memory: counted reads, modelled times"
-_TENANTS_TITLE: Final = "Absent keys spread evenly, and asked by a hot tenant"
+_SKEW_TITLE: Final = (
+    "Absent keys by who asks: spread evenly, skewed over the key range, a hot tenant"
+)
 _VALUES_TITLE: Final = "Filters of 1 % by the size of values"
-TITLES: Final = (_DEVICES_TITLE, _TENANTS_TITLE, _VALUES_TITLE)
+TITLES: Final = (_DEVICES_TITLE, _SKEW_TITLE, _VALUES_TITLE)
 """How the titles of these tables begin."""
 
 
@@ -110,9 +120,9 @@ def _seconds_at(depth: int) -> Shown:
     return Shown(f"seconds, modelled,\ndepth {depth}", seconds)
 
 
-def tenants(rows: Sequence[Row], even: Sequence[Row]) -> tuple[list[Table], list[str]]:
-    """A hot tenant beside ``even``, lookups spread over all keys of the same stores."""
-    here = [row for row in rows if row.dataset in TENANTS and not row.repetition]
+def skew(rows: Sequence[Row], even: Sequence[Row]) -> tuple[list[Table], list[str]]:
+    """Skewed lookups beside ``even``, lookups spread over all keys of the same stores."""
+    here = [row for row in rows if row.dataset in SKEWED and not row.repetition]
     if not here:
         return [], []
     rates = [rate for rate in dict.fromkeys(row.error_rate_requested for row in here) if rate]
@@ -123,7 +133,7 @@ def tenants(rows: Sequence[Row], even: Sequence[Row]) -> tuple[list[Table], list
     ]
     shown = [row for rate in rates for row in (*spread, *here) if row.error_rate_requested == rate]
     table = table_of(
-        _TENANTS_TITLE,
+        _SKEW_TITLE,
         shown,
         (
             Shown("lookups", _asker),
@@ -134,22 +144,26 @@ def tenants(rows: Sequence[Row], even: Sequence[Row]) -> tuple[list[Table], list
             "filters_asked_half",
             Shown("design\neffect", "design_effect", ".1f"),
         ),
+        f"Zipf: the key range has {STRETCHES} equal stretches, whose popularity follows the law of that "
+        "exponent, shuffled; all lookups are of absent keys. "
         f"The tenant has {TENANT_RANGE:.0%} of the keys, in one stretch, and gets {TENANT_LOOKUPS:.0%} "
-        "of the lookups, all of absent keys. In one run: the other runs have no key in its stretch, and "
+        "of the lookups. In one run: the other runs have no key in its stretch, and "
         "one block in each spans all of it. A few filters get most questions there, and their own bits "
         "decide; the interval, by how filters differ, has too few of them. Design effect: by how much "
         "more the measured rate varies than that of as many independent trials.",
     )
-    return [table], [_tenants_finding(shown)]
+    return [table], [_skew_finding(shown)]
 
 
 def _asker(row: Row) -> str:
     if row.lookups_of == DRAWN:
         return "evenly spread"
+    if row.dataset in ZIPF:
+        return f"Zipf {ZIPF[row.dataset]:g}"
     return "tenant in all runs" if row.dataset == TENANTS[0] else "tenant in one run"
 
 
-def _tenants_finding(rows: Sequence[Row]) -> str:
+def _skew_finding(rows: Sequence[Row]) -> str:
     parts = [
         f"{_asker(row)} {row.reads_saved_gross_share or 0.0:.2%} (half of the questions go to "
         f"{row.filters_asked_half or 0:,} filters)"

@@ -9,8 +9,17 @@ from functools import lru_cache
 from typing import Final
 
 from bench.workloads import files, key_files
+from bench.workloads.distributions import exact_ranks, generator
 from bench.workloads.key_files import KeyFiles
-from bench.workloads.keys import KEY_BYTES, Values, absent_key, key_number, passes, present_key
+from bench.workloads.keys import (
+    KEY_BYTES,
+    Values,
+    absent_key,
+    chunks,
+    key_number,
+    passes,
+    present_key,
+)
 from lsmkv.options import MIB
 
 HBASE_CELL_BYTES: Final = 200
@@ -22,7 +31,7 @@ YOURS: Final = "yours"
 """The data set of ``--keys`` and ``--lookups``."""
 
 _APART: Final = 10**9  # more than a data set has entries
-_SEEDS: Final = 10**6  # keys have 16 digits
+_SEEDS: Final = 10**6  # keys have 16 digits, and numbers 8 bytes
 
 ALONE: Final = "alone"
 """In place of a data set: filters without a store, to compare hash strategies."""
@@ -55,6 +64,8 @@ class DataSet:
         block_kib, runs: the stores, quick and full; each block size with each number of runs.
         rates: the requested rates, quick and full; empty: all.
         is_made: there may be any number of entries; ``--entries`` chooses.
+        policies: its filter policies, in place of those of ``--policies``.
+        is_limited: its timed lookups have less memory than data.
     """
 
     name: str
@@ -64,6 +75,8 @@ class DataSet:
     runs: tuple[Sequence[int], Sequence[int]] = ((1, 4), (1, 4))
     rates: tuple[Sequence[float | None], Sequence[float | None]] = ((), ())
     is_made: bool = False
+    policies: Sequence[str] = ()
+    is_limited: bool = False
 
 
 _DATA_SETS: dict[str, DataSet] = {}
@@ -121,12 +134,34 @@ def _yours(own: KeyFiles, seed: int) -> Content:
     return Content(entries_of(pairs, seed), trace=trace)
 
 
+NUMBER_GAP: Final = 16
+"""The distance of two neighbours in ``ranges``: a range between them is empty."""
+
+
+def number_key(number: int) -> bytes:
+    """A number as a key: 8 bytes, the highest first, so that numbers keep their order."""
+    return number.to_bytes(8, "big")
+
+
+def first_number(seed: int) -> int:
+    """The number of the first entry: each seed has its own keys."""
+    return seed % _SEEDS * _APART
+
+
+def _numbers(entries: int, seed: int) -> Content:
+    values = Values(KEY_BYTES + 100 - 8, seed)
+    numbers = range(first_number(seed), first_number(seed) + entries)
+    return Content(
+        [(number_key(NUMBER_GAP * number), values.of(number)) for number in numbers],
+        [number_key(NUMBER_GAP * number + 1) for number in numbers[:-1]],
+    )
+
+
 def _cells(size_bytes: int) -> Callable[[int, int], Content]:
     def make(entries: int, seed: int) -> Content:
         values = Values(size_bytes - KEY_BYTES, seed)
-        # Each seed has its own keys: the same keys would make the same filters.
-        first = seed % _SEEDS * _APART
-        numbers = range(first, first + entries)
+        # The same keys would make the same filters.
+        numbers = range(first_number(seed), first_number(seed) + entries)
         return Content(
             [(present_key(number), values.of(number)) for number in numbers],
             # None after the last key: all lie between two present keys.
@@ -173,6 +208,30 @@ def _tenants(in_one_run: bool) -> Callable[[int, int], Content]:
     return make
 
 
+STRETCHES: Final = 100
+"""The equal parts of the key range whose popularity follows a Zipf law."""
+
+
+def _skewed(exponent: float) -> Callable[[int, int], Content]:
+    """Absent keys of stretches of the key range, some of which are popular."""
+
+    def make(entries: int, seed: int) -> Content:
+        made = _cells(KEY_BYTES + 100)(entries, seed)
+        law, draw = generator(seed, "stretches", exponent), random.Random(f"stretches/{seed}")
+        asked = exact_ranks(STRETCHES, exponent, entries, law).tolist()
+        stretches = list(chunks(made.absent, STRETCHES))
+        draw.shuffle(stretches)
+        trace = [
+            key
+            for rank, stretch in enumerate(stretches)
+            for key in passes(stretch, asked.count(rank), draw)
+        ]
+        draw.shuffle(trace)
+        return Content(made.entries, made.absent, trace)
+
+    return make
+
+
 EVERY_SHAPE: Final = ((4, 64), (4, 16, 64)), ((1, 4), (1, 4, 10))
 """Block sizes and numbers of runs, quick and full."""
 
@@ -190,15 +249,18 @@ register(
 )
 register(DataSet(PATHS, _paths, (8000, 100_000), runs=((4,), (4,))))
 _FOUR_RUNS: Final = ((4,), (4,))
-_TENANT_RATES: Final = (None, 0.1, 0.01, 0.001)
+_SKEW_RATES: Final = (None, 0.1, 0.01, 0.001)
+ZIPF: Final = {f"zipf-{exponent:g}": exponent for exponent in (0.0, 0.8, 1.1)}
 TENANTS: Final = ("tenant", "tenant-in-one-run")
-for _name in TENANTS:
+SKEWED: Final = (*ZIPF, *TENANTS)
+"""Who asks for absent keys: popular stretches of the key range, by exponents, and a hot tenant."""
+for _name in SKEWED:
     register(
         DataSet(
             _name,
-            _tenants(in_one_run=_name != TENANTS[0]),
+            _skewed(ZIPF[_name]) if _name in ZIPF else _tenants(in_one_run=_name != TENANTS[0]),
             runs=_FOUR_RUNS,
-            rates=(_TENANT_RATES, _TENANT_RATES),
+            rates=(_SKEW_RATES, _SKEW_RATES),
             is_made=True,
         )
     )
@@ -217,7 +279,40 @@ for _name, _size_bytes in VALUES.items():
             rates=(_REFERENCE_RATES, _REFERENCE_RATES),
         )
     )
-GROUPS: Final = {"tenants": TENANTS, "values": tuple(VALUES)}
+RANGES: Final = "ranges"
+_RANGE_RATES: Final = (None, 0.1, 0.01, 0.0025, 0.001)
+register(
+    DataSet(
+        RANGES,
+        _numbers,
+        runs=_FOUR_RUNS,
+        rates=(_RANGE_RATES, _RANGE_RATES),
+        is_made=True,
+        policies=("bloom", "grafite"),
+    )
+)
+LIMITED: Final = "larger-than-memory"
+_LIMITED_RATES: Final = (None, 0.1, 0.01)
+register(
+    DataSet(
+        LIMITED,
+        _cells(KEY_BYTES + 400),
+        (
+            350_000,
+            3_000_000,
+        ),  # 140 MiB and more: a process does not run in less than an eighth of it
+        runs=_FOUR_RUNS,
+        rates=(_LIMITED_RATES, _LIMITED_RATES),
+        is_made=True,
+        is_limited=True,
+    )
+)
+GROUPS: Final = {
+    "skew": SKEWED,
+    "values": tuple(VALUES),
+    RANGES: (RANGES,),
+    LIMITED: (LIMITED,),
+}
 """Data sets that are measured together, only when they are asked for, and have tables of their own."""
 
 ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from bench.experiments.saved_io.datasets import (
@@ -13,6 +14,7 @@ from bench.experiments.saved_io.datasets import (
     GROUPS,
     OWN,
     YOURS,
+    DataSet,
     content,
     data_set_named,
     data_sets,
@@ -93,8 +95,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--datasets",
-        help="data sets, separated by commas ('alone': filters without a store; 'tenants', 'values': a "
-        "hot tenant, and several value sizes); default: all but the last two, or with --keys those alone",
+        help="data sets, separated by commas ('alone': filters without a store; 'skew', 'values', "
+        "'ranges', 'larger-than-memory': popular stretches of keys and a hot tenant, several value "
+        "sizes, scans with both bounds, times in a control group of an eighth of the data); default: "
+        "all but the last four, or with --keys those alone",
     )
     parser.add_argument(
         "--policies",
@@ -127,11 +131,13 @@ def _every_task(plan: Plan) -> list[Task]:
     policies = plan.options.policies.split(",")
     for policy in policies:
         _check_policy(policy)
+    own = [each.policies for each in data_sets() if each.name in wanted]
     found: list[Task] = []
     for repetition in range(plan.options.repetitions):
         seed = plan.seed + repetition
-        for policy in policies:
-            found += _stores(plan, wanted, policy, seed, repetition)
+        for policy in dict.fromkeys(chain(policies, *own)):
+            asked = [name for name in wanted if policy in (_data_set(name).policies or policies)]
+            found += _stores(plan, asked, policy, seed, repetition)
         if DIGITS in wanted:
             found += _comparisons(plan, seed, repetition)
         if ALONE in wanted:
@@ -217,9 +223,12 @@ def _stores(
         if name == ALONE:
             continue
         own = own_files(plan) if name == YOURS else None
-        data_set = OWN if own else data_set_named(name)
+        data_set = _data_set(name)
         lookups = _MOST_TIMED if own else _lookups(plan)
         cold, warm = (0, 0) if plan.options.counts_only else (lookups // 10, lookups // 5)
+        limited = None
+        if data_set.is_limited and warm:
+            cold, warm, limited = 0, 0, warm
         # What a data set has by nature has no number to be chosen.
         entries = plan.options.entries if data_set.is_made else None
         for kib in data_set.block_kib[not plan.quick]:
@@ -227,8 +236,12 @@ def _stores(
                 for rate in data_set.rates[not plan.quick] or ERROR_RATES:
                     yield StoreTask(
                         name, entries or data_set.entries[not plan.quick], kib * KIB, runs, policy,
-                        rate, ratios, lookups, cold, warm, seed, repetition, own,
+                        rate, ratios, lookups, cold, warm, seed, repetition, own, limited,
                     )  # fmt: skip
+
+
+def _data_set(name: str) -> DataSet:
+    return OWN if name in (YOURS, ALONE) else data_set_named(name)
 
 
 def _strategies(plan: Plan, seed: int, repetition: int) -> Iterator[StrategyTask]:

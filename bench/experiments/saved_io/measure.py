@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import ALONE, Content, content
+from bench.experiments.saved_io.datasets import ALONE, RANGES, Content, content, first_number
 from bench.experiments.saved_io.equal import measure_equal
+from bench.experiments.saved_io.limited import Limited, limited_columns, limited_pass
+from bench.experiments.saved_io.ranges import range_rows
 from bench.experiments.saved_io.rows import (
     DRAWN,
     OS_TOLERANCE,
@@ -48,12 +50,18 @@ def measure(task: Task, directory: str) -> list[Row]:
 def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
     data = content(task.dataset, task.entries, task.seed, task.own)
     built = build(task, data, directory)
+    if task.dataset == RANGES:
+        yield from range_rows(task, built, directory, first_number(task.seed))
+        return
     for asked in _of_trace(data.trace, directory) if data.trace else _drawn(task, data):
         keys = asked.keys
         counted = count(directory, keys)
         cold = cold_pass(directory, keys[: task.cold_lookups])
         warm_us = warm_pass(directory, keys[: task.warm_lookups])
-        yield _row(task, built, asked, counted, cold, warm_us)
+        limited = None
+        if task.limited_lookups is not None:
+            limited = limited_pass(directory, built.data_bytes, keys[: task.limited_lookups])
+        yield _row(task, built, asked, counted, cold, warm_us, limited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,7 @@ def _row(
     counted: Counted,
     cold: Cold,
     warm_us: list[float],
+    limited: Limited | None,
 ) -> Row:
     return Row(
         dataset=task.dataset,
@@ -161,6 +170,7 @@ def _row(
         load_s=built.load_s,
         **_latencies("cold", cold.us),
         **_latencies("warm", warm_us),
+        **limited_columns(limited),
     )
 
 

@@ -36,8 +36,10 @@ class Row:
 
     dataset: str = column(
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
-        "Python; tenant: digits, of which a tenth gets most lookups; values-N: digits with values of N "
-        "bytes; yours: --keys and --lookups; alone: no store, a filter of one block's keys",
+        "Python; tenant: digits, of which a tenth gets most lookups; zipf-N: digits, of which some "
+        "stretches get most; values-N: digits with values of N bytes; ranges: numbers of 8 bytes, 16 "
+        "apart; larger-than-memory: digits with values of 400 bytes; yours: --keys and --lookups; alone: "
+        "no store, a filter of one block's keys",
         "setting",
     )
     filter_policy: str = column("kind of filter", "setting")
@@ -48,7 +50,7 @@ class Row:
     run_count: int | None = optional("sorted runs, each spanning all keys", "setting")
     lookups_of: str = column(
         "drawn: keys drawn at random; trace: the data set's own lookups, all of them or those of "
-        "absent or of present keys",
+        "absent or of present keys; empty, tiny and long ranges: scans with both bounds",
         "setting",
     )
     hit_ratio: float = column(
@@ -88,6 +90,10 @@ class Row:
     error_rate_high: float | None = optional("upper end")
     design_effect: float | None = optional(
         "the variance of error_rate_measured over that of independent trials"
+    )
+    range_rate_most: float | None = optional(
+        "the most that may pass by theory of the ranges of which a block has no key: the exact rate of "
+        "keys, times the numbers in the range"
     )
     filters_asked_half: int | None = optional(
         "the fewest filters that half of the questions went to",
@@ -167,6 +173,25 @@ class Row:
     os_check: str = column(
         "agrees: within 1 %; FAILED: not; otherwise why it could not be told", "time"
     )
+
+    limited_lookup_count: int | None = optional(
+        "lookups with less memory than data; empty: only of the data set larger-than-memory",
+        "setting",
+    )
+    limited_bytes: int | None = optional(
+        "memory of the control group, an eighth of the data: page cache, block cache and all else"
+    )
+    limited_us_mean: float | None = optional(
+        "microseconds a lookup there, from a cold start", "time"
+    )
+    limited_us_p99: float | None = optional("its 99th percentile", "time")
+    limited_read_bytes: int | None = optional(
+        "bytes the operating system counts for these lookups (read_bytes of /proc/self/io)", "time"
+    )
+    limited_page_cache_bytes: int | None = optional(
+        "bytes of the store in the page cache after them", "time"
+    )
+    limited_check: str | None = optional("measured, or why not", "time")
 
     load_s: float | None = optional("seconds to write the store", "time")
     filter_build_ns_per_key: float | None = optional(

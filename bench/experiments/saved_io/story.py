@@ -12,6 +12,10 @@ from bench.experiments.saved_io import aside, tables
 from bench.experiments.saved_io.charts import READS_LEFT, charts
 from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS, HBASE
 from bench.experiments.saved_io.equal_story import equal_story
+from bench.experiments.saved_io.limited import TITLE as LIMITED_TITLE
+from bench.experiments.saved_io.limited import limited_story
+from bench.experiments.saved_io.ranges import TITLE as RANGES_TITLE
+from bench.experiments.saved_io.ranges import range_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
 from bench.harness import pictures
 from bench.harness.experiment import Results
@@ -25,6 +29,8 @@ HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 HEADLINE_RUNS: Final = 4
 
 _CHANCE: Final = 1e-5  # less likely is no chance
+
+_TITLES: Final = (*aside.TITLES, RANGES_TITLE, LIMITED_TITLE)
 
 BAR: Final = 0.99
 """The share of the reads of absent lookups that filters of 1 % must save."""
@@ -63,13 +69,13 @@ def story(rows: Sequence[Row]) -> Story:
     even = [
         row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
     ]
-    for tables_aside, findings_aside in (aside.tenants(beside, even), aside.value_sizes(beside)):
+    for tables_aside, findings_aside in (aside.skew(beside, even), aside.value_sizes(beside)):
         found += tables_aside
         findings += findings_aside
-    compared, equal_findings, equal_failures = equal_story(rows)
-    found += compared
-    findings += equal_findings
-    failures += equal_failures
+    for told in (range_story(beside), limited_story(beside), equal_story(rows)):
+        found += told[0]
+        findings += told[1]
+        failures += told[2]
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
         found.append(tables.of_strategies(strategies))
@@ -361,7 +367,7 @@ def section(results: Results[Row]) -> str:
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
     if told.first is not None:
         parts.append(told.first.to_markdown())
-    more = [table for table in told.tables if table.title.startswith(aside.TITLES)]
+    more = [table for table in told.tables if table.title.startswith(_TITLES)]
     if any(chart.name == READS_LEFT for chart in told.charts):
         parts.append(pictures.link(READS_LEFT, "Data blocks read for an absent key, by p"))
     parts += [

@@ -19,6 +19,7 @@ class StoreTask:
         lookups: counted lookups for each hit ratio.
         cold_lookups, warm_lookups: timed lookups.
         own: the files of the data set ``yours``.
+        limited_lookups: timed lookups with less memory than data; None: not asked for.
     """
 
     dataset: str
@@ -34,6 +35,7 @@ class StoreTask:
     seed: int
     repetition: int
     own: KeyFiles | None = None
+    limited_lookups: int | None = None
 
     def __str__(self) -> str:
         rate = "no filter" if self.error_rate is None else f"p {self.error_rate * 100:g} %"

@@ -6,7 +6,8 @@ fingerprint.  Every rate is exact for independent, uniform hashes.
 Sources: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA
 2007; B. Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; T. M. Graf,
 D. Lemire, "Binary fuse filters: fast and smaller than xor filters", ACM Journal of Experimental
-Algorithmics 27, 2022.
+Algorithmics 27, 2022; M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: taming adversarial queries with
+optimal range filters", SIGMOD 2024.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ MAX_FUSE_SEGMENT: Final = 1 << 18  # cells
 
 MAX_RIBBON_COLUMNS: Final = 31
 """Most columns of a ribbon filter."""
+
+GRANULE_KEYS: Final = 256
+"""Keys that differ in their last byte alone; a Grafite filter has at least so many codes."""
+
+MAX_GRAFITE_LOW_BITS: Final = 31
+MAX_GRAFITE_CODES: Final = (1 << 31) - 1
 
 _SMALL_FUSE_KEYS: Final = 64
 _MANY_RIBBON_KEYS: Final = 3000
@@ -273,6 +280,64 @@ def ribbon_bits_for(key_count: int, error_rate: float) -> int:
     if key_count == 0:
         return 0
     return -(-ribbon_slots_for(key_count) * ribbon_columns_for(error_rate) // 8) * 8
+
+
+# Grafite
+
+
+@lru_cache(maxsize=4096)
+def grafite_shape(key_count: int, error_rate: float) -> tuple[int, int]:
+    """The low bits of each code, and the bytes of a Grafite filter.  Memoised.
+
+    n keys need n/p codes, but at least 256 and at most 2^31.  A code has floor(log2(codes/n)) low bits:
+    so the codes take the fewest bits in Elias-Fano, about log2(codes/n) + 2 for each key.
+
+    >>> grafite_shape(30, 0.01), grafite_shape(300, 0.01), grafite_shape(3, 0.5)
+    ((6, 34), (6, 323), (6, 5))
+    """
+    check_arguments(key_count, error_rate)
+    codes = grafite_codes_for(key_count, error_rate)
+    low_bits = max(0, (codes // max(1, key_count)).bit_length() - 1)
+    bits = key_count * (low_bits + 1) + -(-codes >> low_bits)
+    return low_bits, grafite_header_bytes(key_count) + -(-bits // 8)
+
+
+def grafite_codes_for(key_count: int, error_rate: float) -> int:
+    wanted = min(key_count / error_rate, MAX_GRAFITE_CODES)
+    return max(GRANULE_KEYS, math.ceil(wanted))
+
+
+def grafite_header_bytes(key_count: int) -> int:
+    """The bytes that tell the number of keys, and whether they have one length: 7 bits in each."""
+    return max(1, -(-(key_count.bit_length() + 1) // 7))
+
+
+def grafite_codes(byte_count: int, key_count: int, low_bits: int) -> int:
+    """The codes of a filter; 0 for no filter.  Bits that rounding left over give it more."""
+    if byte_count == 0:
+        return 0
+    bits = 8 * (byte_count - grafite_header_bytes(key_count))
+    return min((bits - key_count * (low_bits + 1)) << low_bits, MAX_GRAFITE_CODES)
+
+
+def grafite_rate(byte_count: int, key_count: int, low_bits: int) -> float:
+    """The rate of a Grafite filter for keys alone: 1 - (1 - 1/codes)^n; 1.0 for no filter."""
+    codes = grafite_codes(byte_count, key_count, low_bits)
+    return hit_rate(1.0 / codes, key_count) if codes > 0 else 1.0
+
+
+def grafite_range_rate(byte_count: int, key_count: int, low_bits: int, length: int) -> float:
+    """The bound of the rate for an empty range of ``length`` keys: length * n/codes, at most 1.
+
+    It holds for any keys and any range in one or two granules.
+    """
+    codes = grafite_codes(byte_count, key_count, low_bits)
+    return min(1.0, length * key_count / codes) if codes > 0 else 1.0
+
+
+def grafite_bits_for(key_count: int, error_rate: float) -> int:
+    """The bits of a Grafite filter with its header."""
+    return 8 * grafite_shape(key_count, error_rate)[1] if key_count else 0
 
 
 def _binomial(n: int, successes: int, chance: float) -> float:

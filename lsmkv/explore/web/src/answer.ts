@@ -78,13 +78,13 @@ function reads(lookup: Lookup): Part {
     const said = `0 reads${more}.`;
     if (done === 0)
       return lookup.filter_negatives > 0 ? { text: said, meaning: "avoided" } : { text: said };
-    return { text: `${count(done, "read")} for nothing${more}.`, meaning: "wasted" };
+    return { text: `${count(done, "wasted read")}${more}.`, meaning: "wasted" };
   }
   const what = lookup.outcome === "found" ? "found it" : "found the deletion";
   if (done === 0) return { text: `0 reads${more}.`, meaning: "found" };
   const wasted = lookup.runs.filter((run) => run.outcome === "absent" && isRead(run)).length;
-  const nothing = wasted > 0 ? `, ${integer(wasted)} for nothing` : "";
-  return { text: `${count(done - wasted, "read")} ${what}${nothing}${more}.`, meaning: "found" };
+  const alsoWasted = wasted > 0 ? `, ${integer(wasted)} wasted` : "";
+  return { text: `${count(done - wasted, "read")} ${what}${alsoWasted}${more}.`, meaning: "found" };
 }
 
 function isRead(run: Lookup["runs"][number]): boolean {

@@ -13,6 +13,15 @@ const PICKS: [Pick, string][] = [
   ["false positive", "A false positive"],
 ];
 
+const WORDS: [string, string][] = [
+  ["memtable", "the newest entries, still in memory"],
+  ["run", "a row: entries sorted by key, newest on top"],
+  ["level", "runs of like age: the deeper, the older and larger"],
+  ["block", "a box: what one read brings; each has its filter"],
+  ["gap", "between boxes: no keys there, so no read"],
+  ["p", "how often a filter says maybe of an absent key"],
+];
+
 export class HeroView {
   readonly element: HTMLElement;
   #answer = h("div", { class: "answer", "aria-live": "polite" });
@@ -39,6 +48,13 @@ export class HeroView {
         cache_bytes > 0
           ? h("label", { class: "switch" }, cache, `with a block cache of ${bytes(cache_bytes)}`)
           : null,
+      ),
+      h(
+        "dl",
+        { class: "words", "aria-label": "Words of this page" },
+        ...WORDS.map(([word, meaning]) =>
+          h("div", {}, h("dt", {}, word), " ", h("dd", {}, meaning)),
+        ),
       ),
     );
     app.watch((state, before) => {

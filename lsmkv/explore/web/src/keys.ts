@@ -9,14 +9,21 @@ export function eightBytes(text: string): string {
 
 const MOST_LETTERS = 12;
 
-/** Keys for an axis: a long start that all share is cut, and so is a long end. */
+/** Keys for an axis, in at most a dozen letters: of a long key, those from where its neighbour differs. */
 export function tickTexts(keys: string[]): string[] {
-  const [first = "", ...others] = keys;
-  let shared = 0;
-  while (shared < first.length && others.every((key) => key[shared] === first[shared])) shared += 1;
-  const cut = shared > 4 && keys.some((key) => key.length > MOST_LETTERS) ? shared - 1 : 0;
-  return keys.map((key) => {
-    const text = cut ? `…${key.slice(cut)}` : key;
+  return keys.map((key, at) => {
+    if (key.length <= MOST_LETTERS) return key;
+    // The first key has only a later neighbour; the same key again has the same text.
+    const other =
+      keys.slice(0, at).findLast((one) => one !== key) ?? keys.find((one) => one !== key);
+    const shared = other === undefined ? 0 : sharedLetters(key, other);
+    const text = shared > 4 ? `…${key.slice(shared - 1)}` : key;
     return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
   });
+}
+
+function sharedLetters(one: string, other: string): number {
+  let shared = 0;
+  while (shared < one.length && one[shared] === other[shared]) shared += 1;
+  return shared;
 }

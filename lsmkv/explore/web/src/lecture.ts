@@ -222,7 +222,7 @@ export class Lecture {
             ? "An absent key that passed its filter is listed in memory, and denied from then on."
             : "The same absent key passes its filter each time; adaptive_filters lists it in memory and denies it.",
         question: ({ lookup }) =>
-          `${named(lookup)} cost a read for nothing. What does asking again cost?`,
+          `${named(lookup)} cost a wasted read. What does asking again cost?`,
         told: () => ({
           value: this.#second ? integer(this.#second.blocks_read) : "?",
           of: this.#second?.blocks_read === 1 ? "read, again" : "reads",

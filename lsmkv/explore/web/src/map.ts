@@ -54,7 +54,7 @@ export class MapView {
     this.element = h(
       "section",
       { class: "map card", "aria-label": "Map of the store" },
-      h("h2", {}, "The store: a row for each sorted run of keys, a box for each block on disk"),
+      h("h2", {}, "The store"),
       this.#memtables,
       this.#box,
       this.#signs,

@@ -81,7 +81,7 @@ export function inShort(step: RunStep): string {
         : "filter: no";
     case "false positive":
       if (step.blocks.length === 0) return "filter: maybe, but no block";
-      return read > 0 ? `${bytes(read)} read for nothing` : "searched for nothing";
+      return read > 0 ? `${bytes(read)} read, wasted` : `not there, ${how}`;
     case "found":
       return step.outcome === "deleted" ? `deleted, ${how}` : `found, ${how}`;
     default:

@@ -240,6 +240,9 @@ function paintLookup(sheet: Sheet, shown: Shown, lookup: Lookup): void {
     } else if (scale === "bytes") return;
     const middle = yOf(sheet, lane) + laneHeight / 2;
     const radius = Math.max(6, Math.min(0.42 * laneHeight, 0.9 * sheet.em, 24));
+    const [first, last] = [sheet.labels + radius + 2, sheet.width - radius - 2];
+    if (centre >= sheet.labels && centre <= sheet.width)
+      centre = Math.max(first, Math.min(last, centre)); // whole, also at an end of the map
     sign(sheet, mark, centre, middle, radius);
     if (laneHeight >= sheet.em + 2) reason(sheet, inShort(run), centre, middle, radius + 4);
   });
@@ -319,7 +322,7 @@ function paintAxis(sheet: Sheet, shown: Shown): void {
   const texts =
     shown.scale === "bytes"
       ? places.map(({ place }) => bytes(Math.round(place * shown.model.widestRun)))
-      : tickTexts(places.map(({ place }) => keyAt(shown, place)));
+      : tickTexts(places.map(({ place }) => keyAt(shown, place, 2 / stretch)));
   context.font = `${em}px ui-monospace, monospace`;
   places.forEach(({ x }, at) => {
     if (at > 0 && texts[at] === texts[at - 1]) return;
@@ -330,8 +333,9 @@ function paintAxis(sheet: Sheet, shown: Shown): void {
   context.textAlign = "start";
 }
 
-/** The key at a place: the first one of the block there, in the run that has most there. */
-function keyAt({ model, rows }: Shown, place: number): string {
+/** The key at a place: the first one of the block there, in the run that has most there; `near` its end, a
+    run's last one. */
+function keyAt({ model, rows }: Shown, place: number, near: number): string {
   let best = "";
   let narrowest = Number.POSITIVE_INFINITY;
   rows.forEach((row, lane) => {
@@ -339,7 +343,7 @@ function keyAt({ model, rows }: Shown, place: number): string {
     const at = Math.min(firstFrom(row, place), cells.length - 1);
     const cell = cells[at];
     if (!cell) return;
-    const isLast = place > cell.end - 1e-9 && at === cells.length - 1;
+    const isLast = place > cell.end - near && at === cells.length - 1;
     const away = Math.abs((isLast ? cell.end : cell.start) - place);
     if (away >= narrowest) return;
     narrowest = away;

@@ -9,7 +9,7 @@ const SHOWN: readonly [string, string][] = [
   ["gets", "lookups"],
   ["block_reads", "blocks read"],
   ["filter_negatives", "searches of a block that filters saved"],
-  ["filter_false_positives", "searches in vain after a filter’s maybe"],
+  ["filter_false_positives", "searches wasted on a filter’s maybe"],
   ["block_cache_hits", "hits of its block cache"],
   ["writes", "writes"],
 ];

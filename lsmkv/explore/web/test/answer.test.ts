@@ -75,9 +75,9 @@ test("an absent key says who could hold it, what filters said, and what was read
   );
 });
 
-test("a false positive is a read for nothing", () => {
+test("a false positive is a wasted read", () => {
   const one = lookup("absent", [run(), run(WASTED)]);
-  assert.equal(said(one), "2 blocks could hold it. 1 filter said no, 1 maybe. 1 read for nothing.");
+  assert.equal(said(one), "2 blocks could hold it. 1 filter said no, 1 maybe. 1 wasted read.");
   assert.equal(answerOf(one).parts.at(-1)?.meaning, "wasted");
 });
 
@@ -90,14 +90,14 @@ test("where no filter was asked, the index answered", () => {
   assert.equal(answerOf(none).parts.at(-1)?.meaning, undefined);
 });
 
-test("a present key is found with one read, and others may be for nothing", () => {
+test("a present key is found with one read, and others may be wasted", () => {
   assert.equal(
     said(lookup("found", [run(), run(FOUND)])),
     "2 blocks could hold it. 1 filter said no, 1 maybe. 1 read found it.",
   );
   assert.equal(
     said(lookup("deleted", [run(WASTED), run({ ...FOUND, outcome: "deleted" })])),
-    "2 blocks could hold it. 2 filters said maybe. 1 read found the deletion, 1 for nothing.",
+    "2 blocks could hold it. 2 filters said maybe. 1 read found the deletion, 1 wasted.",
   );
   const memtables = [{ outcome: "found" }];
   assert.equal(said(lookup("found", [], { memtables })), "The memtable has it. 0 reads.");
@@ -113,7 +113,7 @@ test("filters that are missing or off are named", () => {
     const one = run({ ...without, filter: { ...FILTER, verdict } });
     assert.equal(
       said(lookup("absent", [one, one])),
-      `2 blocks could hold it. ${text} 2 reads for nothing.`,
+      `2 blocks could hold it. ${text} 2 wasted reads.`,
     );
   }
 });
@@ -145,7 +145,7 @@ test("a cache takes reads from both sides", () => {
   const one = lookup("absent", [run(), run(WASTED), run(WASTED)], { cached_runs: [0, 1] });
   const cached = variantOf(one, { rate: null, isCached: true });
   assert.deepEqual([cached.reads_without_filters, cached.blocks_read], [1, 1]);
-  assert.match(said(cached), /1 read for nothing, 1 from the cache\.$/);
+  assert.match(said(cached), /1 wasted read, 1 from the cache\.$/);
   assert.equal(variantOf(one, { rate: null, isCached: false }), one);
 });
 

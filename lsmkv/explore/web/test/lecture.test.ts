@@ -47,6 +47,11 @@ test("keys on an axis are short, and differ", () => {
   assert.deepEqual(tickTexts(["/long/path/of/a", "/long/path/of/b"]), ["…/a", "…/b"]);
   assert.deepEqual(tickTexts(["abcdefghijklmnop", "b"]), ["abcdefghijk…", "b"]);
   assert.deepEqual(tickTexts(["only", "only"]), ["only", "only"]);
+  const [lib, packages] = ["python/lib/", "python/lib/site-packages/"];
+  assert.deepEqual(
+    tickTexts([`${lib}LICENSE`, `${packages}awscli`, `${packages}numpy`, `${packages}numpy`]),
+    ["…/LICENSE", "…/site-pack…", "…/numpy", "…/numpy"],
+  );
 });
 
 test("an address names a scene, a key and a rate", () => {

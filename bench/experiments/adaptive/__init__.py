@@ -1,0 +1,1 @@
+"""Filters under a workload that shifts: ``python -m bench adaptive``."""

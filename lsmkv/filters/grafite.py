@@ -1,0 +1,208 @@
+"""The Grafite filter: answers for keys and for short ranges of keys, with a bound that no data breaks.
+
+A key's *granule* is the key without its last byte, and its *place* is that byte.  A filter of n keys has
+r codes, at least 256.  A key's code is its place after the code of its granule, which the granule's hash
+chooses: ``code = (hash(granule) + place) mod r``.  So the keys of a granule have codes of their own, in
+order, and different granules are independent.  The filter holds the codes of its keys in Elias-Fano
+(:mod:`lsmkv.filters.elias_fano`): log2(r/n) + 2 bits for each key.
+
+An absent key passes at most with the chance n/r, and an empty range of k keys in one or two neighbouring
+granules at most with k * n/r, whatever the data are and wherever the range lies.
+
+A filter is n and a flag, ``n << 1 | flag``, in 7 bits a byte (the lowest first, and 128 where more
+follow), then the codes.  The flag tells that all keys are of one length: only then ranges can be asked.
+
+In place of a key's hash stands that of its granule, with the place in the lowest 8 bits
+(:func:`hash_key`).
+
+Source: M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: taming adversarial queries with optimal range
+filters", PACMMOD 2(1) (SIGMOD), 2024, arXiv:2311.15380.  There, granules have r numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64, u8
+
+from lsmkv.filters import hashing
+from lsmkv.filters.bloom import MAX_BYTES
+from lsmkv.filters.elias_fano import build as build_sequence
+from lsmkv.filters.elias_fano import first_between
+from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
+from lsmkv.filters.maths.layouts import (
+    GRANULE_KEYS,
+    MAX_GRAFITE_CODES,
+    MAX_GRAFITE_LOW_BITS,
+    grafite_header_bytes,
+)
+
+_PLACES: Final = 0xFF
+_GRANULES: Final = MASK_63 ^ 0xFF
+_MAX_HEADER_BYTES: Final = 5
+
+
+def is_shape(byte_count: int, low_bits: int) -> bool:
+    """Whether a filter can have that size and so many low bits in each code."""
+    return 2 <= byte_count <= MAX_BYTES and 0 <= low_bits <= MAX_GRAFITE_LOW_BITS
+
+
+def hash_key(key: bytes) -> i64:
+    """The hash that stands for ``key``: its granule's, with its place in the lowest 8 bits."""
+    length = len(key)
+    if length == 0:
+        return 0
+    place: i64 = key[length - 1]
+    return (hashing.hash_key(key[: length - 1]) & _GRANULES) | place
+
+
+def digests(keys: list[bytes]) -> bytes:
+    """What stands for the digests of ``keys``: of each the hash, then the length in bytes."""
+    packed = BytesWriter()
+    for key in keys:
+        write_i64_le(packed, hash_key(key))
+        write_i64_le(packed, len(key))
+    return packed.getvalue()
+
+
+def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
+    """A filter of these hashes, which cannot be asked for ranges; repeats count as keys.
+
+    Size and low bits are from :func:`~lsmkv.filters.maths.layouts.grafite_shape`.  O(n log n).
+    """
+    packed = BytesWriter()
+    for h in hashes:
+        write_i64_le(packed, h)
+    return _build(packed.getvalue(), 8, 0, low_bits, byte_count)
+
+
+def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
+    """A filter of the keys in :func:`digests`, to be asked for ranges if they have one length."""
+    has_one_length: i64 = 1
+    at: i64 = 8
+    while at < len(packed):
+        if read_i64_le(packed, at) != read_i64_le(packed, 8):
+            has_one_length = 0
+        at += DIGEST_BYTES
+    return _build(packed, DIGEST_BYTES, has_one_length, low_bits, byte_count)
+
+
+def _build(packed: bytes, stride: i64, flag: i64, low_bits: i64, byte_count: i64) -> bytes:
+    """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
+    count = len(packed) // stride
+    body: i64 = byte_count - grafite_header_bytes(count)
+    r = _code_count(body, count, low_bits)
+    assert r >= GRANULE_KEYS
+    codes: list[int] = []
+    at: i64 = 0
+    while at < len(packed):
+        codes.append(_code(read_i64_le(packed, at) & MASK_63, r))
+        at += stride
+    codes.sort()
+    header = BytesWriter()
+    rest: i64 = count << 1 | flag
+    while rest > 0x7F:
+        header.append(u8(0x80 | (rest & 0x7F)))
+        rest >>= 7
+    header.append(u8(rest))
+    return header.getvalue() + build_sequence(codes, low_bits, body)
+
+
+def _code_count(body: i64, count: i64, low_bits: i64) -> i64:
+    """r: the numbers that so many bytes can hold, ``count`` at a time."""
+    most: i64 = MAX_GRAFITE_CODES
+    r = ((body << 3) - count * (low_bits + 1)) << low_bits
+    if r > most:
+        return most
+    return r
+
+
+def _code(h: i64, r: i64) -> i64:
+    code = (((h >> 31) * r) >> 32) + (h & _PLACES)
+    if code >= r:
+        code -= r
+    return code
+
+
+def may_contain(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64) -> bool:
+    """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
+
+    False is certain.  A filter whose bytes do not fit together may hold anything.  O(n / 64).
+    """
+    return _may_hold(bits, start, byte_count, low_bits, h, 1)
+
+
+def may_contain_between(
+    bits: bytes, byte_count: i64, low_bits: i64, key_length: i64, least: bytes, stop: bytes
+) -> bool:
+    """Whether a filter may hold a key with least <= key < stop; False is certain.
+
+    ``key_length`` is that of any key that it holds, in bytes.  Always True if not all have that one, or
+    if the range reaches over more than two granules.  O(n / 64 + key_length).
+    """
+    if byte_count == 0 or not bits[0] & 1 or key_length < 1:
+        return True
+    least_granule = _granule(least, key_length)
+    stop_granule = _granule(stop, key_length)
+    first, end = _place(least, key_length), _place(stop, key_length)
+    h = hashing.hash_key(least_granule) & _GRANULES
+    if least_granule == stop_granule:
+        return first < end and _may_hold(bits, 0, byte_count, low_bits, h | first, end - first)
+    if not _are_neighbours(least_granule, stop_granule):
+        return least_granule < stop_granule
+    if first <= _PLACES and _may_hold(
+        bits, 0, byte_count, low_bits, h | first, GRANULE_KEYS - first
+    ):
+        return True
+    h = hashing.hash_key(stop_granule) & _GRANULES
+    return end > 0 and _may_hold(bits, 0, byte_count, low_bits, h, end)
+
+
+def _granule(bound: bytes, key_length: i64) -> bytes:
+    """The granule of the first key of that length that is not below ``bound``, if it has room there."""
+    return bound[: key_length - 1].ljust(key_length - 1, b"\0")
+
+
+def _place(bound: bytes, key_length: i64) -> i64:
+    """That key's place; 256 behind the last key of the granule."""
+    length = len(bound)
+    if length < key_length:
+        return 0
+    place: i64 = bound[key_length - 1]
+    if length > key_length:
+        place += 1
+    return place
+
+
+def _are_neighbours(granule: bytes, other: bytes) -> bool:
+    """Whether ``other`` is the next granule of the same length."""
+    return int.from_bytes(other, "big") - int.from_bytes(granule, "big") == 1
+
+
+def _may_hold(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64, length: i64) -> bool:
+    """Whether a filter may hold one of ``length`` neighbours, of which ``h`` is the first."""
+    header: i64 = 0
+    count: i64 = 0
+    while True:
+        if header >= byte_count or header >= _MAX_HEADER_BYTES:
+            return True
+        byte: i64 = bits[start + header]
+        count |= (byte & 0x7F) << (7 * header)
+        header += 1
+        if byte < 0x80:
+            break
+    count >>= 1
+    start += header
+    byte_count -= header
+    r = _code_count(byte_count, count, low_bits)
+    if r < GRANULE_KEYS:
+        return True
+    code = _code(h, r)
+    last = code + length - 1
+    if last >= r:
+        last -= r
+        if first_between(bits, start, byte_count, count, low_bits, 0, last) >= 0:
+            return True
+        last = r - 1
+    return first_between(bits, start, byte_count, count, low_bits, code, last) >= 0

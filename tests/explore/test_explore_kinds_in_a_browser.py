@@ -1,0 +1,134 @@
+"""What the page says first is true of every kind of store."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import browsed_pages
+import lsmkv
+from browsers import needs_browser, tab, text_of
+from kinds_of_stores import KINDS
+from lsmkv.explore import contract
+from lsmkv.explore.exploration import Detail, Exploration
+from lsmkv.explore.page import render
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = needs_browser
+
+chromium = browsed_pages.chromium  # the fixture of this name
+
+FAST = {"empty", "five keys", "several runs", "no filters", "prefixes that are all there"}
+DETAIL = Detail(present=10, absent=20, false_positives=5, tried=50, filters=20)
+
+
+def show(browser: Browser, path: Path, source: str, **settings: Any) -> None:
+    """Open the page of a store, and hold its first screen to what was counted."""
+    with Exploration(source, **settings) as exploration:
+        made = exploration.page(DETAIL)
+    file = path / "page.html"
+    file.write_text(render(made), encoding="utf-8")
+    with tab(browser, file.as_uri()) as opened:
+        assert opened.errors == []
+        check(opened.page, made)
+
+
+def check(page: Page, made: contract.Page) -> None:
+    verdict = text_of(page, ".verdict")
+    if not made.lookups:
+        assert made.map.entry_count + sum(made.map.memtable_key_counts) == 0
+        assert verdict == "This store is empty. There is no key to look up yet."
+        return
+    assert f"{made.map.entry_count:,} entr" in text_of(page, ".numbers") or not made.map.entry_count
+    lookup = on_show(page, made)
+    assert lookup.blocks_searched == lookup.blocks_read  # a cache made no zero
+    if any(step.outcome != "absent" for step in lookup.memtables):
+        assert verdict == "The memtable has it. 0 reads."
+        return
+    spanned = [run for run in lookup.runs if run.spanning_block is not None]
+    assert re.match(r"(No|\d+) blocks? ", verdict), verdict
+    assert verdict.startswith(f"{len(spanned) or 'No'} block")
+    wasted = sum(len(run.blocks) for run in lookup.runs if run.outcome == "absent")
+    reads = f"{wasted} wasted read" if wasted else "0 reads."
+    assert lookup.outcome == "found" or reads in verdict
+    totals = text_of(page, ".totals")
+    for kind in ("absent", "present"):
+        tried = [one for one in made.lookups if one.kind == kind]
+        without = sum(one.reads_without_filters for one in tried)
+        done = sum(one.blocks_read for one in tried)
+        assert not without or f"{without} reads without filters, {done} with them" in totals
+
+
+def on_show(page: Page, made: contract.Page) -> contract.Lookup:
+    key, kind = text_of(page, ".the-key"), text_of(page, ".kind")
+    return next(
+        one for one in made.lookups if (" ".join(one.key.text.split()), one.kind) == (key, kind)
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=() if k in FAST else pytest.mark.slow) for k in KINDS]
+)
+def test_the_first_screen_is_true_of_every_kind_of_store(
+    chromium: Browser, tmp_path: Path, kind: str
+) -> None:
+    KINDS[kind](tmp_path / "db")
+    show(chromium, tmp_path, str(tmp_path / "db"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"filter_residency": "off"},
+        {"filter_residency": "cached"},
+        {"block_cache_size_bytes": 0},
+        {"block_cache_size_bytes": 1 << 30},
+        {"adaptive_filters": True},
+    ],
+    ids=str,
+)
+def test_the_first_screen_is_true_under_other_options(
+    chromium: Browser, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    KINDS["several runs"](tmp_path / "db")
+    show(chromium, tmp_path, str(tmp_path / "db"), **settings)
+
+
+@pytest.mark.slow
+def test_the_first_screen_is_true_of_a_published_store(chromium: Browser, tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    KINDS["one run"](tmp_path / "db")
+    with lsmkv.open(tmp_path / "db") as db:
+        db.publish(f"file://{tmp_path}/published")
+    show(chromium, tmp_path, f"file://{tmp_path}/published")
+
+
+def test_a_map_of_one_block_shows_its_whole_sign_and_both_ends(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    KINDS["five keys"](tmp_path / "db")
+    with Exploration(str(tmp_path / "db")) as exploration:
+        (tmp_path / "page.html").write_text(render(exploration.page(DETAIL)), encoding="utf-8")
+    with tab(chromium, (tmp_path / "page.html").as_uri()) as opened:
+        page = opened.page
+        page.evaluate(
+            """() => { window.texts = []; window.signs = [];
+            const context = CanvasRenderingContext2D.prototype;
+            const { fillText, arc } = context;
+            context.fillText = function (text, ...at) {
+                window.texts.push(text); fillText.call(this, text, ...at); };
+            context.arc = function (x, y, radius, ...at) {
+                window.signs.push([x - radius, x + radius]); arc.call(this, x, y, radius, ...at); };
+            }"""
+        )
+        page.click("[aria-label='Show the whole store']")
+        page.wait_for_function("() => window.texts.length > 0 && window.signs.length > 0")
+        assert {"apple", "grape"} <= set(page.evaluate("texts"))
+        wide = page.evaluate("document.querySelector('.map canvas').clientWidth")
+        assert all(left > 0 and right < wide for left, right in page.evaluate("signs"))
