@@ -170,7 +170,11 @@ def _counted(
 
 
 def _stretches(counted: Sequence[_Counted], count: float = math.inf) -> list[_Counted]:
-    """Stretches of about as many keys each, for ``count`` keys or as many as there are."""
+    """Stretches of about as many keys each, for ``count`` keys or as many as there are.
+
+    The first begins at ``b""``.
+    """
+    counted = [each for each in counted if each.keys]
     keys = sum(each.keys for each in counted)
     most = max(1, min(int(min(count, keys)) // _LEAST_KEYS, _MOST_STRETCHES))
     before = accumulate((each.keys for each in counted), initial=0.0)
@@ -178,7 +182,9 @@ def _stretches(counted: Sequence[_Counted], count: float = math.inf) -> list[_Co
         (min(int(most * done / keys), most - 1) for done in before), counted, strict=False
     )
     groups = groupby(numbered, lambda pair: pair[0])
-    return [_joined([each for _, each in group]) for _, group in groups]
+    found = [_joined([each for _, each in group]) for _, group in groups]
+    found[0].first = b""
+    return found
 
 
 def _joined(counted: Sequence[_Counted]) -> _Counted:
@@ -229,7 +235,8 @@ def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
         return 0.0
     if not filters.bits_of(block):
         return float(filters.index.first_key(block) == key)
-    return ((1.0 if filters.may_hold(block, h) else 0.0) - rate) / (1.0 - rate)
+    passes = filters.may_hold(block, filters.hash_of(key, h))
+    return ((1.0 if passes else 0.0) - rate) / (1.0 - rate)
 
 
 def _shares(table: TableReader, firsts: list[bytes]) -> Iterator[tuple[int, float]]:
