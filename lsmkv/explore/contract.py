@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]

@@ -487,6 +487,7 @@ export interface Pulse {
  *         stats: since it opened the store.
  *         per_second: the same between its last two publications; empty until there were two.
  *         tables: those with most false positives, most first.
+ *         levels: those with tables, from the top.
  *         problem: why what is there cannot be shown; then nothing else counts.
  */
 export interface Program {
@@ -499,15 +500,26 @@ export interface Program {
     [k: string]: number;
   };
   tables: TableCount[];
+  levels: LevelCount[];
   problem: string | null;
 }
 /**
- * False positives of the lookups of a program in one table.
+ * What the filters of one table answered to absent keys that a program looked up.
  */
 export interface TableCount {
   table: number;
   level: number;
   false_positives: number;
+  filter_negatives: number;
+}
+/**
+ * The same of the present tables of one level together.
+ */
+export interface LevelCount {
+  level: number;
+  tables: number;
+  false_positives: number;
+  filter_negatives: number;
 }
 /**
  * Why a request has no answer.
