@@ -68,7 +68,9 @@ options = st.fixed_dictionaries(
     },
 ).flatmap(
     lambda drawn: st.sampled_from(
-        [drawn, drawn | {"adaptive_filters": drawn.get("filter_residency") != "off"}]
+        [drawn]
+        if drawn.get("filter_residency") == "off"
+        else [drawn, drawn | {"adaptive_filters": True}, drawn | {"filter_memory_bytes": 300}]
     )
 )
 moves = st.lists(

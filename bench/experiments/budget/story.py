@@ -62,9 +62,8 @@ def _reads(pair: Pair) -> str:
 def _headline(usual: Sequence[Pair]) -> str:
     monkey, budget = next(pair for pair in usual if pair[0].hot_share == 0.9)
     return (
-        f"Where a tenth of the key range has 90 % of the lookups, a budget of {BITS:g} bits per key "
-        f"wastes {ratio_text(budget.wasted_reads, monkey.wasted_reads)} times the reads of Monkey's "
-        "rates in the same memory."
+        "Where a tenth of the keys has 90 % of the lookups, a budget wastes "
+        f"{ratio_text(budget.wasted_reads, monkey.wasted_reads)} of the reads that Monkey's rates do."
     )
 
 

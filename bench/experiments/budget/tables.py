@@ -56,6 +56,6 @@ def comparison(found: Sequence[Pair]) -> Table:
             "tree, budget\nbits/key", "tree, budget / monkey\n(95 % interval)",
         ),
         cells,
-        "Left: the store compacted to one run. Tree: as its levels were before, where filters have the "
-        "size that they had when their tables were written.",
+        "Left: the store compacted to one run. Tree: as its levels were before, half of the keys being "
+        "there twice or about to be merged; Monkey's rates take the same memory there, too.",
     )  # fmt: skip

@@ -16,7 +16,7 @@ SHARES: Final = (0.1, 0.5, 0.9, 0.99)
 """Of the lookups, those in the popular tenth; 0.1 is the same everywhere."""
 
 BITS: Final = 10.0
-ALL_BITS: Final = (4.0, 7.0, BITS, 13.0)
+ALL_BITS: Final = (4.0, 7.0, BITS)
 QUICK_BITS: Final = (4.0, BITS)
 
 _LN2_SQUARED: Final = math.log(2.0) ** 2
@@ -36,7 +36,7 @@ class Task:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    keys = plan.options.keys or (20_000 if plan.quick else 100_000)
+    keys = plan.options.keys or (10_000 if plan.quick else 40_000)
     bits = QUICK_BITS if plan.quick else ALL_BITS
     return [Task(share, each, keys, plan.seed) for share in SHARES for each in bits]
 
