@@ -51,7 +51,7 @@ class BlockReply(Part):
 
 
 class TableCount(Part):
-    """What the filters of one table answered to absent keys that a program looked up."""
+    """What the filters of one table answered to absent keys."""
 
     table: int
     level: int

@@ -71,7 +71,7 @@ class VersionEdit(
         closed_log: number and end of the last log, if the store was then closed properly; any other
             edit clears it.
         closed_salt: that log's salt, which tells it from another store's log.
-        asks: by the numbers of tables that are in the tree after the edit.
+        asks: new counts of lookups, by the numbers of tables that the tree then has.
     """
 
     added: list[PlacedTable] = []

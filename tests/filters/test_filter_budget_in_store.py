@@ -117,6 +117,18 @@ def test_filters_of_a_compacted_store_take_the_budget(
         assert db.inspect().filter_bytes == pytest.approx(MEMORY_BYTES, rel=WITHIN)
 
 
+@pytest.mark.parametrize(
+    ("policy", "granularity"),
+    [("ribbon", "block"), ("ribbon", "table"), ("blocked-bloom", "table")],
+)
+def test_filters_of_other_kinds_take_the_budget(path: Path, policy: str, granularity: str) -> None:
+    with opened(path, filter_policy=policy, filter_granularity=granularity) as db:
+        fill(db)
+        ask(db, 1000)
+        db.compact_range(force=True)
+        assert db.inspect().filter_bytes == pytest.approx(MEMORY_BYTES, rel=WITHIN)
+
+
 def test_keys_that_a_merge_drops_get_no_memory(path: Path) -> None:
     with opened(path) as db:
         fill(db)
