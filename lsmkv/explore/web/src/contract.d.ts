@@ -505,7 +505,7 @@ export interface Program {
   problem: string | null;
 }
 /**
- * What the filters of one table answered to absent keys that a program looked up.
+ * What the filters of one table answered to absent keys.
  */
 export interface TableCount {
   table: number;
