@@ -48,7 +48,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class TableCount(msgspec.Struct, forbid_unknown_fields=True):
-    """What the filters of one table answered to absent keys since the program opened it."""
+    """What the filters of one table answered to absent keys."""
 
     table: Count
     level: Count

@@ -74,7 +74,7 @@ def new_tables_format(
 def _budget(
     tables: VersionSet, version: Version, gone: set[int], place: _Place, counted: list[_Counted]
 ) -> FilterBudget:
-    """The part of the budget for new tables, which replace the tables ``gone``.
+    """The part of the budget for tables that replace ``gone``.
 
     It is what they would get if all filters were made anew.  Once all filters would exceed the budget by
     a quarter, it is less in proportion: tables that stay keep what was right for a smaller store.
@@ -107,7 +107,7 @@ def _budget(
 
 
 def _asks(share: float, absent: float, lookups: float) -> float:
-    """How often a lookup asks for an absent key in a ``share`` of a run, as far as counts tell.
+    """How often a lookup asks a ``share`` of a run in vain.
 
     Without counts each lookup asks every run, anywhere alike.  That is worth a few counts, or a sixteenth
     of all: few counts tell little, and a part that nobody asks keeps some bits.
@@ -121,7 +121,7 @@ def inherited_asks(
     inputs: Sequence[tuple[TableMeta, ...]],
     outputs: Sequence[TableMeta],
 ) -> dict[int, Asks]:
-    """Half of what was counted for the inputs of a compaction, by output table."""
+    """Half of the counts of a compaction's inputs, by output table."""
     if not tables.options.filter_memory_bytes or not outputs:
         return {}
     firsts = [meta.smallest for meta in outputs[1:]]
@@ -137,7 +137,7 @@ def inherited_asks(
 
 @dataclass(slots=True)
 class _Counted:
-    """The entries from ``first`` to the next one's, and their counts, of all tables together."""
+    """The entries from ``first`` on, and their counts, in all tables."""
 
     first: bytes
     keys: float = 0.0
@@ -148,7 +148,7 @@ class _Counted:
 def _counted(
     tables: VersionSet, readers: Sequence[TableReader], firsts: Sequence[bytes] = ()
 ) -> list[_Counted]:
-    """What these tables have counted, by stretches so short that each table has all or nothing of one.
+    """The counts of these tables by stretch.  A table has all or nothing of a stretch.
 
     Stretches begin at ``firsts``, too.  O(tables log blocks).
     """
@@ -170,7 +170,7 @@ def _counted(
 
 
 def _stretches(counted: Sequence[_Counted], count: float = math.inf) -> list[_Counted]:
-    """Stretches of about as many keys each, for ``count`` keys or as many as there are.
+    """Stretches of about as many keys each, for ``count`` keys or all.
 
     The first begins at ``b""``.
     """
@@ -225,7 +225,7 @@ def _leave_out(
 
 
 def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
-    """1 if a run may have ``key``, else a bit less than 0: on average, what share it has."""
+    """1 if a run may have ``key``, else just below 0: on average, what share it has."""
     at = bisect_right(run, key, key=lambda table: table.smallest) - 1
     if at < 0 or key > run[at].largest:
         return 0.0

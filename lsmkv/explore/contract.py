@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
@@ -156,7 +156,8 @@ class Filter(Part):
     Attributes:
         block: the block's number; None for the filter of a whole table.
         key_count: n; None if it is unknown.
-        parameter: k of a Bloom filter, columns of a ribbon, bits of a fuse filter's fingerprint.
+        parameter: k of a Bloom filter, columns of a ribbon, bits of a fuse filter's fingerprint,
+            low bits of Grafite's codes.
         rate: as the store expects it from n, m and k.
         set_bits: how many of all its bits are set.
         bits: its first ``shown_bits`` bits in base64; bit i is bit i mod 8 of byte i div 8.

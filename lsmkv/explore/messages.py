@@ -51,11 +51,21 @@ class BlockReply(Part):
 
 
 class TableCount(Part):
-    """False positives of the lookups of a program in one table."""
+    """What the filters of one table answered to absent keys."""
 
     table: int
     level: int
     false_positives: int
+    filter_negatives: int
+
+
+class LevelCount(Part):
+    """The same of the present tables of one level together."""
+
+    level: int
+    tables: int
+    false_positives: int
+    filter_negatives: int
 
 
 class Program(Part):
@@ -66,6 +76,7 @@ class Program(Part):
         stats: since it opened the store.
         per_second: the same between its last two publications; empty until there were two.
         tables: those with most false positives, most first.
+        levels: those with tables, from the top.
         problem: why what is there cannot be shown; then nothing else counts.
     """
 
@@ -74,6 +85,7 @@ class Program(Part):
     stats: dict[str, int | float]
     per_second: dict[str, float]
     tables: list[TableCount]
+    levels: list[LevelCount]
     problem: str | None
 
 

@@ -30,7 +30,7 @@ class ProgramReader:
             found = None if "://" in self._store else read(self._store)
         except (ValueError, OSError) as error:
             told = text_of(os.fsencode(str(error)), _SHOWN_PROBLEM)
-            return messages.Program(0, None, {}, {}, [], told)
+            return messages.Program(0, None, {}, {}, [], [], told)
         self._note(found)
         if found is None:
             return None
@@ -40,8 +40,16 @@ class ProgramReader:
             stats={name: number for name, number in found.stats.items() if name in _COUNTERS},
             per_second={} if found.is_old else self._per_second,
             tables=[
-                messages.TableCount(each.table, each.level, each.false_positives)
+                messages.TableCount(
+                    each.table, each.level, each.false_positives, each.filter_negatives
+                )
                 for each in found.tables[:_SHOWN_TABLES]
+            ],
+            levels=[
+                messages.LevelCount(
+                    each.level, each.tables, each.false_positives, each.filter_negatives
+                )
+                for each in found.levels
             ],
             problem=None,
         )

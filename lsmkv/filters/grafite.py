@@ -44,7 +44,7 @@ _MAX_HEADER_BYTES: Final = 5
 
 
 def is_shape(byte_count: int, low_bits: int) -> bool:
-    """Whether a filter can have that size and so many low bits in each code."""
+    """Whether a filter can have that size and parameter."""
     return 2 <= byte_count <= MAX_BYTES and 0 <= low_bits <= MAX_GRAFITE_LOW_BITS
 
 
@@ -78,7 +78,10 @@ def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
 
 
 def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
-    """A filter of the keys in :func:`digests`, to be asked for ranges if they have one length."""
+    """A filter of the keys in :func:`digests`.
+
+    It can be asked for ranges if they have one length.
+    """
     has_one_length: i64 = 1
     at: i64 = 8
     while at < len(packed):
@@ -136,10 +139,10 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64)
 def may_contain_between(
     bits: bytes, byte_count: i64, low_bits: i64, key_length: i64, least: bytes, stop: bytes
 ) -> bool:
-    """Whether a filter may hold a key with least <= key < stop; False is certain.
+    """Whether a filter may hold a key from ``least`` to below ``stop``.
 
-    ``key_length`` is that of any key that it holds, in bytes.  Always True if not all have that one, or
-    if the range reaches over more than two granules.  O(n / 64 + key_length).
+    False is certain.  ``key_length`` is that of any key that it holds, in bytes.  Always True if not all
+    have that one, or if the range reaches over more than two granules.  O(n / 64 + key_length).
     """
     if byte_count == 0 or not bits[0] & 1 or key_length < 1:
         return True
@@ -160,12 +163,15 @@ def may_contain_between(
 
 
 def _granule(bound: bytes, key_length: i64) -> bytes:
-    """The granule of the first key of that length that is not below ``bound``, if it has room there."""
+    """The granule of a bound: of the first key that is not below it.
+
+    That key is in the next granule if :func:`_place` is 256.
+    """
     return bound[: key_length - 1].ljust(key_length - 1, b"\0")
 
 
 def _place(bound: bytes, key_length: i64) -> i64:
-    """That key's place; 256 behind the last key of the granule."""
+    """The place of that key in :func:`_granule`; 256 is behind the last."""
     length = len(bound)
     if length < key_length:
         return 0
@@ -181,7 +187,7 @@ def _are_neighbours(granule: bytes, other: bytes) -> bool:
 
 
 def _may_hold(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64, length: i64) -> bool:
-    """Whether a filter may hold one of ``length`` neighbours, of which ``h`` is the first."""
+    """Whether a filter may hold one of ``length`` neighbours from ``h`` on."""
     header: i64 = 0
     count: i64 = 0
     while True:

@@ -88,7 +88,7 @@ class Table:
 
     @property
     def absent_asks(self) -> int:
-        """Lookups that its filters denied, or that searched it in vain, since it was opened."""
+        """Lookups of absent keys that asked it, since it was opened."""
         return int(self._reader.absent_asks)
 
     @property

@@ -65,10 +65,11 @@ def block_range(table: TableReader, start: bytes | None, stop: bytes | None) -> 
 def filter_denies(
     table: TableReader, start: bytes | None, stop: bytes | None, first: i64, end: i64
 ) -> bool:
-    """Whether a filter tells that the table, which ``answers_ranges``, has no key between two bounds.
+    """Whether a filter tells that no key lies between two bounds.
 
-    ``first`` and ``end`` are their :func:`block_range`.  If that has more blocks than one, or one that
-    does not reach past both bounds, the first or last key of a block lies between them.
+    The table ``answers_ranges``.  ``first`` and ``end`` are their :func:`block_range`.  If that has more
+    blocks than one, or one that does not reach past both bounds, the first or last key of a block lies
+    between them.
     """
     return (
         start is not None

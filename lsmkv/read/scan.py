@@ -138,7 +138,7 @@ class Scan:
         return False
 
     def _is_put_off(self, source: Source, size: i64) -> bool:
-        """Whether a source that is not read yet need not be, for the next items of the others."""
+        """Whether the others' next items come before those of an unread source."""
         nearest: bytes | None = None
         for other in self._sources:
             if other.state == AT:

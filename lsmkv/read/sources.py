@@ -54,7 +54,7 @@ class Source:
         raise NotImplementedError
 
     def put_off(self, key: bytes) -> bool:
-        """Whether no entry up to ``key`` is to come, as far as a filter can tell.
+        """Whether a filter tells that all entries come after ``key``.
 
         Then the bound lies behind ``key``, or in reverse there.  It takes one of the ``questions``.
         """
@@ -149,7 +149,7 @@ class BlockSource(Source):
         return not self._table.index.begins_above(first, start)
 
     def _puts_off(self) -> bool:
-        """Whether the first block waits for the other sources' keys, to ask its filter."""
+        """Whether the first block waits for the keys of other sources."""
         bound = self._wanted.stop if self.reverse else self._wanted.start
         if bound is None or self._kept is not None:
             return False

@@ -43,7 +43,7 @@ class FilterBudget:
     stretches: list[Stretch]
 
     def divided(self, ranges: Sequence[tuple[bytes | None, bytes | None]]) -> list[FilterBudget]:
-        """A budget for each of these ranges of keys, with after < key <= through.
+        """A budget for each of these ranges: after < key <= through.
 
         Together they take what this one takes.  A stretch in several ranges is divided evenly.
         """
@@ -66,7 +66,7 @@ class FilterBudget:
 def overlapping(
     firsts: Sequence[bytes], ranges: Iterable[tuple[bytes, bytes | None]]
 ) -> list[list[int]]:
-    """The numbers of the key ranges, both ends included, that overlap each stretch.
+    """The numbers of the key ranges that overlap each stretch.
 
     ``firsts`` are the first keys of the stretches.  The last end may be None: there is none.
     """
@@ -80,7 +80,7 @@ def overlapping(
 
 
 class FilterSpender:
-    """Gives the rate of each filter of a job, in key order, and counts what filters take."""
+    """Gives the rate of each filter of a job, in key order."""
 
     def __init__(self, budget: FilterBudget) -> None:
         self._stretches = budget.stretches
@@ -110,7 +110,7 @@ class FilterSpender:
         self._table_asks += keys * stretch.asks / stretch.keys
 
     def table_rate(self, keys: int) -> float:
-        """The rate for one filter of a whole table, whose blocks were noted."""
+        """The rate for the filter of a table whose blocks were noted."""
         table = Stretch(b"", keys, self._table_asks)
         rate = self._shared_out([table], self._table_from)[0]
         self._table_asks, self._table_from = 0.0, self._at
@@ -123,7 +123,7 @@ class FilterSpender:
         self._left_bits -= 8 * size_bytes
 
     def _shared_out(self, now: list[Stretch], since: int) -> list[float]:
-        """The rates of ``now`` and of what is still to come, which was planned ``since`` a stretch.
+        """The rates of ``now`` and of the plan ``since`` a stretch.
 
         They take what is left, but about what was planned: the last of a few blocks must not pay for
         all that was not foreseen.

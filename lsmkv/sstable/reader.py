@@ -416,7 +416,10 @@ class TableReader:
             cached.prefetch_keys()
 
     def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
-        """Whether a block may hold a key with start <= key < stop, if the table ``answers_ranges``."""
+        """Whether a block may hold a key from ``start`` to below ``stop``.
+
+        The table must have ``answers_ranges``.
+        """
         if self.filters.may_hold_between(block_number, start, stop):
             return True
         self._stats.range_filter_negatives += 1

@@ -173,9 +173,9 @@ class TableFilters:
         return self.block_may_hold(block_number, filter_hash)
 
     def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
-        """Whether a block may hold a key with start <= key < stop.
+        """Whether a block may hold a key from ``start`` to below ``stop``.
 
-        It must be one of Grafite's, or lost.
+        Its filter must be one of Grafite's, or lost.
         """
         index = self.index
         bits = self.bits_of(block_number)

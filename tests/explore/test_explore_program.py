@@ -36,6 +36,21 @@ def test_the_pulse_has_what_the_program_counts_not_the_page(tmp_path: Path) -> N
             assert exploration.pulse().program is None
 
 
+def test_the_pulse_tells_what_filters_answered_by_level(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", error_rate=0.5) as db:
+        db.bulk_load([(b"%04d" % number, b"") for number in range(1000)])
+        for number in range(500):
+            db.get(b"%04d!" % number)
+        stats = db.stats()
+        with counters.publish(db):
+            program = found(ProgramReader(str(tmp_path / "db")))
+    (level,) = program.levels
+    counts = level.filter_negatives, level.false_positives
+    assert counts == (stats.filter_negatives, stats.filter_false_positives) and min(counts) > 0
+    (table,) = program.tables
+    assert (table.filter_negatives, table.false_positives) == counts
+
+
 def test_two_publications_make_a_rate(tmp_path: Path) -> None:
     reader = ProgramReader(str(tmp_path / "db"))
     with lsmkv.open(tmp_path / "db") as db:

@@ -94,7 +94,7 @@ def test_any_range_is_what_a_sorted_dict_gives(
     most: int,
 ) -> None:
     states, key = layered
-    first, last = key(max(0, number)), key(min(NUMBERS, max(0, number + length)))
+    first, last = key(max(0, number)), key(max(0, min(NUMBERS, number + length)))
     start = None if open_at == "start" else first[: len(first) - cut] + tails[0]
     stop = None if open_at == "stop" else last[: len(last) - cut] + tails[1]
     for view, contents in states:
@@ -106,6 +106,21 @@ def test_any_range_is_what_a_sorted_dict_gives(
         found = view.items(start=start, stop=stop, reverse=reverse)
         in_order = expected[::-1] if reverse else expected
         assert list(islice(found, most)) == in_order[:most]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_open_scans_from_anywhere_are_what_a_sorted_dict_gives(
+    layered: Layered, reverse: bool
+) -> None:
+    """Runs that were put off give their newer entries of keys that are due."""
+    states, key = layered
+    view, contents = states[-1]
+    in_order = sorted(contents.items(), reverse=reverse)
+    for number in range(0, NUMBERS, 4):
+        bound = key(number)
+        found = view.items(stop=bound, reverse=True) if reverse else view.items(start=bound)
+        expected = (item for item in in_order if (item[0] < bound) == reverse)
+        assert list(islice(found, 30)) == list(islice(expected, 30))
 
 
 def test_the_layered_store_asks_its_filters_for_ranges(layered: Layered) -> None:

@@ -59,7 +59,7 @@ def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list
 def budget_error_rates(
     key_counts: Sequence[float], asks: Sequence[float], memory_bits: float
 ) -> list[float]:
-    """The false-positive rates that waste the fewest reads where parts are asked unevenly.
+    """The rates that waste the fewest reads where parts are asked unevenly.
 
     They minimise the sum of f_i p_i in the memory, sum of n_i ln(1/p_i) / (ln 2)^2: by Lagrange
     p_i = c n_i / f_i, but at most 1, and at least :data:`FLOOR_RATE`, for the c that spends the memory.

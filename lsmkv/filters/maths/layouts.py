@@ -287,7 +287,7 @@ def ribbon_bits_for(key_count: int, error_rate: float) -> int:
 
 @lru_cache(maxsize=4096)
 def grafite_shape(key_count: int, error_rate: float) -> tuple[int, int]:
-    """The low bits of each code, and the bytes of a Grafite filter.  Memoised.
+    """A code's low bits, and the bytes of a Grafite filter.  Memoised.
 
     n keys need n/p codes, but at least 256 and at most 2^31.  A code has floor(log2(codes/n)) low bits:
     so the codes take the fewest bits in Elias-Fano, about log2(codes/n) + 2 for each key.
@@ -308,7 +308,7 @@ def grafite_codes_for(key_count: int, error_rate: float) -> int:
 
 
 def grafite_header_bytes(key_count: int) -> int:
-    """The bytes that tell the number of keys, and whether they have one length: 7 bits in each."""
+    """The bytes of a Grafite filter before its codes: n and a flag."""
     return max(1, -(-(key_count.bit_length() + 1) // 7))
 
 

@@ -191,7 +191,8 @@ export interface Cells {
  *     Attributes:
  *         block: the block's number; None for the filter of a whole table.
  *         key_count: n; None if it is unknown.
- *         parameter: k of a Bloom filter, columns of a ribbon, bits of a fuse filter's fingerprint.
+ *         parameter: k of a Bloom filter, columns of a ribbon, bits of a fuse filter's fingerprint,
+ *             low bits of Grafite's codes.
  *         rate: as the store expects it from n, m and k.
  *         set_bits: how many of all its bits are set.
  *         bits: its first ``shown_bits`` bits in base64; bit i is bit i mod 8 of byte i div 8.
@@ -487,6 +488,7 @@ export interface Pulse {
  *         stats: since it opened the store.
  *         per_second: the same between its last two publications; empty until there were two.
  *         tables: those with most false positives, most first.
+ *         levels: those with tables, from the top.
  *         problem: why what is there cannot be shown; then nothing else counts.
  */
 export interface Program {
@@ -499,15 +501,26 @@ export interface Program {
     [k: string]: number;
   };
   tables: TableCount[];
+  levels: LevelCount[];
   problem: string | null;
 }
 /**
- * False positives of the lookups of a program in one table.
+ * What the filters of one table answered to absent keys.
  */
 export interface TableCount {
   table: number;
   level: number;
   false_positives: number;
+  filter_negatives: number;
+}
+/**
+ * The same of the present tables of one level together.
+ */
+export interface LevelCount {
+  level: number;
+  tables: number;
+  false_positives: number;
+  filter_negatives: number;
 }
 /**
  * Why a request has no answer.

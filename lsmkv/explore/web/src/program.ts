@@ -37,6 +37,7 @@ export class ProgramView {
       h("p", { class: program.silent_s === null ? "hint" : "failure" }, state(program)),
       h("p", { "data-program": "saved" }, inShort(program.stats)),
       totals(program),
+      ...byLevel(program),
       ...falsePositives(program),
     );
   }
@@ -66,14 +67,38 @@ function totals({ stats, per_second }: Program): HTMLElement {
       h("td", {}, name in per_second ? significant(per_second[name] ?? 0, 3) : "–"),
     ),
   );
-  const head = ["", "in all", "per second"].map((text) => h("th", { scope: "col" }, text));
+  return table(["", "in all", "per second"], rows);
+}
+
+/** What the filters of each level answered to absent keys. */
+function byLevel({ levels }: Program): HTMLElement[] {
+  if (!levels.some((one) => one.filter_negatives + one.false_positives > 0)) return [];
+  const rows = levels.map((one) =>
+    h(
+      "tr",
+      { "data-level": one.level },
+      h("th", { scope: "row" }, `level ${one.level}, ${count(one.tables, "table")}`),
+      h("td", {}, integer(one.filter_negatives)),
+      h("td", {}, integer(one.false_positives)),
+    ),
+  );
+  return [h("h3", {}, "Searches for absent keys, by level"), table(["", "saved", "wasted"], rows)];
+}
+
+function table(columns: readonly string[], rows: HTMLElement[]): HTMLElement {
+  const head = columns.map((text) => h("th", { scope: "col" }, text));
   return h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows));
 }
 
 function falsePositives({ tables }: Program): HTMLElement[] {
   if (tables.length === 0) return [];
   const items = tables.map((one) =>
-    h("li", {}, `table ${one.table} of level ${one.level}: ${integer(one.false_positives)}`),
+    h(
+      "li",
+      {},
+      `table ${one.table} of level ${one.level}: ${integer(one.false_positives)}, ` +
+        `and ${integer(one.filter_negatives)} denied`,
+    ),
   );
   return [h("h3", {}, "False positives by table"), h("ul", {}, ...items)];
 }

@@ -91,7 +91,7 @@ function bitsInWords(filter: Filter, bits: Uint8Array, asked: FilterStep | null)
   return `${text}${lie} ○ asked and set, □ asked and not set.`;
 }
 
-/** What a filter of single bits does not show: how a ribbon or a fuse filter answers; "" for others. */
+/** What a filter of single bits does not show: how other filters answer; "" for others. */
 export function kindInWords(filter: { policy: string; parameter: number }): string {
   if (filter.policy === "ribbon")
     return (
@@ -102,6 +102,11 @@ export function kindInWords(filter: { policy: string; parameter: number }): stri
     return (
       "A binary fuse filter has no bit for a single key: the XOR of the three cells that the key's hash " +
       `selects must equal the key's fingerprint of ${filter.parameter} bits.`
+    );
+  if (filter.policy === "grafite")
+    return (
+      "A Grafite filter is an ascending list of codes: the key may be there if its code is in the list, " +
+      "and a range of keys if a code of it is."
     );
   return "";
 }

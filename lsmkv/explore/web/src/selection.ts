@@ -11,6 +11,7 @@ import { kindInWords, raster } from "./raster";
 const PARAMETERS: Record<string, string> = {
   ribbon: "columns r",
   "binary-fuse": "fingerprint bits",
+  grafite: "low bits of a code",
 };
 
 export class SelectionView {
