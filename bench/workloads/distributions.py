@@ -159,7 +159,7 @@ def exact_ranks(items: int, exponent: float, count: int, draw: Generator) -> Num
     Rank i, counted from 0, has a probability in proportion to (i + 1)^-exponent.  O(items + count log
     items), where Gray's method needs no sums and an exponent below 1.
 
-    >>> exact_ranks(1000, 1.0, 5, generator(1970)).max() < 1000
+    >>> bool(exact_ranks(1000, 1.0, 5, generator(1970)).max() < 1000)
     True
     """
     law = numpy.cumsum(_powers(0, items, exponent))
