@@ -115,10 +115,12 @@ def _build(packed: bytes, stride: i64, flag: i64, low_bits: i64, byte_count: i64
 def _code_count(body: i64, count: i64, low_bits: i64) -> i64:
     """r: the numbers that so many bytes can hold, ``count`` at a time."""
     most: i64 = MAX_GRAFITE_CODES
-    r = ((body << 3) - count * (low_bits + 1)) << low_bits
-    if r > most:
+    unary_zeros = (body << 3) - count * (low_bits + 1)
+    if unary_zeros <= 0:
+        return 0
+    if unary_zeros > most >> low_bits:  # first: a shift may wrap
         return most
-    return r
+    return unary_zeros << low_bits
 
 
 def _code(h: i64, r: i64) -> i64:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+import msgspec
+
 from lsmkv.filters.maths.allocation import budget_error_rates, memory_bits
 
 _FEW_BITS: Final = 512.0  # what the first filters took tells little of the others
@@ -41,6 +43,14 @@ class FilterBudget:
 
     size_bytes: float
     stretches: list[Stretch]
+
+    def packed(self) -> bytes:
+        """The budget as JSON, which goes to helper processes as it is."""
+        return msgspec.json.encode(self)
+
+    @staticmethod
+    def unpacked(data: bytes) -> FilterBudget:
+        return msgspec.json.decode(data, type=FilterBudget)
 
     def divided(self, ranges: Sequence[tuple[bytes | None, bytes | None]]) -> list[FilterBudget]:
         """A budget for each of these ranges: after < key <= through.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
-from lsmkv.sstable.filter_budget import FilterSpender
+from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
@@ -67,7 +67,7 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
 
     process = os.getpid()
     budget = job.form.budget
-    spender = None if budget is None else FilterSpender(budget)
+    spender = FilterSpender(FilterBudget.unpacked(budget)) if budget else None
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:

@@ -33,7 +33,7 @@ from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
-from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender
+from lsmkv.sstable.filter_budget import FilterSpender
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
@@ -55,8 +55,8 @@ _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are address
 class TableFormat:
     """The options that shape a table, with its filters' error rate.
 
-    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``budget`` takes the
-    place of ``error_rate``.
+    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``budget``, a
+    packed :class:`~lsmkv.sstable.filter_budget.FilterBudget`, takes the place of ``error_rate``.
     """
 
     block_size_bytes: int
@@ -68,7 +68,7 @@ class TableFormat:
     granularity: str
     policy: str
     error_rate: float
-    budget: FilterBudget | None = None
+    budget: bytes = b""
 
 
 class _FinishedBlock:

@@ -53,6 +53,8 @@ def check_file_number(number: int, directory: str) -> None:
         raise CorruptionError(directory, None, reason)
 
 
+_MOST_ASKS: Final = 1 << 62
+
 Asks = tuple[int, int]
 """How often a table was asked for absent keys, in how many lookups of the store."""
 
@@ -114,8 +116,12 @@ class State:
         if asks:
             numbers = {table.number for table in changed.levels.tables()}
             changed = replace(changed, asks={n: asks[n] for n in asks if n in numbers})
-            if any(min(asks[n]) < 0 or n not in numbers for n in edit.asks):
-                raise ValueError("counts of lookups are negative, or of a table that is not there")
+            if any(
+                not 0 <= min(edit.asks[n]) <= max(edit.asks[n]) <= _MOST_ASKS for n in edit.asks
+            ):
+                raise ValueError("counts of lookups are out of range")
+            if not edit.asks.keys() <= numbers:
+                raise ValueError("counts of lookups of a table that is not there")
         highest = max((table.number for table in changed.levels.tables()), default=0)
         if changed.log_number < 0:
             raise ValueError(f"log number {changed.log_number} is out of range")

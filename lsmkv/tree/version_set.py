@@ -272,5 +272,5 @@ def table_format(
         options.filter_granularity,
         options.filter_policy,
         error_rate,
-        budget,
+        b"" if budget is None else budget.packed(),
     )

@@ -167,3 +167,15 @@ def test_any_bits_of_a_possible_shape_can_be_asked_for_ranges(
 def test_bytes_that_do_not_fit_together_deny_nothing(bits: bytes) -> None:
     assert grafite.may_contain(bits, 0, len(bits), 6, 12345)
     assert passes((bits, 6), 3, b"abc", b"abd")
+
+
+@pytest.mark.parametrize("count", [1 << 28, (1 << 34) - 1])
+def test_a_count_for_which_the_bytes_are_too_few_denies_nothing(count: int) -> None:
+    rest, header = count << 1 | 1, b""
+    while rest > 0x7F:
+        header += bytes([0x80 | rest & 0x7F])
+        rest >>= 7
+    bits = header + bytes([rest]) + bytes(40)
+    for low_bits in range(32):
+        assert grafite.may_contain(bits, 0, len(bits), low_bits, 12345)
+        assert passes((bits, low_bits), 3, b"abc", b"abd")

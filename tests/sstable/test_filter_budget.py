@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from itertools import pairwise
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender, Stretch, overlapping
+from lsmkv.sstable.writer import TableFormat
 
 firsts = st.lists(st.binary(max_size=2), max_size=12, unique=True).map(
     lambda keys: sorted({b"", *keys})
@@ -77,3 +79,16 @@ def test_a_table_of_one_filter_gets_the_rate_of_all_its_blocks() -> None:
         spender.block_rate(first)
         spender.note_block(500)
     assert spender.table_rate(1000) == pytest.approx(math.exp(-10 * math.log(2) ** 2))
+
+
+def test_a_packed_budget_is_the_same_unpacked() -> None:
+    budget = FilterBudget(1e5 / 3, [Stretch(b"", 2.5, 0.1), Stretch(b"\xff\0", 7.0, 1e-9)])
+    assert FilterBudget.unpacked(budget.packed()) == budget
+
+
+def test_helper_processes_are_told_a_format_in_plain_fields() -> None:
+    # A compiled class keeps no other annotation, and messages are decoded by these.
+    plain = {"int", "bool", "float", "str", "bytes"}
+    types = {field.name: field.type for field in dataclasses.fields(TableFormat)}
+    names = {name: kind if isinstance(kind, str) else kind.__name__ for name, kind in types.items()}
+    assert {name for name, kind in names.items() if kind not in plain} == set()

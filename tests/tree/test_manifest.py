@@ -249,6 +249,15 @@ def test_invalid_records_are_errors_with_their_place(tmp_path: Path, record: byt
     assert (caught.value.path, caught.value.offset) == (path, offset)
 
 
+@pytest.mark.parametrize("asks", [(-1, 1), (1, -1), (1, 1 << 63), (10**400, 10**400)])
+def test_counts_of_lookups_out_of_range_are_refused(tmp_path: Path, asks: tuple[int, int]) -> None:
+    manifest = started(tmp_path)
+    add_table(manifest)
+    numbers = [table.number for table in manifest.state.levels.tables()]
+    with pytest.raises(ValueError, match="counts of lookups are out of range"):
+        manifest.state.changed(VersionEdit(asks={numbers[0]: asks}))
+
+
 def test_a_manifest_under_another_number_is_an_error(tmp_path: Path) -> None:
     manifest = started(tmp_path)
     LogWriter.create(Storage(), str(tmp_path / "other"), 9, "manifest").close()

@@ -24,6 +24,7 @@ from lsmkv.background.process.ranges import key_ranges
 from lsmkv.background.process.runner import job_spec, why_not_in_processes, with_fresh_numbers
 from lsmkv.background.process.staged import Failed, StagingDirectory, Written, run_staged
 from lsmkv.errors import WorkerError
+from lsmkv.sstable.filter_budget import FilterBudget
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.sstable.writer import TableFormat
@@ -127,7 +128,10 @@ class ParallelMerge:
         readers = [reader for run in inputs for reader in self._tables.readers(run)]
         jobs = []
         ranges = key_ranges(readers, count)
-        budgets = [None] * len(ranges) if form.budget is None else form.budget.divided(ranges)
+        budgets = [b""] * len(ranges)
+        if form.budget:
+            whole = FilterBudget.unpacked(form.budget)
+            budgets = [part.packed() for part in whole.divided(ranges)]
         for (after, through), budget in zip(ranges, budgets, strict=True):
             runs = [
                 [

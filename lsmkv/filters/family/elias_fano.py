@@ -27,7 +27,7 @@ class EliasFano:
 
     >>> codes = EliasFano([3, 14, 15, 92, 653])
     >>> len(codes), codes[2], codes.next_at_least(16), codes.next_at_least(654), codes.byte_count
-    (5, 15, 92, None, 7)
+    (5, 15, 92, None, 6)
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:

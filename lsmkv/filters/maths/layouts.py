@@ -293,7 +293,7 @@ def grafite_shape(key_count: int, error_rate: float) -> tuple[int, int]:
     so the codes take the fewest bits in Elias-Fano, about log2(codes/n) + 2 for each key.
 
     >>> grafite_shape(30, 0.01), grafite_shape(300, 0.01), grafite_shape(3, 0.5)
-    ((6, 34), (6, 323), (6, 5))
+    ((6, 34), (6, 324), (6, 5))
     """
     check_arguments(key_count, error_rate)
     codes = grafite_codes_for(key_count, error_rate)
