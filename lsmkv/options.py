@@ -158,12 +158,13 @@ class Options:
             ``filter_allocation``.  New tables get the rates that waste the fewest reads in it: lower
             ones in small runs, and where lookups ask more often for absent keys; without any lookups
             yet they are Monkey's.  Counts are by table, so smaller tables follow lookups more closely.  A
-            compaction of the whole store makes Bloom and ribbon filters that large, within 2 %; a store
-            that grows exceeds it until then.  Other kinds have a least size for each filter (4 bits a
-            key with ``"grafite"``, 64 bytes with ``"blocked-bloom"``; ``"binary-fuse"`` has two sizes),
-            and take it where the budget has less.  No rate is below 1e-6, so part of a large budget
-            stays unused.  What has no budget uses ``error_rate``: ``bulk_load`` of an iterable without
-            a length, ``TableWriter``, the newest writes in a backup.  0: no such budget.
+            compaction of the whole store (``compact_range(force=True)``) makes Bloom and ribbon filters
+            that large, within 2 %; until then a store that exists or grows may exceed it.  Other kinds
+            have a least size for each filter (4 bits a key with ``"grafite"``, 64 bytes with
+            ``"blocked-bloom"``; ``"binary-fuse"`` has two sizes), and take it where the budget has less.
+            No rate is below 1e-6, so part of a large budget stays unused.  What has no budget uses
+            ``error_rate``: ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest
+            writes in a backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
             ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one

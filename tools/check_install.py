@@ -128,6 +128,9 @@ class Environment:
         run(lsmkv, "put", "store", "a", "1", cwd=self.folder)
         if run(lsmkv, "get", "store", "a", cwd=self.folder) != "1\n":
             raise CheckError("lsmkv get does not print what lsmkv put was given")
+        in_helper = "background=process", "process_job_size_bytes=0", "filter_memory_bytes=1000"
+        settings = [part for setting in in_helper for part in ("--set", setting)]
+        run(lsmkv, "compact", "store", "--force", *settings, cwd=self.folder)
         return {str(name): str(value) for name, value in hashes.items()}
 
 
