@@ -34,7 +34,7 @@ export function inWords(step: RunStep): string[] {
       const rate =
         filter.expected_rate === null || filter.verdict === "no"
           ? ""
-          : `, wrongly for p = ${percent(filter.expected_rate)} of absent keys`;
+          : `, as it does of p = ${percent(filter.expected_rate)} of absent keys`;
       const learnt = filter.was_learnt ? ", which it learnt" : "";
       const of = filter.part === null ? "" : ` of the prefix “${filter.part}”`;
       parts.push(`${whose} says ${filter.verdict}${of}${learnt}${rate}.`);

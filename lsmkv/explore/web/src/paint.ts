@@ -275,7 +275,7 @@ function reason(sheet: Sheet, text: string, x: number, y: number, away: number):
   const wide = context.measureText(text).width;
   const isLeft = x + away + wide + 10 > sheet.width;
   const left = isLeft ? x - away - wide - 8 : x + away;
-  if (left < sheet.labels && x + away + wide > sheet.width) return; // no room on either side
+  if (isLeft && left < sheet.labels) return; // no room on either side
   context.globalAlpha = 0.92;
   context.fillStyle = themed("--ground");
   context.fillRect(left, y - 0.65 * em, wide + 8, 1.3 * em);

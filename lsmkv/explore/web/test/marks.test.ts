@@ -31,7 +31,7 @@ test("p stands where a filter may be wrong, and not beside a no", () => {
   const maybe = { ...NO, outcome: "absent", filter: { ...NO.filter, verdict: "maybe" } };
   assert.equal(
     inWords(maybe as RunStep)[0],
-    "The block's filter says maybe, wrongly for p = 1 % of absent keys.",
+    "The block's filter says maybe, as it does of p = 1 % of absent keys.",
   );
   assert.equal(inWords(NO)[0], "The block's filter says no.");
 });
