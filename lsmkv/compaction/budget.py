@@ -107,7 +107,7 @@ def _budget(
 
 
 def _asks(share: float, absent: float, lookups: float) -> float:
-    """How often a lookup asks a ``share`` of a run in vain.
+    """How often a lookup asks here for an absent key.
 
     Without counts each lookup asks every run, anywhere alike.  That is worth a few counts, or a sixteenth
     of all: few counts tell little, and a part that nobody asks keeps some bits.

@@ -106,7 +106,7 @@ class TableReader:
         self.learns: bool = adaptive_filters and self._has_filters
         self._has_learnt = False  # spares lookups a call
         self.false_positives: i64 = 0
-        self.absent_asks: i64 = 0  # denied by a filter, or searched for in vain
+        self.absent_asks: i64 = 0  # lookups of keys that it lacks
         self.lookups_before: int = self._stats.gets
         # Spares threads from loading at once; what protects is that equal results are put in place by
         # assignments, index and filters last.  Re-entrant: a finalizer may run while this thread loads.

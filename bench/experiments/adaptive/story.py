@@ -49,13 +49,13 @@ def failures(rows: Sequence[Row]) -> list[str]:
     """Counts that contradict each other, and filters that take too much."""
     found = [
         f"{row.load}, {row.how}, repetition {row.repetition}, phase {row.phase}: {row.wasted_reads} "
-        f"blocks read in vain where filters let {row.passed} pass"
+        f"wasted reads where filters let {row.passed} pass"
         for row in rows
         if row.wasted_reads != row.passed
     ]
     found += [
-        f"{row.load}, {row.how}, repetition {row.repetition}, phase {row.phase}: {row.last_reads} blocks "
-        f"read in vain, by a second count {row.recounted}"
+        f"{row.load}, {row.how}, repetition {row.repetition}, phase {row.phase}: {row.last_reads} reads "
+        f"wasted, by a second count {row.recounted}"
         for row in rows
         if row.recounted != row.last_reads
     ]

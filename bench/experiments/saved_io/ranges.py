@@ -205,7 +205,7 @@ def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]
 
 
 def _too_many(row: Row, most: float) -> bool:
-    """Whether more blocks are read in vain than theory and chance allow."""
+    """Whether more reads are wasted than theory and chance allow."""
     expected = most * (row.filter_trials or 0)
     chance = _SIGMAS * math.sqrt((row.design_effect or 1.0) * expected) + _SIGMAS
     return row.filter_false_positives > expected + chance
