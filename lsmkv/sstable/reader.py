@@ -35,7 +35,7 @@ from lsmkv.sstable.format import (
 )
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.index_codec import checked_index
-from lsmkv.sstable.read_around import ReadAround
+from lsmkv.sstable.read_around import Eviction, ReadAround
 from lsmkv.sstable.table_end import check_tail, read_end
 from lsmkv.sstable.table_filters import FilterKind, TableFilters, filter_kind
 from lsmkv.storage.file_names import table_path
@@ -69,6 +69,7 @@ class TableReader:
         filter_residency: str,
         read_around: bool = False,
         adaptive_filters: bool = False,
+        eviction: Eviction | None = None,
     ) -> None:
         """Open the table at ``path``; CorruptionError if ``meta`` describes another."""
         self._is_obsolete = False
@@ -93,7 +94,7 @@ class TableReader:
         self.one_seq: bool = self.properties.one_seq
         self.has_versions: bool = self.properties.has_versions
         self._decompressor = Decompressor(_read_dictionary(self._file, footer))
-        self._around = ReadAround(self._file, self._stats, read_around)
+        self._around = ReadAround(self._file, self._stats, read_around, eviction or Eviction())
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
@@ -479,12 +480,13 @@ def open_table(
     filter_residency: str = "off",
     read_around: bool = False,
     adaptive_filters: bool = False,
+    eviction: Eviction | None = None,
 ) -> TableReader:
     """Open a table that the manifest names; a missing file is a CorruptionError."""
     path = table_path(directory, meta.number)
     try:
         return TableReader(
-            storage, path, cache, meta, filter_residency, read_around, adaptive_filters
+            storage, path, cache, meta, filter_residency, read_around, adaptive_filters, eviction
         )
     except FileNotFoundError as error:
         reason = "a table that the manifest names is missing"

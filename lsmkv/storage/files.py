@@ -165,6 +165,18 @@ class RandomFile(Descriptor):
             with contextlib.suppress(OSError):  # the read itself will report it
                 os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
 
+    def is_in_memory(self, offset: int) -> bool:
+        """Whether the operating system caches the byte at ``offset``; True if it does not tell."""
+        if not hasattr(os, "RWF_NOWAIT"):
+            return True
+        try:
+            os.preadv(self._descriptor, [bytearray(1)], offset, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:  # the file system has no such reads
+            return True
+        return True
+
     def forget(self, offset: int, length: int) -> None:
         """Take back a :meth:`fetch` whose range will not be read."""
 

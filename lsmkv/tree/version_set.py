@@ -14,6 +14,7 @@ from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.filter_budget import FilterBudget
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, remove_tables
+from lsmkv.sstable.read_around import Eviction
 from lsmkv.sstable.reader import TableReader, open_table
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import parse_file_name, table_path
@@ -41,6 +42,7 @@ class VersionSet:
         self.options = options
         self._cache = cache
         self._readers: dict[int, TableReader] = {}
+        self._eviction = Eviction()
         self._doubtful: list[TableMeta] = []  # added by edits that may or may not be on disk
         self.unremoved: list[int] = []
         self._manifest: Manifest | None = None
@@ -107,6 +109,7 @@ class VersionSet:
             options.filter_residency,
             read_around,
             options.adaptive_filters,
+            self._eviction,
         )
 
     def asks_of(self, table: TableReader) -> Asks:

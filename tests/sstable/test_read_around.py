@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lsmkv
 from bench.harness.process_meter import os_read_bytes
-from lsmkv.sstable.read_around import PART_BYTES, ReadAround
+from lsmkv.sstable.read_around import PART_BYTES, Eviction, ReadAround
 from lsmkv.stats import Stats
 from lsmkv.storage import memory_limit
 from lsmkv.storage.files import RandomFile
@@ -29,14 +29,19 @@ class Noting(RandomFile):
     def __init__(self, size: int) -> None:
         super().__init__("none", os.open(os.devnull, os.O_RDONLY), size, Stats(), False)
         self.fetched: list[tuple[int, int]] = []
+        self.is_kept = True  # by the page cache
 
     def fetch(self, offset: int, length: int) -> None:
         self.fetched.append((offset, length))
 
+    def is_in_memory(self, offset: int) -> bool:
+        assert offset < self.size
+        return self.is_kept
+
 
 def test_nothing_is_fetched_until_an_eighth_of_what_the_table_costs_is_spent() -> None:
     file = Noting(64 * MIB)  # as much as 1024 reads at random
-    around = ReadAround(file, Stats(), True)
+    around = ReadAround(file, Stats(), True, Eviction())
     for _ in range(128):
         around.note(0)
     assert file.fetched == []
@@ -46,7 +51,7 @@ def test_nothing_is_fetched_until_an_eighth_of_what_the_table_costs_is_spent() -
 
 def test_a_small_table_is_fetched_at_the_first_read() -> None:
     file = Noting(100 * KIB)
-    ReadAround(file, Stats(), True).note(50 * KIB)
+    ReadAround(file, Stats(), True, Eviction()).note(50 * KIB)
     assert file.fetched == [(0, 100 * KIB)]
 
 
@@ -54,13 +59,58 @@ def test_a_small_table_is_fetched_at_the_first_read() -> None:
 @given(st.integers(1, 5 * MIB), st.data())
 def test_no_byte_is_fetched_twice_nor_beyond_the_end(size: int, data: st.DataObject) -> None:
     file, stats = Noting(size), Stats()
-    around = ReadAround(file, stats, True)
+    around = ReadAround(file, stats, True, Eviction())
     for offset in data.draw(st.lists(st.integers(0, size - 1), max_size=60)):
         around.note(offset)
     assert len({start for start, _ in file.fetched}) == len(file.fetched)
     assert all(start % PART_BYTES == 0 for start, _ in file.fetched)
     assert all(start + length <= size for start, length in file.fetched)
     assert stats.read_around_bytes == sum(length for _, length in file.fetched)
+
+
+def test_nothing_more_is_fetched_once_memory_has_lost_what_was() -> None:
+    eviction = Eviction()
+    files = [Noting(MIB), Noting(64 * MIB)]
+    other, around = (ReadAround(file, Stats(), True, eviction) for file in files)
+    for part in [0] * 129 + [1]:  # before part 1 is fetched, part 0 is seen in memory
+        around.note(part * PART_BYTES)
+    assert len(files[1].fetched) == 2
+    files[1].is_kept = False
+    around.note(2 * PART_BYTES)
+    assert len(files[1].fetched) == 2
+    for _ in range(5):
+        other.note(0)
+    assert files[0].fetched == []  # nor of another table of the store
+
+
+def test_a_part_that_was_never_in_memory_may_be_on_its_way() -> None:
+    file = Noting(64 * MIB)
+    file.is_kept = False
+    around = ReadAround(file, Stats(), True, Eviction())
+    for part in [0] * 128 + [0, 1, 2]:
+        around.note(part * PART_BYTES)
+    assert len(file.fetched) == 3
+
+
+def test_the_page_cache_is_asked_for_a_byte(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    with Storage().open_random(str(path)) as file:
+        assert file.is_in_memory(6)
+
+
+@pytest.mark.parametrize("code, there", [(errno.EAGAIN, False), (errno.EOPNOTSUPP, True)])
+def test_a_system_that_does_not_tell_counts_as_one_that_keeps_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, there: bool
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(code, "not here")
+
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    with Storage().open_random(str(path)) as file:
+        monkeypatch.setattr(os, "preadv", refuse)
+        assert file.is_in_memory(6) == there
 
 
 @pytest.mark.slow  # `make test` has its files in memory, where nothing is read from a disk
@@ -88,6 +138,24 @@ def test_the_operating_system_reads_fetched_ranges(tmp_path: Path) -> None:
     least = read_by(lambda read: read.fetch(0, MIB))
     assert MIB <= least < 2 * MIB
     assert storage.stats == Stats()  # a hint is no read
+
+
+@pytest.mark.slow  # as above
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system has no reads without waiting")
+def test_dropped_pages_are_not_in_memory(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    storage = Storage()
+    with storage.create(path) as file:
+        file.append(os.urandom(2 * MIB))
+        file.sync()
+    with storage.open_random(path) as read:
+        assert read.is_in_memory(MIB)
+        os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        before = os_read_bytes()
+        os.pread(read.fileno(), 4096, 0)
+        if os_read_bytes() == before:
+            pytest.skip("a file system in memory, or one whose reads are not counted")
+        assert not read.is_in_memory(MIB)
 
 
 def test_a_file_system_that_cannot_fetch_does_no_harm(

@@ -287,7 +287,7 @@ def readrandom_group(stores: Stores) -> Passes:
 
     The cache has an eighth of the data.  As many lookups come first as are timed.
     """
-    numbers = stores.order(2)[: max(500, stores.entries // 10)]
+    numbers = stores.order(2)[: max(500, stores.entries // 25)]
     found, checksum = found_of(stores.for_reads().get, stores.present(numbers))
     while True:
         directory = stores.closed_for_reads()
