@@ -24,7 +24,8 @@ def main(arguments: Sequence[str]) -> None:
         prog="python -m bench count-reads",
         usage="%(prog)s [-h] [--by {preload,strace}] [--under DIR] [--out FILE] -- COMMAND ...",
         description=__doc__,
-        epilog="Not seen: reads through mmap (mapped files are named) and io_uring. preload misses "
+        epilog="Not seen: reads through mmap (mapped files are named), io_uring, sendfile and "
+        "copy_file_range (cp may use it). preload misses "
         "stdio's reads, and programs that are statically linked or set-user-ID; strace sees them.",
     )
     parser.add_argument("--by", choices=WAYS, help="default: preload if there is a C compiler")

@@ -142,7 +142,8 @@ class Options:
         read_around: once many single blocks of a table were read, have the operating system prefetch
             its other blocks, one MiB at a time.  Has no effect with ``direct_reads``, or while all
             tables take more than half of the memory that other programs leave when the tree changes, or
-            of the limit of this process's control group (a container's, for example).  True.
+            of the limit of this process's control group (a container's, for example).  Ends when the
+            operating system has dropped what was prefetched.  True.
 
     Filters
         error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs

@@ -93,6 +93,7 @@ class Stats:
         block_read_bytes: size of the data blocks read by lookups and scans.
         read_around_bytes: bytes of tables to prefetch, because many of their blocks had been read
             (``Options.read_around``).
+        read_around_looks: reads of one byte that found a prefetched page still in memory.
         filter_reads: reads of filters.
         filter_read_bytes: size of the filters read.
         filter_rebuilds: damaged chunks of filters (mostly 4 KiB) that were read from the copies
@@ -162,6 +163,7 @@ class Stats:
     block_reads: int = 0
     block_read_bytes: int = 0
     read_around_bytes: int = 0
+    read_around_looks: int = 0
     filter_reads: int = 0
     filter_read_bytes: int = 0
     filter_rebuilds: int = 0

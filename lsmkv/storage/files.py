@@ -175,6 +175,7 @@ class RandomFile(Descriptor):
             return False
         except OSError:  # the file system has no such reads
             return True
+        self._stats.read_around_looks += 1
         return True
 
     def forget(self, offset: int, length: int) -> None:

@@ -95,7 +95,8 @@ def test_a_helper_that_dies_twice_fails_the_store_until_it_is_resumed(
             db.flush()
         cause = caught.value.__cause__
         assert isinstance(cause, HelperDiedError) and cause.status == 3
-        assert "in the middle of a job; its last words:" in str(cause)
+        assert "in the middle of a job (background=" in str(cause)
+        assert "needs none); its last words:" in str(cause)
         assert "no more of this" in str(cause)
         with pytest.raises(lsmkv.BackgroundError):
             db[b"more"] = b""

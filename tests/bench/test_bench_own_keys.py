@@ -185,6 +185,12 @@ def test_a_data_set_of_a_known_name_is_refused() -> None:
             datasets.register(datasets.DataSet(name, lambda entries, seed: datasets.Content([])))
 
 
+@pytest.mark.parametrize("given", [["--datasets", "ranges"], ["--keys", "a", "--lookups", "a"]])
+def test_the_form_of_a_minute_refuses_other_data(given: list[str]) -> None:
+    with pytest.raises(SystemExit, match="--minute has a data set of its own"):
+        planned("--minute", *given)
+
+
 def test_the_form_of_a_minute_has_the_rates_of_the_first_table() -> None:
     found = planned("--minute")
     assert {(task.block_size_bytes, task.runs) for task in found} == {(4096, 4)}

@@ -83,6 +83,24 @@ def test_nothing_more_is_fetched_once_memory_has_lost_what_was() -> None:
     assert files[0].fetched == []  # nor of another table of the store
 
 
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system has no reads without waiting")
+def test_looks_that_find_their_byte_are_counted(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    storage = Storage()
+    with storage.create(path) as file:
+        file.append(bytes(4 * MIB))
+    with storage.open_random(path) as read:
+        try:
+            os.preadv(read.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+        except OSError as error:
+            pytest.skip(f"the file system has no reads without waiting: {error}")
+        around = ReadAround(read, storage.stats, True, Eviction())
+        for part in [0] * 8 + [0, 1, 2, 3]:
+            around.note(part * PART_BYTES)
+        assert storage.stats.read_around_bytes == 4 * MIB
+        assert storage.stats.read_around_looks == 0 + 1 + 2 + 3
+
+
 def test_a_part_that_was_never_in_memory_may_be_on_its_way() -> None:
     file = Noting(64 * MIB)
     file.is_kept = False

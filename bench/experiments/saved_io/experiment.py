@@ -109,6 +109,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def tasks(plan: Plan) -> list[Task]:
     if plan.options.minute:
+        if plan.options.datasets or plan.options.keys:
+            raise SystemExit(
+                "bench: --minute has a data set of its own: leave out --datasets and --keys"
+            )
         return list(_of_a_minute(plan))
     return _every_task(plan)
 

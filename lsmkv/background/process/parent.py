@@ -63,7 +63,8 @@ class HelperDiedError(WorkerError):
         )
         when = "in the middle of a job" if was_ready else "before it was ready"
         said = f"; its last words:\n{complaint}" if complaint else ""
-        super().__init__(f"the helper process {how} {when}{said}")
+        remedy = 'background="thread" needs none'
+        super().__init__(f"the helper process {how} {when} ({remedy}){said}")
         self.status = status
 
 
