@@ -19,6 +19,7 @@ from lsmkv.read.snapshots import SnapshotList
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import write_tables
+from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
@@ -161,7 +162,7 @@ class BackgroundThread(Pacer):
 
     def write_tables(
         self,
-        batches: Iterator[EntryBatch],
+        batches: Iterator[EntryBatch | StoredBlocks],
         form: TableFormat,
         is_cancelled: Callable[[], bool],
         replaced: Sequence[int] = (),

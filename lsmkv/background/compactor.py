@@ -15,7 +15,7 @@ from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import CompactionJob
 from lsmkv.background.threads import Errand
 from lsmkv.compaction.budget import inherited_asks, output_format
-from lsmkv.compaction.merge import merge_tables
+from lsmkv.compaction.merge import compact_tables
 from lsmkv.compaction.picker import (
     Compaction,
     PickState,
@@ -331,12 +331,14 @@ class Compactor(BackgroundThread):
                 spec=runner.spec(form, snapshots, size, entry_count, replaced),
                 runs=[list(run) for run in chosen.inputs],
                 drop_deletions=chosen.drop_deletions,
+                may_copy=chosen.may_copy,
             )
             return runner.run(job, entry_count)
 
         def in_thread() -> list[TableMeta]:
             runs = [self.tables.readers(run) for run in chosen.inputs]
-            batches = merge_tables(runs, snapshots, chosen.drop_deletions)
+            copied_as = form if chosen.may_copy else None
+            batches = compact_tables(runs, snapshots, chosen.drop_deletions, copied_as)
             is_deep = chosen.output_level > 1
             self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
             room = max(0, self._urgent_level0_runs - self._level0_run_count())

@@ -14,7 +14,7 @@ A flush keeps the numbers.
 Inputs are merged batch by batch.  Each has a batch at hand; all entries up to the lowest of the batches'
 last keys can be merged for good.  They are joined, newest input first; their slots are put in key
 order; entries that do not survive lose their slots.  Keys and values are moved only when blocks are
-built.
+built.  Blocks that nothing overlaps may be copied as they are (:mod:`lsmkv.compaction.runs`).
 """
 
 from __future__ import annotations
@@ -22,37 +22,47 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Final
 
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from lsmkv.compaction.runs import RunInput
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
-from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.read_ahead import blocks_between, every_block
 from lsmkv.sstable.reader import TableReader
-
-# A table is read in batches of at least so many entries, or so many bytes if that comes first.
-_BATCH_ENTRIES: Final = 128
-_BATCH_BYTES: Final = 256 * 1024
+from lsmkv.sstable.stored_blocks import StoredBlocks
+from lsmkv.sstable.writer import TableFormat
 
 
-def merge_tables(
+def compact_tables(
     runs: list[list[TableReader]],
     snapshots: list[int],
     drop_deletions: bool,
+    form: TableFormat | None,
     after: bytes | None = None,
     through: bytes | None = None,
-) -> Iterator[EntryBatch]:
-    """The surviving entries of ``runs``, which are given newest first.
+) -> Iterator[EntryBatch | StoredBlocks]:
+    """As :func:`merge_tables`, with stretches of blocks as they are stored.
 
-    Only those with after < key <= through; None sets no bound.  The rest as :func:`merged_batches`.
+    These are blocks that no other run overlaps, and that have the format ``form`` of the tables to be
+    written; with None there are none.  Only entries with after < key <= through; None sets no bound.
     """
-    inputs = [_run_batches(run, after, through) for run in runs]
-    return merged_batches(inputs, snapshots, drop_deletions)
+    # Without snapshots the run's age alone decides, and all numbers become 0.
+    needs_seqs = bool(snapshots) or not drop_deletions
+    inputs = [
+        _Input(RunInput(run, after, through, form, drop_deletions), iter(()), needs_seqs)
+        for run in runs
+    ]
+    return _merge(inputs, snapshots, drop_deletions)
+
+
+def merge_tables(
+    runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
+) -> Iterator[EntryBatch]:
+    """The surviving entries of ``runs``, which are given newest first; as :func:`merged_batches`."""
+    return _decoded(compact_tables(runs, snapshots, drop_deletions, None))
 
 
 def merged_batches(
@@ -66,11 +76,28 @@ def merged_batches(
     ``snapshots`` are the sequence numbers of the live snapshots, ascending; ``drop_deletions`` says that
     nothing older than the inputs overlaps them.
     """
-    # Without snapshots the input's age alone decides, and all numbers become 0.
     needs_seqs = bool(snapshots) or not drop_deletions
-    all_inputs = [_Input(batches, needs_seqs) for batches in inputs]
-    active = [source for source in all_inputs if source.refill()]
-    while active:
+    sources = [_Input(None, batches, needs_seqs) for batches in inputs]
+    return _decoded(_merge(sources, snapshots, drop_deletions))
+
+
+def _decoded(merged: Iterator[EntryBatch | StoredBlocks]) -> Iterator[EntryBatch]:
+    for batch in merged:
+        assert isinstance(batch, EntryBatch), "no format to copy blocks in"
+        yield batch
+
+
+def _merge(
+    inputs: list[_Input], snapshots: list[int], drop_deletions: bool
+) -> Iterator[EntryBatch | StoredBlocks]:
+    while active := [source for source in inputs if source.has_more()]:
+        copied = _copied(active)
+        if copied is not None:
+            yield copied
+            continue
+        active = [source for source in active if source.refill()]
+        if not active:
+            continue
         if len(active) == 1:
             parts = [active[0].take(active[0].batch.count)]
         else:
@@ -83,7 +110,23 @@ def merged_batches(
         kept = _surviving(parts, snapshots, drop_deletions, False)
         if kept.count:
             yield kept
-        active = [source for source in active if source.refill()]
+
+
+def _copied(active: list[_Input]) -> StoredBlocks | None:
+    """The next stretch of blocks that no other input overlaps, if it may be copied."""
+    if all(source.run_to_copy() is None for source in active):
+        return None
+    lowest = active[0]
+    first = lowest.first_key()
+    limit: bytes | None = None  # the lowest first key of the others
+    for source in active[1:]:
+        key = source.first_key()
+        if key < first:
+            lowest, first, limit = source, key, first
+        elif limit is None or key < limit:
+            limit = key
+    run = lowest.run_to_copy()
+    return None if run is None else run.copied_below(limit)
 
 
 def flushed_batches(
@@ -98,20 +141,28 @@ def flushed_batches(
 
 
 class _Input:
-    """One sorted input of a merge: a batch at hand, from ``position`` on, and the rest."""
+    """One input of a merge: a batch at hand, from ``position`` on, and the rest, of a run or not."""
 
-    __slots__ = ("_needs_seqs", "_rest", "batch", "position")
+    __slots__ = ("_needs_seqs", "_rest", "_run", "batch", "position")
 
-    def __init__(self, rest: Iterator[EntryBatch], needs_seqs: bool) -> None:
+    def __init__(self, run: RunInput | None, rest: Iterator[EntryBatch], needs_seqs: bool) -> None:
+        self._run = run
         self._rest = rest
         self._needs_seqs = needs_seqs
         self.batch: EntryBatch = EntryBatch([], [], [], may_repeat=False)
         self.position: i64 = 0
 
+    def has_more(self) -> bool:
+        """Whether a batch is at hand, or a block of its run is left."""
+        run = self._run
+        if run is None:
+            return self.refill()
+        return self.position < self.batch.count or run.has_block()
+
     def refill(self) -> bool:
         """Load the next batch if this one is used up; False at the end."""
         while self.position >= self.batch.count:
-            following = next(self._rest, None)
+            following = self._following()
             if following is None:
                 return False
             if not self._needs_seqs:
@@ -120,81 +171,28 @@ class _Input:
             self.position = 0
         return True
 
+    def _following(self) -> EntryBatch | None:
+        run = self._run
+        if run is None:
+            return next(self._rest, None)
+        return run.next_batch() if run.has_block() else None
+
+    def run_to_copy(self) -> RunInput | None:
+        """Its run, if the next entries are blocks that may be copied; after :meth:`has_more`."""
+        run = self._run
+        return run if run is not None and run.copies and self.position >= self.batch.count else None
+
+    def first_key(self) -> bytes:
+        """The next key, or one below it; after :meth:`has_more`."""
+        run = self._run
+        if run is not None and self.position >= self.batch.count:
+            return run.first_key()
+        return self.batch.key(self.position)
+
     def take(self, end: i64) -> EntrySlice:
         part = EntrySlice(self.batch, self.position, end)
         self.position = end
         return part
-
-
-def _run_batches(
-    run: list[TableReader], after: bytes | None, through: bytes | None
-) -> Iterator[EntryBatch]:
-    """The entries of a run with after < key <= through.
-
-    They are read past the cache.
-    """
-    for table in run:
-        index = table.index
-        may_repeat = table.properties.has_versions
-        block_number, end = blocks_between(table, after, through)
-        held: list[Block] = []
-        held_count: i64 = 0
-        held_bytes: i64 = 0
-        for block in every_block(table, block_number, end):
-            held.append(block)
-            held_count += block.count
-            held_bytes += len(block.raw)
-            block_number += 1
-            if block_number < end:
-                if held_count < _BATCH_ENTRIES and held_bytes < _BATCH_BYTES:
-                    continue
-                # The next block may begin with more entries of the key that this one ends with.
-                if may_repeat and index.first_key(block_number) == index.last_key(block_number - 1):
-                    continue
-            batch = _batch_of_blocks(held, may_repeat)
-            if table.one_seq:
-                batch.set_one_seq(table.largest_seq)
-            held = []
-            held_count = held_bytes = 0
-            _trim(batch, after, through)
-            yield batch
-
-
-def _trim(batch: EntryBatch, after: bytes | None, through: bytes | None) -> None:
-    """Leave only entries with after < key <= through, perhaps none."""
-    start: i64 = 0 if after is None else batch.first_above(after, 0)
-    end: i64 = batch.count if through is None else batch.first_above(through, start)
-    if end - start < batch.count:
-        batch.order = batch.order[start:end]
-
-
-def _batch_of_blocks(blocks: list[Block], may_repeat: bool) -> EntryBatch:
-    """Every entry of neighbouring blocks, at least one."""
-    count: i64 = 0
-    has_tags = False
-    one_seq = blocks[0].one_seq()
-    for block in blocks:
-        count += block.count
-        has_tags = has_tags or block.has_tags
-        if block.one_seq() != one_seq:
-            one_seq = -1
-    key_ends, value_ends = vec[i64]([0] * (count + 1)), vec[i64]([0] * (count + 1))
-    seqs: list[int] = []
-    at: i64 = 0
-    for block in blocks:
-        block.put_ends(key_ends, value_ends, at)
-        if one_seq < 0:
-            seqs += block.seqs()
-        at += block.count
-    batch = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
-    batch.key_data = b"".join([block.key_data() for block in blocks])
-    batch.key_ends = key_ends
-    batch.value_data = b"".join([block.value_data() for block in blocks])
-    batch.value_ends = value_ends
-    if has_tags:
-        batch.tags = b"".join([block.tags() for block in blocks])
-    batch.order = ascending(count)
-    return batch
 
 
 def _surviving(

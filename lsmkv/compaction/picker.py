@@ -40,6 +40,7 @@ class Compaction:
             deletion to hide.
         move: whether the inputs change their level without being rewritten: neither each other nor
             any table of the output run overlaps them.
+        may_copy: whether blocks that nothing overlaps may stay as they are stored.
     """
 
     inputs: tuple[tuple[TableMeta, ...], ...]
@@ -47,6 +48,7 @@ class Compaction:
     output_run: int | None
     drop_deletions: bool
     move: bool = False
+    may_copy: bool = True
 
     def tables(self) -> list[TableMeta]:
         return [table for run in self.inputs for table in run]
@@ -237,9 +239,8 @@ def pick_range(
         total = sum(table.size_bytes for run in runs for table in run)
         while level_target_bytes(level, options) < total:
             level += 1
-    return Compaction(
-        tuple(runs), level, LEVELED_RUN if options.compaction == "leveled" else None, True
-    )
+    output_run = LEVELED_RUN if options.compaction == "leveled" else None
+    return Compaction(tuple(runs), level, output_run, True, may_copy=not force)
 
 
 def _tables_of(runs: Iterable[RunMeta]) -> tuple[tuple[TableMeta, ...], ...]:

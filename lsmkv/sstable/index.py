@@ -174,12 +174,22 @@ class TableIndex:
     """An index section, searched in place.
 
     :meth:`key_start` points into ``section``.  Raises CorruptionError if its arrays do not fit together.
+
+    Attributes:
+        was_packed: whether it was stored packed, as in compressed tables.
     """
 
     def __init__(
-        self, data: bytes, path: str, offset: int, data_length: int, filters_length: int
+        self,
+        data: bytes,
+        path: str,
+        offset: int,
+        data_length: int,
+        filters_length: int,
+        was_packed: bool = False,
     ) -> None:
         self.section = data
+        self.was_packed = was_packed
         self._path = path
         self._offset = offset
         if len(data) < HEADER.size:

@@ -89,9 +89,10 @@ def open_index(
     Raises CorruptionError if it is damaged or does not fit these lengths of blocks and filters,
     UnsupportedFormatError if its codec is unknown.
     """
-    if data[:4] == b"\0\0\0\0":
+    was_packed = data[:4] == b"\0\0\0\0"
+    if was_packed:
         data = _Unpacking(data, path, offset, data_length, filters_length).section()
-    return TableIndex(data, path, offset, data_length, filters_length)
+    return TableIndex(data, path, offset, data_length, filters_length, was_packed)
 
 
 def checked_index(

@@ -11,6 +11,7 @@ from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
 from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender
 from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
@@ -54,8 +55,8 @@ class TableJob:
         return table_path(self.directory, number)
 
 
-def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
-    """Write batches in order to tables; sync files and directory.
+def write_tables(batches: Iterator[EntryBatch | StoredBlocks], job: TableJob) -> list[TableMeta]:
+    """Write batches and stored blocks in order to tables; sync files and directory.
 
     A new table starts only at a new key; all versions of a key are in one batch.  On any failure, also
     CancelledError, the tables written so far are removed.  This loop is interpreted on purpose: other
@@ -74,7 +75,7 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
         entries = 0
         for batch in batches:
             job.give_way(entries)
-            entries += batch.count
+            entries += batch.entry_count if isinstance(batch, StoredBlocks) else batch.count
             if job.is_cancelled():
                 raise CancelledError("the store is closing")
             at = 0
@@ -82,7 +83,10 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
                 if writer is None:
                     number = job.allocate()
                     writer = TableWriter(job.storage, job.path(number), number, job.form, spender)
-                at = writer.add_from(batch, at, job.table_size_bytes)
+                if isinstance(batch, StoredBlocks):
+                    at = writer.copy(batch, at, job.table_size_bytes)
+                else:
+                    at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
                     done.append(finish(writer, [], []))
                     writer = None

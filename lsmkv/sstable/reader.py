@@ -433,10 +433,16 @@ class TableReader:
 
     def block_trailer(self, block_number: i64) -> BlockTrailer:
         """A block's trailer, read from disk and checked against the index."""
-        trailer = self._read_frame(block_number)[1]
-        fail = self._failure_at(self.index.offset(block_number))
+        frame = self.read_frames(block_number, block_number + 1, ReadKind.COMPACTION)
+        return self.checked_frame(frame, block_number)[2]
+
+    def checked_frame(self, frame: bytes, block_number: i64) -> tuple[bytes, bytes, BlockTrailer]:
+        """Stored payload, filter and trailer of a block, checked against the index."""
+        offset = self.index.offset(block_number)
+        stored, bits, trailer = decode_block_frame(frame, self.path, self._seal, offset)
+        fail = self._failure_at(offset)
         check_trailer(trailer, block_number, self.index, self._filter_kind.policy, fail)
-        return trailer
+        return stored, bits, trailer
 
     def verify_block(self, block_number: int, *, compare_filters: bool = True) -> Block:
         """Read a block past the cache and check every byte; raises CorruptionError.

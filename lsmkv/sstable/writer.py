@@ -5,7 +5,6 @@ With a dictionary, the first blocks wait until there are enough of them to train
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,35 +15,27 @@ from mypy_extensions import i64
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
-from lsmkv.filters import grafite
-from lsmkv.filters.bloom import MAX_BITS
-from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
-from lsmkv.filters.keys import FilterKey, filter_key_from_spec
-from lsmkv.filters.maths.allocation import FLOOR_RATE
-from lsmkv.filters.maths.sizing import keys_for
+from lsmkv.filters.hashing import DIGEST_BYTES
 from lsmkv.filters.policy import (
-    MAX_PARAMETER,
     PRIVATE_SCHEMES,
-    SCHEME_GRAFITE,
     SCHEME_NONE,
-    policy_named,
 )
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
 from lsmkv.sstable.filter_budget import FilterSpender
+from lsmkv.sstable.filter_builder import FilterBuilder
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
-from lsmkv.sstable.pages import PageFit
+from lsmkv.sstable.pages import PAGE_BYTES, PageFit
+from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.sstable.table_end import with_room
-from lsmkv.storage.storage import Storage
+from lsmkv.storage.storage import ReadKind, Storage
 
 WRITER: Final = "lsmkv 0.1"
 NO_LIMIT: Final = 1 << 62
-_NO_FILTER: Final = (b"", 0, 0)  # filter, key count and parameter of a block without a filter
-_ONE_KEY: Final = (b"", 1, 0)  # the index holds that key, and so answers for the block
 _WRITE_BYTES: Final = 256 * 1024  # blocks are appended to the file in pieces of about this size
 _MAX_HELD_BLOCKS: Final = 16  # the last entries of a larger batch are copied, so that it can go
 _SAMPLES_PER_DICTIONARY_BYTE: Final = 100  # how much zstd advises to train a dictionary on
@@ -115,10 +106,10 @@ class TableWriter:
         self._path = path
         self._number = number
         self._form = form
-        self._policy = policy_named(form.policy)
-        self._filter_key: FilterKey = filter_key_from_spec(form.filter_key)
-        # Copies: attributes of FilterPolicy and TableFormat are slow to read here.
-        self._scheme: int = self._policy.scheme
+        self._filter_builder = FilterBuilder(
+            form.policy, form.filter_key, form.granularity, form.error_rate, spender, storage.stats
+        )
+        # Copies: attributes of TableFormat are slow to read here.
         self._is_compressed = form.compression == "zstd"
         self._trains = form.dictionary_size_bytes > 0
         self._block_size: i64 = form.block_size_bytes
@@ -134,14 +125,6 @@ class TableWriter:
         self._pieces_bytes = 0
         self._filters = BytesWriter()
         self._filters_bytes = 0
-        self._table_hashes: dict[int, None] = {}
-        # Half of what one filter can hold: the keys of a block may still follow.
-        lowest = form.error_rate if spender is None else FLOOR_RATE
-        self._table_filter_keys = keys_for(MAX_BITS, min(lowest, 0.5)) // 2
-        self._spender = spender
-        self._rate: float = form.error_rate  # of the last filter
-        self._rates_sum = 0.0  # of all blocks
-        self._stats = storage.stats
         # The block being filled.
         self._block: list[EntrySlice] = []
         self._block_repeats = False
@@ -158,7 +141,6 @@ class TableWriter:
         self._tombstone_count = 0
         self._raw_bytes = 0
         self._data_bytes = 0
-        self._whole_keys = self._filter_key.is_whole
 
     @property
     def entry_count(self) -> int:
@@ -174,7 +156,7 @@ class TableWriter:
         """Whether index or filter cannot hold much more."""
         return (
             max(self._index.key_bytes, self._filters_bytes) > _MAX_SECTION_BYTES
-            or len(self._table_hashes) > self._table_filter_keys
+            or self._filter_builder.is_full
         )
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
@@ -238,6 +220,59 @@ class TableWriter:
                 self._block.append(EntrySlice(joined([self._block.pop()]), 0, number - begun))
         return number
 
+    def copy(self, blocks: StoredBlocks, start: i64, limit_bytes: i64) -> int:
+        """Add stored blocks from the one at ``start`` among them; returns the first not added.
+
+        That is their count, or the first at which the table has ``limit_bytes`` or is full.  A table
+        without entries takes at least one.  They must have this table's format, their entries one
+        sequence number, none twice, and no deletion.
+        """
+        table, index = blocks.table, blocks.table.index
+        number, end = blocks.first + start, blocks.end
+        if self._has_entries and self._room(limit_bytes) <= 0:
+            return start
+        self._finish_block()
+        base = index.offset(number)
+        data = table.read_frames(number, end, ReadKind.COMPACTION)
+        while number < end and (not self._has_entries or self._room(limit_bytes) > 0):
+            offset, following = index.offset(number), index.offset(number + 1)
+            frame = data[offset - base : following - base]
+            stored, bits, trailer = table.checked_frame(frame, number)
+            length = len(frame)
+            if self._fits_pages:
+                # The next block stands in its page as it did: only the first one may be padded here.
+                padding = (following - self._data_bytes - length) % PAGE_BYTES
+                stored += bytes(padding)
+                length += padding
+            tail = encode_trailer(
+                stored,
+                bits,
+                raw_length=trailer.raw_length,
+                entry_count=trailer.entry_count,
+                filter_key_count=trailer.filter_key_count,
+                codec=trailer.codec,
+                filter_scheme=trailer.filter_scheme,
+                probe_count=trailer.probe_count,
+                number=self._number,
+                offset=self._data_bytes,
+            )
+            first, last = index.first_key(number), index.last_key(number)
+            entries, probes = trailer.entry_count, trailer.probe_count
+            self._index.add(first, last, length, len(bits), entries, probes)
+            self._append(stored, bits, tail, length)
+            if not self._has_entries:
+                self._has_entries = True
+                self._smallest = first
+            self._last_key = last
+            self._entry_count += entries
+            self._raw_bytes += trailer.raw_length
+            number += 1
+        self._smallest_seq = min(self._smallest_seq, table.largest_seq)
+        self._largest_seq = max(self._largest_seq, table.largest_seq)
+        if self._fits_pages:
+            self._block_limit = self._pages.entry_bytes(self._data_bytes)
+        return int(number - blocks.first)
+
     def _room(self, limit_bytes: i64) -> i64:
         """How large the block being filled may get before the table ends."""
         if self.is_full:
@@ -270,7 +305,7 @@ class TableWriter:
         filters = self._filters.getvalue()
         filter_key_count = probe_count = 0
         if self._form.granularity == "table":
-            filters, filter_key_count, probe_count = self._build_table_filter()
+            filters, filter_key_count, probe_count = self._filter_builder.of_table()
         properties = self._properties(
             len(filters), filter_key_count, probe_count, replaces, beside or []
         )
@@ -307,6 +342,7 @@ class TableWriter:
         replaces: list[int] | None,
         beside: list[int],
     ) -> TableProperties:
+        policy = self._filter_builder.policy
         return TableProperties(
             number=self._number,
             smallest=self._smallest,
@@ -321,11 +357,11 @@ class TableWriter:
             filter_bytes=filter_bytes,
             filter_key=self._form.filter_key,
             granularity=self._form.granularity,
-            error_rate=self._mean_rate(),
+            error_rate=self._filter_builder.mean_rate(),
             filter_key_count=filter_key_count,
             probe_count=probe_count,
-            filter_scheme=self._policy.scheme,
-            filter_policy=self._policy.name if self._policy.scheme in PRIVATE_SCHEMES else "",
+            filter_scheme=policy.scheme,
+            filter_policy=policy.name if policy.scheme in PRIVATE_SCHEMES else "",
             writer=WRITER,
             replaces=replaces,
             beside=beside,
@@ -342,11 +378,11 @@ class TableWriter:
             return
         made = BlockBuilder(self._block)
         has_one_key = made.first == made.last
-        if self._spender is not None:
-            self._rate = self._spender.block_rate(made.first)
-            self._rates_sum += self._rate
-            self._spender.note_block(made.count)
-        filter_bits, filter_key_count, probe_count = self._block_filter(made.digests, has_one_key)
+        builder = self._filter_builder
+        builder.begin_block(made.first, made.count)
+        filter_bits, filter_key_count, probe_count = builder.of_block(
+            self._block, made.digests, has_one_key, self._block_repeats
+        )
         fingerprints = made.digests[::DIGEST_BYTES]
         payload = made.finish(fingerprints, has_versions=self._block_repeats)
         self._smallest_seq = min(self._smallest_seq, made.smallest_seq)
@@ -408,13 +444,17 @@ class TableWriter:
             entry_count=block.entry_count,
             filter_key_count=block.filter_key_count,
             codec=codec,
-            filter_scheme=self._scheme if bits else SCHEME_NONE,
+            filter_scheme=self._filter_builder.scheme if bits else SCHEME_NONE,
             probe_count=block.probe_count,
             number=self._number,
             offset=self._data_bytes,
         )
         entries, probes = block.entry_count, block.probe_count
         self._index.add(block.first, block.last, length, len(bits), entries, probes)
+        self._append(stored, bits, tail, length)
+
+    def _append(self, stored: bytes, bits: bytes, tail: bytes, length: int) -> None:
+        """Append a block's three parts, of ``length`` bytes together."""
         self._filters.write(bits)
         self._filters_bytes += len(bits)
         self._data_bytes += length
@@ -427,62 +467,3 @@ class TableWriter:
         self._file.append(b"".join(self._pieces))
         self._pieces = []
         self._pieces_bytes = 0
-
-    # Filters
-
-    def _block_filter(self, packed: bytes, has_one_key: bool) -> tuple[bytes, int, int]:
-        """Filter, key count and parameter for the block; ``packed`` are its digests."""
-        if self._scheme == SCHEME_NONE:
-            return _NO_FILTER
-        if has_one_key and self._form.granularity == "block":
-            return _ONE_KEY
-        started_ns = time.perf_counter_ns()
-        if not self._whole_keys:
-            part_of = self._filter_key.part
-            packed = digests(list(dict.fromkeys(map(part_of, self._block_keys()))))
-        elif self._scheme == SCHEME_GRAFITE:
-            packed = grafite.digests(list(dict.fromkeys(self._block_keys())))
-        elif self._block_repeats:
-            packed = digests(list(dict.fromkeys(self._block_keys())))
-        if self._form.granularity == "table":
-            self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
-            built = _NO_FILTER
-        else:
-            bits, parameter = self._policy.build_from_digests(packed, self._rate)
-            built = self._checked(bits, len(packed) // DIGEST_BYTES, parameter)
-        spent_ns = time.perf_counter_ns() - started_ns
-        self._stats.filter_build_ns += spent_ns
-        return built
-
-    def _block_keys(self) -> list[bytes]:
-        return [key for part in self._block for key in part.key_objects()]
-
-    def _build_table_filter(self) -> tuple[bytes, int, int]:
-        if not self._table_hashes:
-            return _NO_FILTER
-        started_ns = time.perf_counter_ns()
-        hashes = list(self._table_hashes)
-        if self._spender is not None:
-            self._rate = self._spender.table_rate(len(hashes))
-        bits, parameter = self._policy.build(hashes, self._rate)
-        built = self._checked(bits, len(hashes), parameter)
-        spent_ns = time.perf_counter_ns() - started_ns
-        self._stats.filter_build_ns += spent_ns
-        return built
-
-    def _mean_rate(self) -> float:
-        if self._spender is None or self._form.granularity == "table":
-            return self._rate
-        return self._rates_sum / float(self._index.block_count)
-
-    def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
-        if self._spender is not None:
-            self._spender.note_filter(key_count, self._rate, len(bits))
-        if not bits:
-            return _NO_FILTER
-        if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme
-            raise ValueError(
-                f"filter policy {self._policy.name!r} built a filter with the parameter {parameter}, "
-                f"which does not lie between 0 and {MAX_PARAMETER}"
-            )
-        return bits, key_count, parameter

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from lsmkv.compaction.merge import flushed_batches, merge_tables
+from lsmkv.compaction.merge import compact_tables, flushed_batches
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import CorruptionError, Error
 from lsmkv.log.reader import read_log
@@ -20,6 +20,7 @@ from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.sstable.reader import open_table
+from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.storage.file_names import log_path
@@ -85,7 +86,8 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Merge the tables of some runs, newest run first.
 
-    Only their entries with after < key <= through; None sets no bound.
+    Only their entries with after < key <= through; None sets no bound.  ``may_copy``: blocks may be
+    copied as they are stored.
     """
 
     spec: JobSpec
@@ -93,6 +95,7 @@ class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     drop_deletions: bool
     after: bytes | None = None
     through: bytes | None = None
+    may_copy: bool = False
 
 
 Job = FlushJob | CompactionJob
@@ -119,14 +122,15 @@ def run_job(
         return _write(spec, storage, _log_entries(storage, job), directory, is_cancelled)
     cache = BlockCache(0, storage.stats)
     runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
-    batches = merge_tables(runs, spec.snapshots, job.drop_deletions, job.after, job.through)
+    form = spec.format if job.may_copy else None
+    batches = compact_tables(runs, spec.snapshots, job.drop_deletions, form, job.after, job.through)
     return _write(spec, storage, batches, directory, is_cancelled)
 
 
 def _write(
     spec: JobSpec,
     storage: Storage,
-    batches: Iterator[EntryBatch],
+    batches: Iterator[EntryBatch | StoredBlocks],
     directory: str,
     is_cancelled: Callable[[], bool],
 ) -> list[TableMeta]:

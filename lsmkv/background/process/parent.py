@@ -61,10 +61,11 @@ class HelperDiedError(WorkerError):
         how = (
             f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
         )
-        when = "in the middle of a job" if was_ready else "before it was ready"
+        when = 'in the middle of a job (background="thread" needs none)'
+        if not was_ready:
+            when = "before it was ready"
         said = f"; its last words:\n{complaint}" if complaint else ""
-        remedy = 'background="thread" needs none'
-        super().__init__(f"the helper process {how} {when} ({remedy}){said}")
+        super().__init__(f"the helper process {how} {when}{said}")
         self.status = status
 
 

@@ -1,0 +1,188 @@
+"""The runs that a compaction merges: entries batch by batch, or blocks as they are stored.
+
+A stretch of blocks is copied as it is stored where no other run has a key among theirs, and if a writer
+would make them the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from librt.vecs import vec
+from mypy_extensions import i64
+
+from lsmkv.encoding.entry_batch import EntryBatch, ascending
+from lsmkv.filters.policy import PRIVATE_SCHEMES
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.read_ahead import blocks_between, every_block
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.stored_blocks import StoredBlocks
+from lsmkv.sstable.writer import TableFormat
+
+# A table is read in batches of at least so many entries, or so many bytes if that comes first.
+_BATCH_ENTRIES: Final = 128
+_BATCH_BYTES: Final = 256 * 1024
+# Blocks of a stretch that is copied, at the least: before it a block ends early, and half a page is free.
+_LEAST_COPIED: Final = 16
+_MOST_COPIED: Final = 64  # at once
+
+
+class RunInput:
+    """A run's entries with after < key <= through; None sets no bound.
+
+    They are read past the cache.  ``form`` is that of the tables to be written; None copies nothing.
+
+    Attributes:
+        copies: whether blocks of the table at hand may be copied.
+    """
+
+    def __init__(
+        self,
+        tables: list[TableReader],
+        after: bytes | None,
+        through: bytes | None,
+        form: TableFormat | None,
+        drop_deletions: bool,
+    ) -> None:
+        self.copies = False
+        self._tables = tables
+        self._after = after
+        self._through = through
+        self._form = form
+        self._drop_deletions = drop_deletions
+        self._number = -1  # of the table at hand
+        self._block: i64 = 0  # the next block
+        self._end: i64 = 0
+        self._decoded: Iterator[Block] | None = None  # from the next block on
+
+    def has_block(self) -> bool:
+        """Whether a block is left; moves on to the next table."""
+        while self._block == self._end:
+            if self._number + 1 == len(self._tables):
+                return False
+            self._number += 1
+            table = self._tables[self._number]
+            self._block, self._end = blocks_between(table, self._after, self._through)
+            self._decoded = None
+            form = self._form
+            self.copies = form is not None and may_be_copied(table, form, self._drop_deletions)
+        return True
+
+    def first_key(self) -> bytes:
+        """The first key of the next block."""
+        return self._tables[self._number].index.first_key(self._block)
+
+    def copied_below(self, limit: bytes | None) -> StoredBlocks | None:
+        """The next blocks, if they may be copied: those with all keys below ``limit``."""
+        table, index = self._tables[self._number], self._tables[self._number].index
+        after, through = self._after, self._through
+        if not self.copies or (after is not None and self.first_key() <= after):
+            return None
+        end = self._end
+        if limit is not None and limit <= table.largest:
+            end = min(end, index.seek(limit))
+        if through is not None and through < table.largest:
+            end = min(end, index.seek(through))
+        if end - self._block < _LEAST_COPIED:
+            return None
+        # What is left over is long enough to be copied, too.
+        if end - self._block >= _MOST_COPIED + _LEAST_COPIED:
+            end = self._block + _MOST_COPIED
+        stored = StoredBlocks(table, self._block, end)
+        self._block = end
+        self._decoded = None
+        return stored
+
+    def next_batch(self) -> EntryBatch:
+        """The entries of the next blocks, perhaps none; a block must be left."""
+        table = self._tables[self._number]
+        index, may_repeat = table.index, table.properties.has_versions
+        blocks = self._decoded
+        if blocks is None:
+            blocks = self._decoded = every_block(table, self._block, self._end)
+        held: list[Block] = []
+        held_count: i64 = 0
+        held_bytes: i64 = 0
+        while True:
+            block = next(blocks)
+            held.append(block)
+            held_count += block.count
+            held_bytes += len(block.raw)
+            self._block += 1
+            if self._block == self._end:
+                break
+            if held_count < _BATCH_ENTRIES and held_bytes < _BATCH_BYTES:
+                continue
+            # The next block may begin with more entries of the key that this one ends with.
+            if may_repeat and index.first_key(self._block) == index.last_key(self._block - 1):
+                continue
+            break
+        batch = _batch_of_blocks(held, may_repeat)
+        if table.one_seq:
+            batch.set_one_seq(table.largest_seq)
+        _trim(batch, self._after, self._through)
+        return batch
+
+
+def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -> bool:
+    """Whether blocks of ``table`` are as ``form`` has them, and the merge keeps each entry as it is.
+
+    The size of blocks and the level of compression are recorded nowhere, and not compared.
+    """
+    properties = table.properties
+    return (
+        # Entries: all survive, with the sequence numbers that they have.
+        properties.smallest_seq == properties.largest_seq
+        and not properties.one_seq
+        and not properties.has_versions
+        and not properties.tombstone_count
+        and not (drop_deletions and properties.largest_seq)
+        # Filters.
+        and not form.budget
+        and form.granularity == properties.granularity == "block"
+        and properties.filter_scheme not in PRIVATE_SCHEMES
+        and table.filter_policy.name == form.policy
+        and (properties.filter_key, properties.error_rate) == (form.filter_key, form.error_rate)
+        # Compression.
+        and not form.dictionary_size_bytes
+        and not table.footer.dictionary_length
+        and table.index.was_packed == (form.compression == "zstd")
+    )
+
+
+def _trim(batch: EntryBatch, after: bytes | None, through: bytes | None) -> None:
+    """Leave only entries with after < key <= through, perhaps none."""
+    start: i64 = 0 if after is None else batch.first_above(after, 0)
+    end: i64 = batch.count if through is None else batch.first_above(through, start)
+    if end - start < batch.count:
+        batch.order = batch.order[start:end]
+
+
+def _batch_of_blocks(blocks: list[Block], may_repeat: bool) -> EntryBatch:
+    """Every entry of neighbouring blocks, at least one."""
+    count: i64 = 0
+    has_tags = False
+    one_seq = blocks[0].one_seq()
+    for block in blocks:
+        count += block.count
+        has_tags = has_tags or block.has_tags
+        if block.one_seq() != one_seq:
+            one_seq = -1
+    key_ends, value_ends = vec[i64]([0] * (count + 1)), vec[i64]([0] * (count + 1))
+    seqs: list[int] = []
+    at: i64 = 0
+    for block in blocks:
+        block.put_ends(key_ends, value_ends, at)
+        if one_seq < 0:
+            seqs += block.seqs()
+        at += block.count
+    batch = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
+    batch.key_data = b"".join([block.key_data() for block in blocks])
+    batch.key_ends = key_ends
+    batch.value_data = b"".join([block.value_data() for block in blocks])
+    batch.value_ends = value_ends
+    if has_tags:
+        batch.tags = b"".join([block.tags() for block in blocks])
+    batch.order = ascending(count)
+    return batch

@@ -1,0 +1,128 @@
+"""Builds the filters of a table: one for each block, or one for all of its keys."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from lsmkv.encoding.entry_batch import EntrySlice
+from lsmkv.filters import grafite
+from lsmkv.filters.bloom import MAX_BITS
+from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
+from lsmkv.filters.keys import FilterKey, filter_key_from_spec
+from lsmkv.filters.maths.allocation import FLOOR_RATE
+from lsmkv.filters.maths.sizing import keys_for
+from lsmkv.filters.policy import MAX_PARAMETER, SCHEME_GRAFITE, SCHEME_NONE, policy_named
+from lsmkv.sstable.filter_budget import FilterSpender
+from lsmkv.stats import Stats
+
+_NO_FILTER: Final = (b"", 0, 0)  # filter, key count and parameter of a block without a filter
+_ONE_KEY: Final = (b"", 1, 0)  # the index holds that key, and so answers for the block
+
+
+class FilterBuilder:
+    """Builds filters of ``error_rate``, or of the rates that a ``spender`` gives."""
+
+    def __init__(
+        self,
+        policy: str,
+        filter_key: str,
+        granularity: str,
+        error_rate: float,
+        spender: FilterSpender | None,
+        stats: Stats,
+    ) -> None:
+        self.policy = policy_named(policy)
+        self._filter_key: FilterKey = filter_key_from_spec(filter_key)
+        # Copies: attributes of FilterPolicy and FilterKey are slow to read here.
+        self.scheme: int = self.policy.scheme
+        self._whole_keys = self._filter_key.is_whole
+        self._per_table = granularity == "table"
+        self._spender = spender
+        self._stats = stats
+        self._rate: float = error_rate  # of the last filter
+        self._rates_sum = 0.0  # of all blocks
+        self._block_count = 0
+        self._table_hashes: dict[int, None] = {}
+        # Half of what one filter can hold: the keys of a block may still follow.
+        lowest = error_rate if spender is None else FLOOR_RATE
+        self._table_filter_keys = keys_for(MAX_BITS, min(lowest, 0.5)) // 2
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the filter of the table cannot hold much more."""
+        return len(self._table_hashes) > self._table_filter_keys
+
+    def begin_block(self, first: bytes, entry_count: int) -> None:
+        """Take the rate of the block that begins with the key ``first``."""
+        spender = self._spender
+        if spender is not None:
+            self._rate = spender.block_rate(first)
+            self._rates_sum += self._rate
+            self._block_count += 1
+            spender.note_block(entry_count)
+
+    def of_block(
+        self, entries: list[EntrySlice], packed: bytes, has_one_key: bool, repeats: bool
+    ) -> tuple[bytes, int, int]:
+        """Filter, key count and parameter for a block's entries; ``packed`` are their digests.
+
+        ``repeats``: a key has several entries.
+        """
+        if self.scheme == SCHEME_NONE:
+            return _NO_FILTER
+        if has_one_key and not self._per_table:
+            return _ONE_KEY
+        started_ns = time.perf_counter_ns()
+        if not self._whole_keys:
+            part_of = self._filter_key.part
+            packed = digests(list(dict.fromkeys(map(part_of, _keys(entries)))))
+        elif self.scheme == SCHEME_GRAFITE:
+            packed = grafite.digests(list(dict.fromkeys(_keys(entries))))
+        elif repeats:
+            packed = digests(list(dict.fromkeys(_keys(entries))))
+        if self._per_table:
+            self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
+            built = _NO_FILTER
+        else:
+            bits, parameter = self.policy.build_from_digests(packed, self._rate)
+            built = self._checked(bits, len(packed) // DIGEST_BYTES, parameter)
+        spent_ns = time.perf_counter_ns() - started_ns
+        self._stats.filter_build_ns += spent_ns
+        return built
+
+    def of_table(self) -> tuple[bytes, int, int]:
+        """Filter, key count and parameter for the whole table."""
+        if not self._table_hashes:
+            return _NO_FILTER
+        started_ns = time.perf_counter_ns()
+        hashes = list(self._table_hashes)
+        if self._spender is not None:
+            self._rate = self._spender.table_rate(len(hashes))
+        bits, parameter = self.policy.build(hashes, self._rate)
+        built = self._checked(bits, len(hashes), parameter)
+        spent_ns = time.perf_counter_ns() - started_ns
+        self._stats.filter_build_ns += spent_ns
+        return built
+
+    def mean_rate(self) -> float:
+        """The mean rate of the blocks, or that of the table's filter."""
+        if self._spender is None or self._per_table:
+            return self._rate
+        return self._rates_sum / float(self._block_count)
+
+    def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
+        if self._spender is not None:
+            self._spender.note_filter(key_count, self._rate, len(bits))
+        if not bits:
+            return _NO_FILTER
+        if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme
+            raise ValueError(
+                f"filter policy {self.policy.name!r} built a filter with the parameter {parameter}, "
+                f"which does not lie between 0 and {MAX_PARAMETER}"
+            )
+        return bits, key_count, parameter
+
+
+def _keys(entries: list[EntrySlice]) -> list[bytes]:
+    return [key for part in entries for key in part.key_objects()]

@@ -1,0 +1,30 @@
+"""Blocks that a compaction copies as they are stored.
+
+They are not decoded, not compressed again, and keep their filters.  Only their checksums are made anew,
+because these depend on the table and the offset.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from lsmkv.sstable.reader import TableReader
+
+
+class StoredBlocks:
+    """Blocks ``first`` to ``end`` (not included) of a table, at least one."""
+
+    __slots__ = ("end", "first", "table")
+
+    def __init__(self, table: TableReader, first: i64, end: i64) -> None:
+        self.table = table
+        self.first = first
+        self.end = end
+
+    @property
+    def count(self) -> int:
+        return int(self.end - self.first)
+
+    @property
+    def entry_count(self) -> int:
+        return sum(map(self.table.index.entry_count, range(int(self.first), int(self.end))))
