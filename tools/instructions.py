@@ -25,7 +25,7 @@ from bench.workloads.operations import COUNTED
 from tools.builds import CHECKOUT, BuildError, environment, nature
 
 _COLLECTED: Final = re.compile(r"^==\d+== Collected : (\d+)", re.MULTILINE)
-_PER_ENTRY: Final = {"scan", "scan-reverse", "flush", "compact"}
+_PER_ENTRY: Final = {"scan", "scan-reverse", "flush", "compact", "compact-stretch"}
 
 
 class InstructionsError(Exception):

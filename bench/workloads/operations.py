@@ -178,6 +178,16 @@ def _flush_new(db: lsmkv.DB, keys: Keys) -> Work:
     return work
 
 
+def _compact_stretch(db: lsmkv.DB, keys: Keys) -> Work:
+    """One run, of which a twentieth of neighbouring keys was written again."""
+    db.compact_range()
+    ordered = sorted(keys.stored)
+    again = ordered[len(ordered) // 2 :][: len(ordered) // 20]
+    put_all(db, again, _values(again))
+    db.flush()
+    return db.compact_range
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """A kind of operation.
@@ -217,6 +227,7 @@ COUNTED: Final = {
     "seek-next10": Counted(lambda db, keys: warmed(seek, db, keys.starts, SEEK_ENTRIES), SEEKS),
     "flush": Counted(_flush_new, WRITTEN),
     "compact": Counted(lambda db, _keys: db.compact_range, STORED + NEWER),
+    "compact-stretch": Counted(_compact_stretch, STORED),
 }
 
 

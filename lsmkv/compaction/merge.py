@@ -113,7 +113,7 @@ def _merge(
 
 
 def _copied(active: list[_Input]) -> StoredBlocks | None:
-    """The next stretch of blocks that no other input overlaps, if it may be copied."""
+    """The next stretch of blocks to copy: no other input overlaps it."""
     if all(source.run_to_copy() is None for source in active):
         return None
     lowest = active[0]
@@ -153,7 +153,7 @@ class _Input:
         self.position: i64 = 0
 
     def has_more(self) -> bool:
-        """Whether a batch is at hand, or a block of its run is left."""
+        """Whether a batch or a block of its run is left."""
         run = self._run
         if run is None:
             return self.refill()

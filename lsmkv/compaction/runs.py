@@ -126,7 +126,7 @@ class RunInput:
 
 
 def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -> bool:
-    """Whether blocks of ``table`` are as ``form`` has them, and the merge keeps each entry as it is.
+    """Whether a writer would make the blocks of ``table`` the same again.
 
     The size of blocks and the level of compression are recorded nowhere, and not compared.
     """
