@@ -25,7 +25,6 @@ _BATCH_ENTRIES: Final = 128
 _BATCH_BYTES: Final = 256 * 1024
 # Blocks of a stretch that is copied, at the least: before it a block ends early, and half a page is free.
 _LEAST_COPIED: Final = 16
-_MOST_COPIED: Final = 64  # at once
 
 
 class RunInput:
@@ -54,6 +53,7 @@ class RunInput:
         self._number = -1  # of the table at hand
         self._block: i64 = 0  # the next block
         self._end: i64 = 0
+        self._stretch_end: i64 = 0  # of the blocks that are being copied
         self._decoded: Iterator[Block] | None = None  # from the next block on
 
     def has_block(self) -> bool:
@@ -64,6 +64,7 @@ class RunInput:
             self._number += 1
             table = self._tables[self._number]
             self._block, self._end = blocks_between(table, self._after, self._through)
+            self._stretch_end = 0
             self._decoded = None
             form = self._form
             self.copies = form is not None and may_be_copied(table, form, self._drop_deletions)
@@ -74,25 +75,36 @@ class RunInput:
         return self._tables[self._number].index.first_key(self._block)
 
     def copied_below(self, limit: bytes | None) -> StoredBlocks | None:
-        """The next blocks, if they may be copied: those with all keys below ``limit``."""
+        """The next blocks to copy: those with all keys below ``limit``; None: no other run is left.
+
+        They come in pieces as long as other reads; ``limit`` stays the same for all of a stretch.
+        """
+        table, index = self._tables[self._number], self._tables[self._number].index
+        if self._block >= self._stretch_end:
+            end = self._end_below(limit)
+            if end - self._block < _LEAST_COPIED:
+                return None
+            self._stretch_end = end
+        first, end = self._block, self._block + 1
+        most = index.offset(first) + table.file.read_ahead_bytes
+        while end < self._stretch_end and index.offset(end + 1) <= most:
+            end += 1
+        self._block = end
+        self._decoded = None
+        return StoredBlocks(table, first, end)
+
+    def _end_below(self, limit: bytes | None) -> i64:
+        """The end of the blocks with all keys below ``limit``; within the bounds."""
         table, index = self._tables[self._number], self._tables[self._number].index
         after, through = self._after, self._through
-        if not self.copies or (after is not None and self.first_key() <= after):
-            return None
+        if after is not None and self.first_key() <= after:
+            return 0
         end = self._end
         if limit is not None and limit <= table.largest:
             end = min(end, index.seek(limit))
         if through is not None and through < table.largest:
             end = min(end, index.seek(through))
-        if end - self._block < _LEAST_COPIED:
-            return None
-        # What is left over is long enough to be copied, too.
-        if end - self._block >= _MOST_COPIED + _LEAST_COPIED:
-            end = self._block + _MOST_COPIED
-        stored = StoredBlocks(table, self._block, end)
-        self._block = end
-        self._decoded = None
-        return stored
+        return end
 
     def next_batch(self) -> EntryBatch:
         """The entries of the next blocks, perhaps none; a block must be left."""

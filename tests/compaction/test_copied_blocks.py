@@ -148,6 +148,18 @@ def test_a_stretch_is_split_where_a_table_ends(tmp_path: Path) -> None:
     assert contents(tables) == entries(range(2000))
 
 
+def test_large_blocks_are_copied_in_pieces(tmp_path: Path) -> None:
+    compacting = Compacting(str(tmp_path), table_bytes=1 << 24)
+    large: list[Entry] = [
+        (key(number), random.Random(number).randbytes(100_000), 0) for number in range(40)
+    ]
+    run = compacting.run(large)
+    pieces = [count for count, _, _ in copied([run])]
+    assert sum(pieces) == 40
+    assert max(pieces) <= 3  # some 256 KiB
+    assert contents(compacting.written(compact_tables([run], [], True, FORM))) == large
+
+
 def test_copied_blocks_stand_in_their_pages_as_before(tmp_path: Path) -> None:
     form = replace(FORM, block_size_bytes=4096, fit_pages=True)
     compacting = Compacting(str(tmp_path), form, 1 << 24)
