@@ -139,6 +139,16 @@ def test_copied_and_merged_blocks_hold_what_a_merge_of_all_holds(data: st.DataOb
             assert properties.entry_count == len(numbers)
 
 
+@pytest.mark.parametrize("lowest, highest", [(500, 1500), (501, 1503), (0, 1999), (505, 1509)])
+def test_no_key_outside_the_bounds_is_copied(tmp_path: Path, lowest: int, highest: int) -> None:
+    compacting = Compacting(str(tmp_path))
+    run = compacting.run(entries(range(2000)))
+    after, through = key(lowest), key(highest)
+    assert copied([run], after=after, through=through)
+    tables = compacting.written(compact_tables([run], [], True, FORM, after, through))
+    assert contents(tables) == entries(range(lowest + 1, highest + 1))
+
+
 def test_a_stretch_is_split_where_a_table_ends(tmp_path: Path) -> None:
     compacting = Compacting(str(tmp_path), table_bytes=8192)
     run = compacting.run(entries(range(2000)))
