@@ -112,7 +112,7 @@ def main() -> int:
                 both = instructions(kind, store, build, *settings)
                 unit = "for each entry" if kind in _PER_ENTRY else ""
                 each = (both - without) / (scale * COUNTED[kind].operations)
-                print(f"{kind:14}{each:12,.0f}  {unit}".rstrip(), flush=True)
+                print(f"{kind:16}{each:12,.0f}  {unit}".rstrip(), flush=True)
     except (BuildError, InstructionsError) as error:
         print(error, file=sys.stderr)
         return 1
