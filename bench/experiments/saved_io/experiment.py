@@ -88,7 +88,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--minute",
         action="store_true",
         help="the least part, for a class: 'digits' in 4 KiB blocks and 4 runs, counted only; takes "
-        "less than a minute on two idle cores",
+        "about a minute on two idle cores",
     )
     parser.add_argument(
         "--counts-only", action="store_true", help="no timed lookups, and no count by the system"
