@@ -23,13 +23,14 @@ from lsmkv.filters.policy import (
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
-from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
+from lsmkv.sstable.block.trailer import TRAILER_BYTES, BlockTrailer, encode_trailer
 from lsmkv.sstable.filter_budget import FilterSpender
 from lsmkv.sstable.filter_builder import FilterBuilder
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
 from lsmkv.sstable.pages import PAGE_BYTES, PageFit
+from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.sstable.table_end import with_room
 from lsmkv.storage.storage import ReadKind, Storage
@@ -239,8 +240,11 @@ class TableWriter:
             frame = data[offset - base : following - base]
             stored, bits, trailer = table.checked_frame(frame, number)
             length = len(frame)
-            if self._fits_pages:
-                # The next block stands in its page as it did: only the first one may be padded here.
+            if self._fits_pages and (following - self._data_bytes - length) % PAGE_BYTES:
+                # Only the first one: after it the next block stands in its page as it did.
+                length -= len(stored)
+                stored = self._without_padding(stored, trailer, table, frame, number)
+                length += len(stored)
                 padding = (following - self._data_bytes - length) % PAGE_BYTES
                 stored += bytes(padding)
                 length += padding
@@ -272,6 +276,17 @@ class TableWriter:
         if self._fits_pages:
             self._block_limit = self._pages.entry_bytes(self._data_bytes)
         return int(number - blocks.first)
+
+    def _without_padding(
+        self, stored: bytes, trailer: BlockTrailer, table: TableReader, frame: bytes, number: i64
+    ) -> bytes:
+        """A block's stored payload without padding, or it would grow with each copy."""
+        if trailer.codec == CODEC_NONE:
+            return stored[: trailer.raw_length]
+        offset = table.index.offset(number)
+        block = table.decode(frame, 0, len(frame), offset, number)
+        codec, again = self._compressed(block.raw)
+        return again if codec == trailer.codec else stored
 
     def _room(self, limit_bytes: i64) -> i64:
         """How large the block being filled may get before the table ends."""
@@ -424,11 +439,7 @@ class TableWriter:
             self._write_block(block)
 
     def _write_block(self, block: _FinishedBlock) -> None:
-        codec, stored = CODEC_NONE, block.payload
-        if self._is_compressed:
-            if self._compressor is None:
-                self._compressor = Compressor(self._form.compression_level, b"")
-            codec, stored = self._compressor.compress_block(block.payload)
+        codec, stored = self._compressed(block.payload)
         bits = block.filter_bits
         length = len(stored) + len(bits) + TRAILER_BYTES
         if self._fits_pages:
@@ -452,6 +463,14 @@ class TableWriter:
         entries, probes = block.entry_count, block.probe_count
         self._index.add(block.first, block.last, length, len(bits), entries, probes)
         self._append(stored, bits, tail, length)
+
+    def _compressed(self, payload: bytes) -> tuple[int, bytes]:
+        """Codec and stored form of a payload."""
+        if not self._is_compressed:
+            return CODEC_NONE, payload
+        if self._compressor is None:
+            self._compressor = Compressor(self._form.compression_level, b"")
+        return self._compressor.compress_block(payload)
 
     def _append(self, stored: bytes, bits: bytes, tail: bytes, length: int) -> None:
         """Append a block's three parts, of ``length`` bytes together."""

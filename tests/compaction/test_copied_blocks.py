@@ -274,6 +274,28 @@ def test_a_store_whose_compactions_copy_holds_what_was_written(
         assert db.multi_get(sorted(model)) == [model[name] for name in sorted(model)]
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_blocks_do_not_grow_by_being_copied_again(
+    tmp_path: Path, compression: lsmkv.options.Compression
+) -> None:
+    draw = random.Random(1)
+    with lsmkv.open(tmp_path / "store", background="thread", compression=compression) as db:
+        for number in range(10_000):
+            db[key(number)] = draw.randbytes(20) + bytes(60)
+        db.compact_range()
+        for _ in range(20):
+            for number in range(0, 10_000, 2500):
+                db[key(number)] = draw.randbytes(draw.randrange(200))
+            db.compact_range()
+        (table,) = db.tables()
+        longest = max(table.length_bytes(number) for number in range(table.block_count))
+        assert longest < 3 * PAGE_BYTES
+        copied_size = table.size_bytes
+        db.compact_range(force=True)
+        (table,) = db.tables()
+        assert copied_size < table.size_bytes + 4 * 2 * PAGE_BYTES
+
+
 def test_a_compaction_that_is_forced_writes_blocks_anew(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "store", SMALL.replace(background="thread")) as db:
         db.update({key(number): b"%030d" % number for number in range(5000)})
