@@ -280,7 +280,7 @@ class TableWriter:
     def _without_padding(
         self, stored: bytes, trailer: BlockTrailer, table: TableReader, frame: bytes, number: i64
     ) -> bytes:
-        """A block's stored payload without padding, or it would grow with each copy."""
+        """A stored payload without padding, which would grow with each copy."""
         if trailer.codec == CODEC_NONE:
             return stored[: trailer.raw_length]
         offset = table.index.offset(number)
