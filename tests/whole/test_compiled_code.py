@@ -11,9 +11,52 @@ from tools.builds import compiled_modules
 
 COMPILED = compiled_modules()
 
+# What compiled modules import and is not compiled, because it is not hot or mypyc cannot.
+PLAIN = [
+    "background/background_work",
+    "background/events",
+    "background/refresher",
+    "background/threads",
+    "changes",
+    "engine/location",
+    "engine/recent_writes",
+    "engine/recovery",
+    "errors",
+    "filters/keys",
+    "filters/maths/allocation",
+    "filters/maths/layouts",
+    "filters/maths/sizing",
+    "html",
+    "options",
+    "read/snapshots",
+    "runtime",
+    "sstable/filter_budget",
+    "sstable/format",
+    "sstable/multi_writer",
+    "storage/file_names",
+    "storage/posix",
+    "tree/capture",
+    "tree/levels",
+    "tree/manifest",
+    "tree/version_set",
+]
+
 
 def test_setup_names_what_it_compiles() -> None:
     assert len(COMPILED) > 10
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_what_a_compiled_module_imports_is_compiled_or_known_to_be_plain(name: str) -> None:
+    # A new module that setup.py does not name would run interpreted, and nothing else would tell.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    imported = {
+        node.module.removeprefix("lsmkv.").replace(".", "/")
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lsmkv.")
+    }
+    modules = {module for module in imported if (PACKAGE / f"{module}.py").exists()}
+    assert sorted(modules - set(COMPILED) - set(PLAIN)) == []
 
 
 @pytest.mark.parametrize("name", COMPILED)
