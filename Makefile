@@ -82,9 +82,11 @@ test-core: $(VENV)/installed-dev  ## Run those of the store proper (a minute)
 
 test-long: test-slow test-laws  ## Run the other tests
 
+# LONG="slow and not longest": the shorter ones; ROOMS="tests/read tests/tree": those of some folders.
 LONG := slow
-test-slow: $(VENV)/installed-dev  ## Run those that take seconds and more (LONG="slow and not longest": the shorter ones)
-	@$(RUN) -m pytest -n auto --dist loadfile -m "$(LONG)"
+ROOMS :=
+test-slow: $(VENV)/installed-dev  ## Run those that take seconds and more
+	@$(RUN) -m pytest -n auto --dist loadfile -m "$(LONG)" $(ROOMS)
 
 test-laws: $(VENV)/installed-dev  ## Run the property tests at length
 	@$(RUN) -m pytest -n auto --dist loadfile -m "hypothesis and not slow" --hypothesis-profile=long
