@@ -230,9 +230,9 @@ class TableWriter:
         """
         table, index = blocks.table, blocks.table.index
         number, end = blocks.first + start, blocks.end
+        self._finish_block()
         if self._has_entries and self._room(limit_bytes) <= 0:
             return start
-        self._finish_block()
         base = index.offset(number)
         data = table.read_frames(number, end, ReadKind.COMPACTION)
         while number < end and (not self._has_entries or self._room(limit_bytes) > 0):

@@ -25,7 +25,7 @@ from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.sstable.pages import PAGE_BYTES
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat
+from lsmkv.sstable.writer import NO_LIMIT, TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
@@ -156,6 +156,19 @@ def test_a_stretch_is_split_where_a_table_ends(tmp_path: Path) -> None:
     assert len(tables) > 5
     assert max(os.path.getsize(table.path) for table in tables) < 3 * 8192
     assert contents(tables) == entries(range(2000))
+
+
+def test_a_table_that_is_full_knows_nothing_of_blocks_for_the_next_one(tmp_path: Path) -> None:
+    compacting = Compacting(str(tmp_path))
+    (stored,) = compacting.run(entries(range(2000), seq=3))
+    writer = TableWriter(compacting.storage, table_path(str(tmp_path), 99), 99, FORM)
+    writer.add_from(
+        EntryBatch([b"!"], [random.Random(1).randbytes(5000)], [7], may_repeat=False), 0, NO_LIMIT
+    )
+    assert writer.copy(StoredBlocks(stored, 0, 20), 0, 100) == 0
+    writer.finish()
+    properties = compacting.opened(99).properties
+    assert (properties.smallest_seq, properties.largest_seq) == (7, 7)
 
 
 def test_large_blocks_are_copied_in_pieces(tmp_path: Path) -> None:
