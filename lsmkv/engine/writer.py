@@ -377,7 +377,7 @@ class Writer:
             state.owner = thread
             state.check_writable()
             log = self._logs.current
-            end = log.end
+            end = log.records_end
         self._sync(log, end)
 
     def _sync(self, log: LogWriter, end: int) -> None:

@@ -14,6 +14,10 @@ Bytes may be missing at the end of the chain for two reasons:
 - *Damage* to acknowledged writes, a CorruptionError: bad bytes below a sync mark; a synced log after
   a lost tail; a missing log; and whatever contradicts the manifest's note of the log that the store
   was closed with.
+
+A byte counts as synced only if this process synced it, or if a mark or a note behind it says so: each is
+written after the sync that it tells of.  It says nothing of itself.  So the mark with which a log was
+closed is not synced at the next opening, and a log that follows syncs it first, as any record.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class LogSet:
         log = self.current
         if self._finished is None:
             end = log.end
-            log.sync_through(end)
+            log.sync_through(log.records_end)
             self._finished = log.number, end, log.salt
         if mark:
             log.close(mark=True)

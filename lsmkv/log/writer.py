@@ -125,7 +125,7 @@ class LogWriter:
         """Append to a log that was read; the torn tail is cut off.
 
         Unless ``is_synced``, its records are written again and synced: an earlier sync may have failed,
-        or never come.
+        or never come.  A mark at the end of a synced log was written after its last sync.
         """
         end, durable = contents.end, contents.durable
         file = storage.open_append(contents.path, end)
@@ -137,8 +137,9 @@ class LogWriter:
             file.close()
             raise
         marked = end if contents.ends_marked else max(durable, HEADER_BYTES)
+        synced = durable if is_synced and contents.ends_marked else end
         number, salt = contents.number, contents.salt
-        return cls(storage, file, contents.kind, number, salt, end, marked, None)
+        return cls(storage, file, contents.kind, number, salt, synced, marked, None)
 
     @property
     def path(self) -> str:
@@ -152,6 +153,13 @@ class LogWriter:
     @property
     def end(self) -> int:
         return self._file.offset
+
+    @property
+    def records_end(self) -> int:
+        """The end without an unsynced mark: what a sync of all records has to reach."""
+        end = self._file.offset
+        synced = self._group.synced
+        return synced if end - synced == MARK_BYTES else end  # each record is longer than a mark
 
     @property
     def synced(self) -> int:

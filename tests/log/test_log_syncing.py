@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from log_files import create
+from log_files import MARK_BYTES, contents_of, create
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.storage import Storage
@@ -135,6 +135,38 @@ def test_a_predecessor_that_cannot_be_synced_fails_the_sync(path: Path, tmp_path
     with pytest.raises(OSError, match="injected: sync"):
         log.sync_through(log.append(b"later"))
     assert log.synced < log.end
+
+
+def reopened(path: Path, storage: Storage) -> LogWriter:
+    """A log that was synced and closed with a mark, and opened again."""
+    log = create(path)
+    log.sync_through(log.append(b"record"))
+    log.close(mark=True)
+    return LogWriter.reopen(storage, contents_of(path), is_synced=True)
+
+
+def test_a_mark_does_not_vouch_for_itself(path: Path) -> None:
+    log = reopened(path, Storage())
+    assert log.end - log.synced == MARK_BYTES
+
+
+def test_the_mark_of_the_last_close_is_synced_before_a_log_that_follows(
+    path: Path, tmp_path: Path
+) -> None:
+    before = reopened(path, Storage())
+    log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
+    log.sync_through(log.append(b"later"))
+    assert before.synced == before.end
+
+
+def test_the_mark_of_the_last_close_alone_needs_no_sync(path: Path) -> None:
+    storage = FaultyStorage()
+    log = reopened(path, storage)
+    log.sync_through(log.records_end)
+    assert storage.calls["sync"] == 0
+    log.append(b"more")
+    log.sync_through(log.records_end)
+    assert log.synced == log.end
 
 
 def test_an_obsolete_predecessor_needs_no_sync(path: Path, tmp_path: Path) -> None:
