@@ -1,4 +1,4 @@
-"""Breaks the engine in twenty places, and runs the tests on each.  ``python -m tools.mutants``
+"""Breaks the engine in 21 places, and runs the tests on each.  ``python -m tools.mutants``
 
 Each mutant is one change to a copy of this checkout.  The tests that ``make test`` runs must fail on it;
 those of ``tests/tools``, which compare texts and count instructions, are left out.  The whole run takes
@@ -135,6 +135,12 @@ MUTANTS: Final = (
         "tree/version_set.py",
         "self.storage.remove(table_path(self.directory, number))",
         "pass",
+    ),
+    Mutant(
+        "the mark of the last close counts as synced",
+        "log/writer.py",
+        "synced = durable if is_synced and contents.ends_marked else end",
+        "synced = end",
     ),
     Mutant(
         "a log is synced, and the log before it is not",

@@ -12,6 +12,7 @@ from typing import ClassVar
 import pytest
 
 import lsmkv
+from lsmkv.log.reader import MARK_BYTES
 from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import AppendFile
 from torture.crash import crash_states, faults, workloads
@@ -27,6 +28,7 @@ from torture.framework import cli, parts
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
 TINY = Size(operations=13, rounds=1, samples=1, second_share=0.01)
+SESSIONS = Size(len(workloads.SESSIONS) + 1, rounds=1, samples=-1, second_share=0.0)
 RECOVERED = Size(operations=13, rounds=1, samples=1, second_share=0.1)
 """After each end of the process alone, the recovery crashes too."""
 
@@ -52,6 +54,15 @@ def test_losing_power_anywhere_loses_nothing_synced(
     assert outcome.counts["workloads"] == len(variants)
     assert outcome.counts["distinct states"] > fewest_states
     assert outcome.counts["recoveries cut short"] > 0
+
+
+def test_losing_power_in_any_of_several_sessions_loses_nothing_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workloads, "VARIANTS", {"sessions": VARIANTS["sessions"]})
+    outcome = crash_states.run(settings(tmp_path), SESSIONS)
+    assert outcome.failures == []
+    assert outcome.counts["operations of stores recorded"] == len(workloads.SESSIONS) + 1
 
 
 @pytest.mark.longest
@@ -179,6 +190,40 @@ class RemovesFirst(MemoryStorage):
         super().replace(source, target)
 
 
+class _Trusted(MemoryAppendFile):
+    """A log that an earlier session wrote: so many bytes that it left unsynced stay so."""
+
+    trusted = range(0)
+    length = 0
+
+    def _sync(self) -> None:
+        file = self._storage.disk.files[self._file]
+        unsynced = len(file.content.rstrip(b"\0")) - len(file.durable.rstrip(b"\0"))
+        if self.offset != self.length or unsynced not in self.trusted:
+            super()._sync()
+
+
+class TakesMarksForSynced(MemoryStorage):
+    """Trusts the mark with which a log was closed, as if it had been synced."""
+
+    trusted: ClassVar[range] = range(1, MARK_BYTES + 1)
+
+    def open_append(self, path: str, length: int) -> AppendFile:
+        file = super().open_append(path, length)
+        if not path.endswith(".log"):
+            return file
+        file.close()
+        log = _Trusted(self, path, self.disk.names[path], length)
+        log.trusted, log.length = self.trusted, length
+        return log
+
+
+class TrustsTheDead(TakesMarksForSynced):
+    """Takes what a killed process wrote for synced."""
+
+    trusted = range(MARK_BYTES + 1, 1 << 20)
+
+
 BROKEN = (
     ForgetsDirectories,
     ForgetsParent,
@@ -205,6 +250,15 @@ def test_data_lost_by_a_broken_storage_are_found_and_replayed(
     for file in kept.iterdir():
         file.unlink()
     kept.rmdir()
+
+
+@pytest.mark.parametrize("broken", [TakesMarksForSynced, TrustsTheDead])
+def test_what_a_session_wrongly_takes_for_synced_is_found(
+    tmp_path: Path, broken: type[MemoryStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workloads, "VARIANTS", {"sessions": VARIANTS["sessions"]})
+    outcome = crash_states.run(settings(tmp_path), SESSIONS, broken)
+    assert "its contents are those after operation" in outcome.failures[0].what
 
 
 class _RetriesSyncs(MemoryAppendFile):

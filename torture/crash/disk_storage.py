@@ -6,10 +6,11 @@ costs nothing.  Helper processes cannot see such a disk: a store on it does its 
 
 from __future__ import annotations
 
+import copy
 import posixpath
 import threading
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 from lsmkv.errors import LockedError
 from lsmkv.runtime import Finalizer
@@ -51,6 +52,14 @@ class MemoryStorage(Storage):
     def note(self, text: str, number: int) -> None:
         """Record the progress of the workload among the operations."""
         self.change(Operation("note", text, length=number))
+
+    def left_behind(self) -> Self:
+        """The disk as the next process finds it; nothing that this one still does reaches it."""
+        following = type(self)()
+        with self.mutex:
+            following.disk, following.operations = self.disk, self.operations
+            self.disk, self.operations = copy.deepcopy(self.disk), []
+        return following
 
     def create(self, path: str) -> AppendFile:
         self.faults.check("create", path)

@@ -42,10 +42,21 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "zstd": {"compression": "zstd", "filter_granularity": "table", "block_size_bytes": 1024},
     "one-table": {"table_size_bytes": 1 << 20, "level0_compaction_trigger": 4, "size_ratio": 4},
     "unfiltered": {"filter_policy": "none", "compression_dictionary_size_bytes": 1024},
+    "sessions": {},
 }
+"""Options that each variant changes, by the variant's name.  Only ``sessions`` has other operations."""
 
-"""Options that each variant changes, by the variant's name."""
+SESSIONS: Final = (
+    *("open large", "fill", "reopen", "synced put", "put", "kill", "put", "reopen", "flush"),
+    *("open large", "fill", "kill", "synced put", "checkpoint", "idle", "put", "sync", "backup"),
+    *("kill", "put", "open large", "fill", "idle", "reopen", "synced put", "bulk load", "backup"),
+)
+"""The first operations of ``sessions``.
 
+A log that is long enough is followed by another before the first write of the next session.
+"""
+
+_LARGE_BUFFER_BYTES: Final = 4 * SMALL.write_buffer_size_bytes
 _KEYS: Final = 60
 _MOST_WAITING: Final = 3  # writes before background work runs
 
@@ -93,10 +104,10 @@ class Workload:
     def __init__(
         self, name: str, seed: int, storage: MemoryStorage, background: Background
     ) -> None:
-        variant = name.partition("-x")[0]
+        self._variant = name.partition("-x")[0]
         self._dice = random.Random(f"workload {seed} {name}")
-        self._options = SMALL.replace(**VARIANTS[variant])
-        self._storage = storage
+        self._options = SMALL.replace(**VARIANTS[self._variant])
+        self.storage = storage
         self._background = background
         self._waiting = 0
         self._snapshot: tuple[lsmkv.Snapshot, Contents] | None = None
@@ -104,11 +115,11 @@ class Workload:
         self.kinds = ["open"]
         self.db = self._opened()
 
-    def _opened(self) -> lsmkv.DB:
-        return lsmkv.open(STORE, self._options, storage=self._storage)
+    def _opened(self, **overrides: Any) -> lsmkv.DB:
+        return lsmkv.open(STORE, self._options.replace(**overrides), storage=self.storage)
 
     def run(self, operations: int) -> None:
-        """Run random operations, at least one of each kind, and close."""
+        """Run operations, and close."""
         kinds: dict[str, Callable[[int], bool]] = {
             "put": self._put,
             "delete": self._delete,
@@ -122,22 +133,39 @@ class Workload:
             "failure": self._fail_and_resume,
             "reopen": self._reopen,
         }
-        weights = (44, 9, 14, 4, 12, 4, 3, 2, 4, 3, 4)
-        drawn = self._dice.choices(tuple(kinds), weights, k=max(0, operations - len(kinds) - 1))
-        drawn += kinds  # each at least once
-        self._dice.shuffle(drawn)
-        for number, kind in enumerate([*drawn[: operations - 1], "reopen"], 1):
+        if self._variant == "sessions":
+            kinds |= {
+                "open large": self._open_large,
+                "fill": self._fill,
+                "synced put": self._synced_put,
+                "idle": self._idle,
+                "kill": self._kill,
+                "checkpoint": self._checkpoint,
+                "backup": self._backup,
+            }
+            plan = [*SESSIONS, *self._dice.choices(SESSIONS, k=operations)]
+        else:
+            plan = self._drawn(tuple(kinds), operations)
+        for number, kind in enumerate([*plan[: operations - 1], "reopen"], 1):
             self.kinds.append(kind)
-            self._storage.note("begun", number)
+            self.storage.note("begun", number)
             self.models.append(dict(self.models[-1]))
             is_synced = kinds[kind](number)
-            self._storage.note("done", number)
+            self.storage.note("done", number)
             if is_synced:
-                self._storage.note("synced", number)
+                self.storage.note("synced", number)
             if self._waiting >= _MOST_WAITING:
                 self._settle(number)
         self._forget_snapshot()
         self.db.close()
+
+    def _drawn(self, kinds: tuple[str, ...], operations: int) -> list[str]:
+        """Random operations, at least one of each kind."""
+        weights = (44, 9, 14, 4, 12, 4, 3, 2, 4, 3, 4)
+        drawn = self._dice.choices(kinds, weights, k=max(0, operations - len(kinds) - 1))
+        drawn += kinds
+        self._dice.shuffle(drawn)
+        return drawn
 
     # Operations; each returns whether every write is synced after it.
 
@@ -153,10 +181,27 @@ class Workload:
         return b"%d:" % number + self._dice.randbytes(size // 2) + b"v" * (size // 2)
 
     def _put(self, number: int) -> bool:
-        key, value, sync = self._key(), self._value(number), self._dice.random() < 0.2
+        return self._put_one(number, sync=self._dice.random() < 0.2)
+
+    def _synced_put(self, number: int) -> bool:
+        return self._put_one(number, sync=True)
+
+    def _put_one(self, number: int, *, sync: bool) -> bool:
+        key, value = self._key(), self._value(number)
         self._note_changes([(key, value)])
         self.db.put(key, value, sync=sync)
         return sync
+
+    def _fill(self, number: int) -> bool:
+        """Make the log longer than a small buffer."""
+        size_bytes = SMALL.write_buffer_size_bytes // 3
+        changes: list[Change] = [
+            (b"key-%03d" % key, b"%d:" % number + self._dice.randbytes(size_bytes))
+            for key in self._dice.sample(range(_KEYS), 3)
+        ]
+        self._note_changes(changes)
+        write_batch(self.db, changes, sync=False)
+        return False
 
     def _delete(self, number: int) -> bool:
         model = self.models[-1]
@@ -219,21 +264,47 @@ class Workload:
 
     def _fail_and_resume(self, number: int) -> bool:
         self._settle(number)
-        self._storage.faults.add(Fault("append", path_suffix=".log"))
+        self.storage.faults.add(Fault("append", path_suffix=".log"))
         try:
             self.db.put(self._key(), self._value(number))
         except OSError:
             with self._background.beside():
                 self.db.resume()
-        self._storage.faults.heal()
+        self.storage.faults.heal()
         return True
 
-    def _reopen(self, number: int) -> bool:
+    def _reopen(self, number: int, **overrides: Any) -> bool:
         self._forget_snapshot()
         self.db.close()
-        self._storage.note("synced", number)
+        self.storage.note("synced", number)
+        self._waiting = 0
+        self.db = self._opened(**overrides)
+        return True
+
+    def _open_large(self, number: int) -> bool:
+        return self._reopen(number, write_buffer_size_bytes=_LARGE_BUFFER_BYTES)
+
+    def _idle(self, number: int) -> bool:
+        """A session in which nothing happens."""
+        return self._reopen(number) and self._reopen(number)
+
+    def _kill(self, number: int) -> bool:
+        """The process ends; the operating system does not."""
+        self._forget_snapshot()
+        self.storage, killed = self.storage.left_behind(), self.db
+        killed.close()
         self._waiting = 0
         self.db = self._opened()
+        return True
+
+    def _checkpoint(self, number: int) -> bool:
+        self.db.checkpoint(f"/checkpoint-{number}")
+        return False
+
+    def _backup(self, number: int) -> bool:
+        self._settle(number)
+        with self._background.beside():
+            lsmkv.backup(self.db, "/backup")  # which flushes
         return True
 
 
@@ -253,4 +324,4 @@ def record(name: str, seed: int, operations: int, storage: MemoryStorage) -> Rec
     ):
         workload = Workload(name, seed, storage, background)
         workload.run(operations)
-    return Recording(storage.operations, workload.models, workload.kinds)
+    return Recording(workload.storage.operations, workload.models, workload.kinds)
