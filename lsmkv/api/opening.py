@@ -137,9 +137,7 @@ def open(  # more than 60 lines: its parameters and its docstring
         if leftovers is None:
             engine.open()
         else:
-            # Whoever made the directory may have failed before its name was durable.
-            with contextlib.suppress(PermissionError):  # its parent may not be readable
-                files.sync_directory(os.path.dirname(directory))
+            files.sync_name(directory)  # whoever made it may have failed before
             engine.create(leftovers)
         return DB(engine)
     except BaseException:

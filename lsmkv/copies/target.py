@@ -83,6 +83,8 @@ def new_copy(storage: Storage, target: str, *, keep: bool) -> Iterator[None]:
     """
     existed = storage.exists(target)
     storage.make_directory(target)
+    if existed:
+        storage.sync_name(target)  # whoever made it may have failed before
     with locked(storage, target):
         check_new(storage, target)  # again: another process may have been faster
         try:

@@ -95,6 +95,7 @@ def repair(
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:
             storage.make_directory(target)
+            storage.sync_name(target)  # whoever made it may have failed before
             stack_of_locks.enter_context(storage.lock(os.path.join(target, LOCK)))
             _check_free(storage, target)  # again: another process may have been faster
         return _Repair(storage, source, target, progress).run()

@@ -250,6 +250,11 @@ class Storage:
                 directory.locate(error)
                 raise
 
+    def sync_name(self, path: str) -> None:
+        """Make the name of a directory durable, unless its parent may not be read."""
+        with contextlib.suppress(PermissionError):
+            self.sync_directory(_parent(path))
+
     def lock(self, path: str) -> FileLock:
         """Lock a file, which is created if missing and never removed.
 

@@ -267,6 +267,18 @@ def test_a_crash_anywhere_leaves_the_previous_backup_or_the_new_one(
     assert found == set(range(len(models)))
 
 
+@pytest.mark.parametrize("job", [checkpoint, backup])
+def test_a_copy_is_durable_in_a_directory_whose_name_was_not(job: Job) -> None:
+    storage = MemoryStorage()
+    with open_source(storage) as db:
+        fill(db)
+        storage.change(Operation("make_directory", STORE))
+        job(db, nothing)
+        expected = dict(db)
+    with lsmkv.open(STORE, SMALL, storage=MemoryStorage(storage.disk.the_least())) as copy:
+        assert dict(copy) == expected
+
+
 # --- failures of the disk ---
 
 

@@ -1,10 +1,10 @@
 """The part ``power-cuts``: the power fails under a store on a real file system, over and over.
 
-It makes a file system in a file and mounts it (Linux and root).  A process writes to a store there and
-prints the number of each synced write.  At a random moment the file system is shut down: nothing
-more of it reaches the disk, not even its own journal.  The process is killed, the file system is
-mounted again, and the store opened.  Every synced write must be there, and the store must be as it was
-after some write.  The next round continues with the same store.
+It makes a file system in a file and mounts it (Linux and root).  A process writes to a store there, in
+one session after the other, and prints the number of each synced write.  At a random moment the file
+system is shut down: nothing more of it reaches the disk, not even its own journal.  The process is
+killed, the file system is mounted again, and the store opened.  Every synced write must be there, and
+the store must be as it was after some write.  The next round continues with the same store.
 
 It does not cover drives that lose flushed data or write it in another order.
 
@@ -50,6 +50,8 @@ _WITHOUT_FLUSHING_THE_LOG: Final = 2
 _LONGEST_S: Final = 0.5
 _PATIENCE_S: Final = 60.0
 _SYNC_SHARE: Final = 0.3
+_CLOSE_SHARE: Final = 0.02
+_BUFFERS_BYTES: Final = (4096, 16_384, 65_536)
 
 
 class LoopDisk:
@@ -171,16 +173,26 @@ def _newest(store: Path, at_least: int) -> int:
 
 def main(arguments: list[str]) -> int:
     """Write until writing fails or the process is killed; print the number of each synced write."""
-    store, first = arguments[0], int(arguments[1])
-    dice = random.Random(first)
-    with contextlib.suppress(OSError, lsmkv.Error), lsmkv.open(store, SMALL) as db:
+    store, numbers = arguments[0], count(int(arguments[1]))
+    dice = random.Random(arguments[1])
+    with contextlib.suppress(OSError, lsmkv.Error):
+        while True:
+            _write_in_one_session(store, numbers, dice)
+    return 1
+
+
+def _write_in_one_session(store: str, numbers: Iterator[int], dice: random.Random) -> None:
+    buffer_bytes = dice.choice(_BUFFERS_BYTES)
+    with lsmkv.open(store, SMALL, write_buffer_size_bytes=buffer_bytes) as db:
         print(0, flush=True)
-        for number in count(first):
+        for number in numbers:
             sync = dice.random() < _SYNC_SHARE
             db.put(*entry(number), sync=sync)
             if sync:
                 print(number, flush=True)
-    return 1
+            if dice.random() < _CLOSE_SHARE:
+                break
+    print(number, flush=True)  # closing has synced it
 
 
 @contextlib.contextmanager
