@@ -69,6 +69,7 @@ class LoopDisk:
         self.mount_point.mkdir()
         with self._image.open("wb") as file:
             file.truncate(_DISK_BYTES[kind])
+        self._is_mounted = False  # os.path.ismount denies it of an XFS that is shut down
         _require([*make, str(self._image)], "no file system can be made")
 
     def mount(self) -> None:
@@ -76,16 +77,17 @@ class LoopDisk:
         options = ",".join(["loop", *self._options])
         command = ["mount", "-o", options, str(self._image), str(self.mount_point)]
         _require(command, "no file system can be mounted from a file")
+        self._is_mounted = True
 
     def unmount(self) -> None:
         """Unmount it, if it is mounted."""
         deadline = time.monotonic() + _PATIENCE_S
-        while os.path.ismount(self.mount_point):
-            command = ["umount", str(self.mount_point)]
-            done = _run(command)
-            if done.returncode and time.monotonic() > deadline:
+        while self._is_mounted:
+            done = _run(["umount", str(self.mount_point)])
+            self._is_mounted = done.returncode != 0
+            if self._is_mounted and time.monotonic() > deadline:
                 raise UnsoundError(f"the file system cannot be unmounted: {done.stderr.strip()}")
-            time.sleep(0.01 if done.returncode else 0)
+            time.sleep(0.01 if self._is_mounted else 0)
 
     def cut_the_power(self) -> None:
         """Shut the file system down, so that nothing more reaches the disk."""
