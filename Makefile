@@ -52,7 +52,7 @@ page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources
 	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
 	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
-EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation budget adaptive compaction filters learning memory openings peers ycsb growth bulk
+EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation budget adaptive compaction filters learning memory openings peers ycsb
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
