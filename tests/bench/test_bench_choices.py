@@ -24,10 +24,7 @@ def choice(name: str, options: str, *, longest: bool = False) -> object:
 CHOICES = [
     *(choice("compaction", f"{COMPACTION} --loads {load}") for load in LOADS),
     choice("compaction", "--write-buffers 16 --size-ratios 2 --error-rates 0.001 --repeat 2"),
-    *(
-        choice("saved-io", f"{SAVED_IO} --policies {policy}")
-        for policy in ("blocked-bloom", "binary-fuse", "ribbon")
-    ),
+    choice("saved-io", f"{SAVED_IO} --policies ribbon"),
     choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2", longest=True),
     choice("adaptive", "--keys 2000 --repetitions 2", longest=True),
     choice("learning", "--keys 2000 --repetitions 2"),

@@ -15,7 +15,6 @@ from bench.experiments.granularity.groups import (
     KINDS,
     PARTITION_BLOOM,
     TABLE_BLOOM,
-    TABLE_FUSE,
     TABLE_KINDS,
     TABLE_RIBBON,
     at_budget,
@@ -25,7 +24,6 @@ from bench.experiments.granularity.groups import (
     index_share,
     kind,
     reads_at,
-    series,
     styles,
     textbook_reads,
     typical_budget,
@@ -76,7 +74,6 @@ def story(rows: list[Row]) -> Story:
             *verdicts(rows),
             *(_least_reads(rows, style) for style in styles(rows)),
             _monkey_memory(rows),
-            *(_fuse(rows, style) for style in styles(rows)),
             *(_ribbon(rows, style) for style in styles(rows)),
             *(_index_search(rows, style) for style in styles(rows)),
             _bare(rows),
@@ -353,23 +350,6 @@ def _monkey_memory(rows: Sequence[Row]) -> str:
     )
 
 
-def _fuse(rows: Sequence[Row], style: str) -> str:
-    parts = []
-    for allocation, words in _ALLOCATIONS.items():
-        for fuse in series(rows, style, TABLE_FUSE, allocation):
-            bits = fuse.filter_bits_per_key
-            bloom = min(
-                series(rows, style, TABLE_BLOOM, allocation),
-                key=lambda row: abs(row.filter_bits_per_key - bits),
-            )
-            ratio = fuse.absent_block_reads_expected / reads_at(bloom, bits)
-            parts.append(f"{ratio:.2f} at {bits:.1f} bits, {words}")
-    return (
-        f"Binary fuse filters per table, {style}: reads of absent keys by those of Bloom filters of the "
-        f"same memory and allocation (the nearest budget, by Bloom's slope) are {'; '.join(parts)}."
-    )
-
-
 def _ribbon(rows: Sequence[Row], style: str) -> str:
     parts = []
     for words, ribbon_kind, bloom_kind in (
@@ -435,8 +415,8 @@ def _best_per_table(rows: Sequence[Row]) -> str:
         found = ", ".join(f"{what} {best.policy}" for what, best in picks)
         parts.append(f"{style}: {found}")
     return (
-        f"Best kind of filter per table near {bits:g} bits, uniform (binary-fuse and ribbon "
-        f"at their own sizes): {'; '.join(parts)}."
+        f"Best kind of filter per table near {bits:g} bits, uniform (ribbon "
+        f"at its own sizes): {'; '.join(parts)}."
     )
 
 
