@@ -371,7 +371,7 @@ class Options:
 
         Indexes and filters come on top, some 2 and 1.2 MiB for a million keys of 16 bytes and values of
         100.  Filters that share so small a cache with blocks cost more reads than they spare
-        (``docs/memory.md``).
+        (``docs/tuning.md``).
         """
         return cls(
             write_buffer_size_bytes=MIB,
