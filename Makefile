@@ -52,7 +52,7 @@ page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources
 	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
 	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
-EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation budget adaptive compaction filters learning memory openings peers ycsb growth bulk
+EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation budget adaptive compaction filters learning memory openings peers ycsb
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
@@ -124,9 +124,9 @@ LARGE := --entries 5000000 --repetitions 6 --passes 3 --engines lsmkv,rocksdb,le
 	readrandom,readmissing,multi_get,readseq,readreverse,seekrandom,seekrandom_100,readmissing_cold,open
 LARGE_FILL := --entries 5000000 --repetitions 6 --engines lsmkv,rocksdb,leveldb --phases sustained,fillbatch,disk_zstd
 
-bench-compiled-large: build/compiled  ## The same with 5,000,000 entries (an hour): docs/performance-large.md, -large-fill.md
-	@cd $< && $(abspath $(RUN)) -m bench peers $(LARGE) --out ../../out/peers-large --into ../../docs/performance-large.md
-	@cd $< && $(abspath $(RUN)) -m bench peers $(LARGE_FILL) --out ../../out/peers-large-fill --into ../../docs/performance-large-fill.md
+bench-compiled-large: build/compiled  ## The same with 5,000,000 entries (an hour): reports in out/peers-large*
+	@cd $< && $(abspath $(RUN)) -m bench peers $(LARGE) --out ../../out/peers-large
+	@cd $< && $(abspath $(RUN)) -m bench peers $(LARGE_FILL) --out ../../out/peers-large-fill
 
 lint: $(VENV)/installed-dev  ## Check style, types and what is depended on
 	@$(RUN) -m ruff check .

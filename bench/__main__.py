@@ -19,10 +19,6 @@ EXPERIMENTS: Final = {
         "bench.experiments.budget.experiment",
         "filter memory that follows the lookups, beside Monkey's rates",
     ),
-    "bulk": (
-        "bench.experiments.bulk.experiment",
-        "loading many entries: puts, bulk_load, RocksDB's SstFileWriter",
-    ),
     "cluster-build": (
         "bench.cluster_build",
         "builds on a Dask cluster, and a model of what a billion keys take",
@@ -34,10 +30,6 @@ EXPERIMENTS: Final = {
     "count-reads": (
         "bench.count_reads",
         "read calls of any command and its children, by file, counted from outside",
-    ),
-    "dbm": (
-        "bench.experiments.dbm_modules",
-        "lsmkv.dbm beside the standard library's dbm modules and shelves",
     ),
     "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
     "figures": (
@@ -52,17 +44,9 @@ EXPERIMENTS: Final = {
         "bench.experiments.granularity.experiment",
         "a filter per block, per chunk or per table, at equal memory",
     ),
-    "growth": (
-        "bench.experiments.growth.experiment",
-        "costs and memory as a store grows, beside theory",
-    ),
     "learning": (
         "bench.experiments.learning.experiment",
         "wasted reads that `adaptive_filters` saves",
-    ),
-    "loop-delay": (
-        "bench.experiments.loop_delay",
-        "how late an event loop is while the writers of its store stall",
     ),
     "memory": (
         "bench.experiments.memory.experiment",

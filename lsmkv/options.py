@@ -17,7 +17,7 @@ FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
 Background = Literal["auto", "thread", "process"]
-FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon", "grafite"]
+FilterPolicyName = Literal["none", "bloom", "ribbon", "grafite"]
 """The filter policies of this package; programs may register others."""
 
 KIB: Final = 1024
@@ -161,19 +161,16 @@ class Options:
             yet they are Monkey's.  Counts are by table, so smaller tables follow lookups more closely.  A
             compaction of the whole store (``compact_range(force=True)``) makes Bloom and ribbon filters
             that large, within 2 %; until then a store that exists or grows may exceed it.  Other kinds
-            have a least size for each filter (4 bits a key with ``"grafite"``, 64 bytes with
-            ``"blocked-bloom"``; ``"binary-fuse"`` has two sizes), and take it where the budget has less.
-            No rate is below 1e-6, so part of a large budget stays unused.  What has no budget uses
-            ``error_rate``: ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest
-            writes in a backup.  0: no such budget.
+            have a least size for each filter (4 bits a key with ``"grafite"``), and take it where the
+            budget has less.  No rate is below 1e-6, so part of a large budget stays unused.  What has no
+            budget uses ``error_rate``: ``bulk_load`` of an iterable without a length, ``TableWriter``,
+            the newest writes in a backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
             ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one
             length: of k numbers at a rate of at most k p; only per block, and of whole keys);
-            ``"blocked-bloom"`` (one cache line per lookup) and ``"binary-fuse"`` (rates of 2^-8 and
-            2^-16), both made for ``filter_granularity="table"``: per block they work, but round up to
-            lines of 64 bytes, or take up to twice the bits; ``"none"``; or the name of a registered one
-            (:func:`lsmkv.filters.policy.register`).  ``"bloom"``.
+            ``"none"``; or the name of a registered one (:func:`lsmkv.filters.policy.register`).
+            ``"bloom"``.
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
             prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.
         adaptive_filters: absent keys that filters let pass are listed and denied from then on, so a
@@ -374,7 +371,7 @@ class Options:
 
         Indexes and filters come on top, some 2 and 1.2 MiB for a million keys of 16 bytes and values of
         100.  Filters that share so small a cache with blocks cost more reads than they spare
-        (``docs/memory.md``).
+        (``docs/tuning.md``).
         """
         return cls(
             write_buffer_size_bytes=MIB,

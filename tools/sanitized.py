@@ -36,7 +36,6 @@ LEFT_OUT: Final = (
     "test_docs.py",
     "test_examples.py",
     "test_filter_docs.py",
-    "test_growth.py",
     "test_malloc_trim.py",
     "test_pictures.py",
     "test_torture_*",

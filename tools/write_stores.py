@@ -17,7 +17,7 @@ from typing import Final
 import lsmkv
 from lsmkv.options import FilterGranularity
 
-POLICIES: Final = ("bloom", "blocked-bloom", "binary-fuse", "ribbon", "grafite", "none")
+POLICIES: Final = ("bloom", "ribbon", "grafite", "none")
 GRANULARITIES: Final[tuple[FilterGranularity, ...]] = ("block", "table")
 ENTRIES: Final = 1500
 
@@ -32,7 +32,7 @@ def write(path: str, policy: str, granularity: FilterGranularity) -> None:
         path,
         filter_policy=policy,
         filter_granularity=granularity,
-        filter_key=lsmkv.FixedPrefix(9) if policy == "blocked-bloom" else lsmkv.WholeKey(),
+        filter_key=lsmkv.FixedPrefix(9) if policy == "ribbon" else lsmkv.WholeKey(),
         compression="zstd" if granularity == "block" else "none",
         compression_dictionary_size_bytes=1024 if policy == "bloom" else 0,
         block_size_bytes=512,

@@ -63,7 +63,7 @@ class Experiment(Generic[T, M, R]):
         missing: names the contenders that are not installed.
         alone: measures one task at a time, on this machine, because times matter.
         after: adds to the measurements when all of them are there (times, for example).
-        document: makes the Markdown section for ``--into``; by default findings and brief tables.
+        document: makes the Markdown section for ``--into``; by default the brief tables.
         write_more: writes more files, and returns their paths.
     """
 
@@ -244,34 +244,22 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
 
 
 def section(header: dict[str, Any], story: Story) -> str:
-    """Headline, command, first table, findings and brief tables as a section of a Markdown document."""
+    """Headline, command, first table and brief tables as a section of a Markdown document."""
     parts = [story.headline] if story.headline else []
     parts.append(f"Command: `{header['command']}`. {provenance(header)}")
     if story.first is not None:
         parts.append(story.first.to_markdown())
-    parts.append("\n".join(f"- {finding}" for finding in story.findings))
     parts += [table.to_markdown() for table in story.tables if table.brief]
     return "\n\n".join(parts) + "\n"
 
 
 def _print(console: Console, story: Story) -> None:
-    """Headline, first table, findings and brief tables.
-
-    Without a first table the findings are last, in view.
-    """
+    """Headline, first table and brief tables."""
     if story.headline:
         console.print(f"{story.headline}\n", soft_wrap=True)
-    brief = [table.to_rich() for table in story.tables if table.brief]
-    if story.first is not None:
-        console.print(story.first.to_rich())
-    else:
-        for table in brief:
-            console.print(table)
-    for finding in story.findings:
-        console.print(f"- {finding}", soft_wrap=True)
-    if story.first is not None:
-        for table in brief:
-            console.print(table)
+    first = [] if story.first is None else [story.first]
+    for table in [*first, *(table for table in story.tables if table.brief)]:
+        console.print(table.to_rich())
 
 
 def _check_places(experiment: Experiment[Any, Any, Any], given: argparse.Namespace) -> None:
@@ -292,7 +280,7 @@ def _check_places(experiment: Experiment[Any, Any, Any], given: argparse.Namespa
 
 
 def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> None:
-    """The command: measure, write, and print the findings."""
+    """The command: measure, write, and print the brief tables."""
     console = Console(
         highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 130
     )

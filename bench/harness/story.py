@@ -1,4 +1,4 @@
-"""The content of a report: sentences, tables and charts."""
+"""The content of a report: a headline, tables and charts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,20 @@ class Story:
     Attributes:
         headline: the main finding and its number, in one sentence of at most
             :data:`HEADLINE_WORDS`; the report begins with it.
-        findings: sentences computed from the rows.
+        tables: those of figures, and of what was :func:`checked`.
         charts: the first one stands right below the headline.
         first: the answer in a few rows, before the other tables.
         failures: broken promises (counts that disagree, for example): the command exits with 1.
     """
 
-    findings: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     first: Table | None = None
     headline: str = ""
+
+
+def checked(*found: tuple[str, str] | None) -> list[Table]:
+    """The table of what was checked, and with which outcome; none without any."""
+    cells = [pair for pair in found if pair is not None]
+    return [Table("What was checked", ["check", "outcome"], cells, left=2)] if cells else []

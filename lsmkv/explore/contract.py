@@ -156,8 +156,7 @@ class Filter(Part):
     Attributes:
         block: the block's number; None for the filter of a whole table.
         key_count: n; None if it is unknown.
-        parameter: k of a Bloom filter, columns of a ribbon, bits of a fuse filter's fingerprint,
-            low bits of Grafite's codes.
+        parameter: k of a Bloom filter, columns of a ribbon, low bits of Grafite's codes.
         rate: as the store expects it from n, m and k.
         set_bits: how many of all its bits are set.
         bits: its first ``shown_bits`` bits in base64; bit i is bit i mod 8 of byte i div 8.

@@ -4,7 +4,7 @@
 
 * :mod:`~lsmkv.filters.maths`: sizes, exact rates and memory; no bits.
 * What tables embed: :mod:`~lsmkv.filters.hashing`, the bits of each kind
-  (:mod:`~lsmkv.filters.bloom`, :mod:`~lsmkv.filters.blocked`, :mod:`~lsmkv.filters.fuse`),
+  (:mod:`~lsmkv.filters.bloom`, :mod:`~lsmkv.filters.ribbon`, :mod:`~lsmkv.filters.grafite`),
   :mod:`~lsmkv.filters.policy` (the interface of a kind to tables), :mod:`~lsmkv.filters.keys`
   (which part of a key goes in).
 * :mod:`~lsmkv.filters.family`: filters as objects, a class for each kind.

@@ -19,18 +19,9 @@ from mypy_extensions import i64
 
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.hashing import MASK_63
-from lsmkv.filters.maths.layouts import LINE_BYTES
 
 LINE_SHIFT: Final = 9  # 2**9 bits in a line
 BIT_SHIFT: Final = 63 - LINE_SHIFT
-
-
-def build(hashes: list[int], line_count: int, probe_count: int) -> bytes:
-    """The bits of a filter that holds every hash.  O(len(hashes) * probe_count)."""
-    bits = bytearray(line_count * LINE_BYTES)
-    for h in hashes:
-        set_in_line(bits, probe_count, h)
-    return bytes(bits)
 
 
 def set_in_line(bits: bytearray, probe_count: i64, h: i64) -> None:
@@ -49,24 +40,6 @@ def has_in_line(bits: bytearray, probe_count: i64, h: i64) -> bool:
     h = (h * MULTIPLIER) & MASK_63
     line_count: i64 = len(bits) >> 6
     first: i64 = ((h >> 31) * line_count) >> 32 << LINE_SHIFT
-    for _probe in range(probe_count):
-        h = (h * MULTIPLIER) & MASK_63
-        bit: i64 = first + (h >> BIT_SHIFT)
-        if not (bits[bit >> 3] >> (bit & 7)) & 1:
-            return False
-    return True
-
-
-def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:
-    """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
-
-    A filter of less than a line may hold anything.  O(probe_count).
-    """
-    line_count: i64 = byte_count >> 6
-    if line_count == 0:
-        return True
-    h = (h * MULTIPLIER) & MASK_63
-    first: i64 = (start << 3) + (((h >> 31) * line_count) >> 32 << LINE_SHIFT)
     for _probe in range(probe_count):
         h = (h * MULTIPLIER) & MASK_63
         bit: i64 = first + (h >> BIT_SHIFT)

@@ -22,10 +22,6 @@ from mypy_extensions import i64, u8
 MAX_LOW_BITS: Final = 56
 """Most low bits: a word less the 7 bits by which a read may be out of place, and a sign."""
 
-# What turns a bit of these kinds into a 1.
-SET: Final = i64(0)
-UNSET: Final = i64(-1)
-
 _ONE: Final = i64(1)  # mypyc would shift a literal as a C int
 _PAIRS: Final = 0x5555_5555_5555_5555
 _FOURS: Final = 0x3333_3333_3333_3333
@@ -73,19 +69,16 @@ def first_between(
     low_bits: i64,
     least: i64,
     most: i64,
-    known_zeros: i64 = 0,
-    known_bit: i64 = 0,
 ) -> i64:
     """The position of the first number from ``least`` to ``most``; -1 if there is none.
 
     The sequence of ``count`` numbers is ``bits[start : start + byte_count]``.  It must have room for
-    their low bits; apart from that it may be any bytes.  The search begins at ``known_bit``, a multiple
-    of 8 before which ``known_zeros`` bits are unset, and passes over 64 bits at a time.
+    their low bits; apart from that it may be any bytes.  The search passes over 64 bits at a time.
     """
     end = (byte_count << 3) - count * low_bits
     high = least >> low_bits
     last = most >> low_bits
-    bit = after(bits, start, end, UNSET, high - known_zeros, known_bit)
+    bit = after_unset(bits, start, end, high)
     while bit < end:
         if (bits[start + (bit >> 3)] >> (bit & 7)) & 1:
             position = bit - high
@@ -104,13 +97,11 @@ def first_between(
     return -1
 
 
-def after(bits: bytes, start: i64, end: i64, which: i64, count: i64, bit: i64) -> i64:
-    """The bit after ``count`` of the bits ``which`` (:data:`SET` or :data:`UNSET`).
-
-    It counts from ``bit`` on, a multiple of 8.  ``end`` if there are fewer before it.
-    """
+def after_unset(bits: bytes, start: i64, end: i64, count: i64) -> i64:
+    """The bit after the first ``count`` unset bits; ``end`` if there are fewer before it."""
+    bit: i64 = 0
     while count > 0 and bit < end:
-        word = word_at(bits, start + (bit >> 3)) ^ which
+        word = ~word_at(bits, start + (bit >> 3))
         sums = word - ((word >> 1) & _PAIRS)
         sums = (sums & _FOURS) + ((sums >> 2) & _FOURS)
         sums = ((sums + (sums >> 4)) & _BYTES) * _SUMS  # byte i: those in bytes 0 to i
@@ -128,7 +119,7 @@ def after(bits: bytes, start: i64, end: i64, which: i64, count: i64, bit: i64) -
             return end
         count -= passed
         byte: i64 = bits[start + (bit >> 3)]
-        byte ^= which & 0xFF
+        byte ^= 0xFF
         while count > 0:
             count -= byte & 1
             byte >>= 1

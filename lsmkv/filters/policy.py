@@ -14,17 +14,10 @@ from typing import Final
 from librt.strings import read_i64_le
 from mypy_extensions import i64, mypyc_attr
 
-from lsmkv.filters import blocked, bloom, fuse, grafite, ribbon
+from lsmkv.filters import bloom, grafite, ribbon
 from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, hashes_of
 from lsmkv.filters.maths.layouts import (
-    FUSE_WIDTHS,
-    LINE_BYTES,
-    blocked_lines_for,
-    blocked_probes_for,
-    blocked_rate,
-    fuse_fingerprint_bits_for,
-    fuse_rate,
     grafite_rate,
     grafite_shape,
     ribbon_columns_for,
@@ -35,8 +28,6 @@ from lsmkv.filters.maths.sizing import exact_rate, filter_bytes_for, probes_for
 
 SCHEME_NONE: Final = 0
 SCHEME_BLOOM: Final = 1
-SCHEME_BLOCKED: Final = 2
-SCHEME_FUSE: Final = 3
 SCHEME_RIBBON: Final = 4
 SCHEME_GRAFITE: Final = 5
 PRIVATE_SCHEMES: Final = (6, 7)
@@ -169,61 +160,6 @@ class BloomPolicy(_NumberedPolicy):
         return byte_count == 0 or (0 < byte_count <= MAX_BYTES and 1 <= parameter <= MAX_PARAMETER)
 
 
-class BlockedPolicy(_NumberedPolicy):
-    """Cache-line blocked Bloom filters (:mod:`lsmkv.filters.blocked`); the parameter is k.
-
-    The smallest has one line of 64 bytes, so few keys get a better rate than they need.
-    """
-
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        if not hashes or error_rate >= 1.0:
-            return NO_FILTER
-        line_count = blocked_lines_for(len(hashes), error_rate)
-        if line_count * LINE_BYTES > MAX_BYTES:
-            return NO_FILTER
-        probe_count = blocked_probes_for(line_count, len(hashes))
-        return blocked.build(hashes, line_count, probe_count), probe_count
-
-    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
-        return blocked.may_contain(bits, start, byte_count, parameter, h)
-
-    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        return blocked_rate(byte_count // LINE_BYTES, key_count, parameter)
-
-    def is_possible(self, byte_count: int, parameter: int) -> bool:
-        return byte_count % LINE_BYTES == 0 and BLOOM.is_possible(byte_count, parameter)
-
-
-class FusePolicy(_NumberedPolicy):
-    """Binary fuse filters (:mod:`lsmkv.filters.fuse`); the parameter is the fingerprints' length.
-
-    The rate is 2**-8 where that is low enough, else 2**-16, even if a lower one was asked for.
-    """
-
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        if not hashes or error_rate >= 1.0:
-            return NO_FILTER
-        width = fuse_fingerprint_bits_for(error_rate)
-        try:
-            return fuse.build(hashes, width), width
-        except (ValueError, fuse.FilterBuildError):  # too many keys; or repeats, against the rules
-            return NO_FILTER
-
-    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
-        return fuse.may_contain(bits, start, byte_count, parameter, h)
-
-    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        return fuse_rate(parameter) if byte_count else 1.0
-
-    def is_possible(self, byte_count: int, parameter: int) -> bool:
-        if byte_count == 0:
-            return True
-        if parameter not in FUSE_WIDTHS:
-            return False
-        cells, rest = divmod(byte_count - fuse.HEADER_BYTES, parameter // 8)
-        return cells >= 3 and byte_count <= MAX_BYTES and rest == 0
-
-
 _MIXED_KEYS: Final = 4096
 """Larger filters are one of few, so each gets the rate that was asked for."""
 
@@ -318,12 +254,10 @@ class GrafitePolicy(_NumberedPolicy):
 
 NONE: Final = NoPolicy(SCHEME_NONE, "none")
 BLOOM: Final = BloomPolicy(SCHEME_BLOOM, "bloom")
-BLOCKED: Final = BlockedPolicy(SCHEME_BLOCKED, "blocked-bloom")
-FUSE: Final = FusePolicy(SCHEME_FUSE, "binary-fuse")
 RIBBON: Final = RibbonPolicy(SCHEME_RIBBON, "ribbon")
 GRAFITE: Final = GrafitePolicy(SCHEME_GRAFITE, "grafite")
 
-POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE, RIBBON, GRAFITE)
+POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, RIBBON, GRAFITE)
 """The policies of this package that build filters."""
 
 _known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
@@ -332,8 +266,8 @@ _known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
 def policies() -> list[FilterPolicy]:
     """Every policy that options can name: none, this package's and the registered ones.
 
-    >>> [policy.name for policy in policies()][:6]
-    ['none', 'bloom', 'blocked-bloom', 'binary-fuse', 'ribbon', 'grafite']
+    >>> [policy.name for policy in policies()][:4]
+    ['none', 'bloom', 'ribbon', 'grafite']
     """
     return list(_known)
 

@@ -11,10 +11,9 @@ from typing import ClassVar, Final, Literal, NamedTuple
 
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.text_form import shortened, to_text
-from lsmkv.filters import blocked, bloom
+from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.maths.layouts import LINE_BYTES
-from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, GRAFITE, RIBBON
+from lsmkv.filters.policy import BLOOM, GRAFITE, RIBBON
 from lsmkv.inspection.drawing import Fate, Row, drawn
 from lsmkv.inspection.report import Report, count, size
 from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
@@ -30,7 +29,7 @@ RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"
 
 _COLUMNS: Final = 80
 _SHOWN_KEY_BYTES: Final = 300  # more than fit
-_PARAMETERS: Final = {RIBBON.name: "r", FUSE.name: "w", GRAFITE.name: "l"}
+_PARAMETERS: Final = {RIBBON.name: "r", GRAFITE.name: "l"}
 _IS_THERE: Final[dict[Outcome, str]] = {
     "found": "is in this store",
     "deleted": "was deleted",
@@ -105,8 +104,8 @@ class FilterStep(Report):
         policy: the name of its policy (``Options.filter_policy``).
         scope: whether it is the filter of a ``"block"`` or of the whole ``"table"``.
         key_count, bit_count, probe_count: its n, m and k.  n is None if only the block has it and the
-            block was not read.  In place of k a ribbon filter has columns, a binary fuse filter the
-            bits of a fingerprint, a Grafite filter the low bits of a code.
+            block was not read.  In place of k a ribbon filter has columns, a Grafite filter
+            the low bits of a code.
         expected_rate: its exact false-positive rate, where n is known.
         read_bytes: bytes of filters read from disk for it; 0 if they are resident (a table's first
             lookup loads them, which is not counted here).
@@ -552,12 +551,9 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
 
 def _key_bits(policy: str, byte_count: int, probe_count: int, h: int) -> tuple[int, ...]:
     """The bits of one hash in a Bloom filter: those of a filter that holds nothing else."""
-    if policy == BLOOM.name:
-        alone = bloom.build([h], byte_count, probe_count)
-    elif policy == BLOCKED.name:
-        alone = blocked.build([h], byte_count // LINE_BYTES, probe_count)
-    else:
+    if policy != BLOOM.name:
         return ()
+    alone = bloom.build([h], byte_count, probe_count)
     return tuple(
         8 * found.start() + bit
         for found in re.finditer(rb"[^\0]", alone, re.DOTALL)

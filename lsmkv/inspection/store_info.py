@@ -63,9 +63,8 @@ class FilterInfo(Report):
     Attributes:
         policy: the name of its policy (``Options.filter_policy``).
         scope: whether it is that of a ``"block"`` or of the ``"table"``.
-        key_count, bit_count, probe_count: its n, m and k (of a ribbon filter: columns; of a binary fuse
-            filter: bits of a fingerprint; of a Grafite filter: low bits of a code).  n is None if only
-            the block has it.  m is 0 without a filter.
+        key_count, bit_count, probe_count: its n, m and k (of a ribbon filter: columns; of a Grafite
+            filter: low bits of a code).  n is None if only the block has it.  m is 0 without a filter.
         expected_rate: their exact false-positive rate; None without n.  Without a filter 1.0, or 0.0 for
             a block of one key.
     """

@@ -9,13 +9,11 @@ import pytest
 
 from bench.__main__ import EXPERIMENTS, main
 from bench.experiments.compaction.loads import LOADS
-from bench.experiments.growth.experiment import STYLES
 
 pytestmark = pytest.mark.slow  # real stores of every configuration
 
 COMPACTION = "--write-buffers 16 --size-ratios 4 --error-rates 0.1"
 SAVED_IO = "--datasets digits --entries 100 --lookups 10 --counts-only"
-GROWTH = "--entries 2000 --repetitions 1 --lookups 200 --window 500"
 
 
 def choice(name: str, options: str, *, longest: bool = False) -> object:
@@ -26,16 +24,7 @@ def choice(name: str, options: str, *, longest: bool = False) -> object:
 CHOICES = [
     *(choice("compaction", f"{COMPACTION} --loads {load}") for load in LOADS),
     choice("compaction", "--write-buffers 16 --size-ratios 2 --error-rates 0.001 --repeat 2"),
-    # The choice of two styles has the others.
-    *(
-        choice("growth", f"{GROWTH} --styles {style}", longest=style in ("leveled", "tiered"))
-        for style in STYLES
-    ),
-    choice("growth", f"{GROWTH} --styles leveled,tiered --scale 256"),
-    *(
-        choice("saved-io", f"{SAVED_IO} --policies {policy}")
-        for policy in ("blocked-bloom", "binary-fuse", "ribbon")
-    ),
+    choice("saved-io", f"{SAVED_IO} --policies ribbon"),
     choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2", longest=True),
     choice("adaptive", "--keys 2000 --repetitions 2", longest=True),
     choice("learning", "--keys 2000 --repetitions 2"),

@@ -24,7 +24,6 @@ from bench.experiments.granularity.groups import (
     BLOOM_KINDS,
     CHUNK_BLOOM,
     PARTITION_BLOOM,
-    TABLE_BLOCKED,
     TABLE_BLOOM,
     TABLE_RIBBON,
     at_budget,
@@ -80,7 +79,7 @@ def test_the_shape_is_the_planned_one_whatever_the_filters(tmp_path: Path, style
     planned = [(table.level, table.entries) for table in plan(load)]
     again = built(tmp_path / "again", load)
     assert shape(built(tmp_path / "one", load)) == shape(again) == planned
-    wide = Contender("block", "binary-fuse", "monkey")
+    wide = Contender("block", "bloom", "monkey")
     assert shape(built(tmp_path / "wide", load, wide, 2.0**-16)) == planned
     assert all(len(run.tables) == 1 for level in again.levels for run in level.runs)
 
@@ -91,8 +90,6 @@ def test_the_shape_is_the_planned_one_whatever_the_filters(tmp_path: Path, style
     [
         Contender("block", "bloom", "monkey"),
         MONKEY,
-        Contender("table", "blocked-bloom", "monkey"),
-        Contender("table", "binary-fuse", "monkey"),
     ],
     ids=str,
 )
@@ -169,7 +166,7 @@ def test_without_filters_every_block_that_spans_a_key_is_read(results: Results[R
 
 def test_monkey_wastes_no_more_reads_at_equal_memory(results: Results[Row]) -> None:
     for style in STYLES:
-        for kind in (*BLOOM_KINDS, TABLE_BLOCKED):
+        for kind in BLOOM_KINDS:
             alike = at_budget(results.rows, style, kind, "uniform", BITS)
             monkey = at_budget(results.rows, style, kind, "monkey", BITS)
             assert reads_at(monkey, BITS) < reads_at(alike, BITS)

@@ -30,7 +30,6 @@ from bench.__main__ import main
         ("compaction", "--error-rates 2", "--error-rates: 2: must lie between 0 and 1"),
         ("compaction", "--error-rates nan", "--error-rates: nan: must lie between 0 and 1"),
         ("compaction", "--write-buffers 15", "--write-buffers: 15: must be 16 or more"),
-        ("growth", "--entries 19", "--entries: 19: must be 20 or more"),
         ("adaptive", "--keys 1999", "--keys: 1999: must be 2000 or more"),
         ("learning", "--keys 299", "--keys: 299: must be 300 or more"),
     ],

@@ -45,7 +45,7 @@ def test_a_chart_stands_before_the_fortieth_word(
     chart = Chart("one", "A title", "How to read it.", draw)
     save(chart, str(tmp_path))
     first = Table("first", ["a"], [["1"]] * 60, left=0)
-    story = Story(["a finding " * 100], [], [chart], failures, first, headline)
+    story = Story([], [chart], failures, first, headline)
     write(str(tmp_path / "report.html"), EXPERIMENT, Results(HEADER), story)
     page = (tmp_path / "report.html").read_text()
     body = page[page.index("<body>") : page.index("<img")]
@@ -56,7 +56,7 @@ def test_a_chart_stands_before_the_fortieth_word(
 def test_a_report_has_a_form_of_each_chart_for_phones(tmp_path: Path) -> None:
     chart = Chart("one", "A title", "How to read it.", draw)
     save(chart, str(tmp_path))
-    write(str(tmp_path / "report.html"), EXPERIMENT, Results(HEADER), Story([], [], [chart]))
+    write(str(tmp_path / "report.html"), EXPERIMENT, Results(HEADER), Story([], [chart]))
     page = (tmp_path / "report.html").read_text()
     sources = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', page)
     files = [(tmp_path / name).read_bytes() for name in ("one-narrow.svg", "one.svg")]

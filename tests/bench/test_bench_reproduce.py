@@ -120,8 +120,8 @@ def test_what_another_run_wrote_comes_out_again_and_what_nobody_measured_does_no
 
 def test_an_unknown_section_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     found = section(tmp_path, TABLE)
-    with pytest.raises(SystemExit, match="no section growth: must be of wasted-reads"):
-        main(["--documents", str(found.document), "--out", str(tmp_path), "--sections", "growth"])
+    with pytest.raises(SystemExit, match="no section ycsb: must be of wasted-reads"):
+        main(["--documents", str(found.document), "--out", str(tmp_path), "--sections", "ycsb"])
 
 
 def test_every_section_of_the_documents_can_be_compared() -> None:

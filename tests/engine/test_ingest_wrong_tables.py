@@ -219,12 +219,9 @@ def test_a_copied_table_of_another_store_is_taken(db: lsmkv.DB, tmp_path: Path) 
     assert db.verify().ok
 
 
-@pytest.mark.parametrize("name", ["none", "ribbon", "grafite", "blocked-bloom", "binary-fuse"])
+@pytest.mark.parametrize("name", ["none", "ribbon", "grafite"])
 def test_tables_keep_their_own_filters(db: lsmkv.DB, tmp_path: Path, name: str) -> None:
-    form = "table" if name in ("blocked-bloom", "binary-fuse") else "block"
-    path = write_table(
-        tmp_path / "t", numbered(0, 300), filter_policy=name, filter_granularity=form
-    )
+    path = write_table(tmp_path / "t", numbered(0, 300), filter_policy=name)
     db.ingest([path])
     assert dict(db) == numbered(0, 300)
     assert db.multi_get([b"00007", b"00007x"]) == [b"outside", None]

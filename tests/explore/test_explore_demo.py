@@ -148,16 +148,6 @@ def test_the_demonstration_serves_the_store_while_it_grows(tmp_path: Path) -> No
 
 @needs_browser
 @pytest.mark.slow
-def test_the_speed_of_a_page_is_measured() -> None:
-    from bench.explore_speed import run
-
-    section = run(20_000, 1)
-    assert re.search(r"^\| file \| [\d.]+ ", section, re.M)
-    assert re.search(r"^\| live \| [\d.]+ ", section, re.M)
-
-
-@needs_browser
-@pytest.mark.slow
 def test_the_pictures_are_taken(tmp_path: Path) -> None:
     from tools.screenshots import PICTURES, take
 

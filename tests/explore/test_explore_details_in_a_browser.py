@@ -51,7 +51,7 @@ def show_first_no(page: Page) -> None:
     ("policy", "told"),
     [
         ("ribbon", "bits that the key's hash selects must equal one bit of the key's fingerprint"),
-        ("binary-fuse", "three cells that the key's hash selects must equal"),
+        ("grafite", "the key may be there if its code is in the list"),
     ],
 )
 def test_filters_without_single_bits_say_how_they_answer(

@@ -399,7 +399,7 @@ def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) 
         pytest.param({"filter_policy": "ribbon"}, marks=pytest.mark.slow),
         {"filter_policy": "none"},
         pytest.param({"filter_granularity": "table"}, marks=pytest.mark.slow),
-        {"filter_policy": "binary-fuse", "filter_granularity": "table"},
+        {"filter_policy": "ribbon", "filter_granularity": "table"},
         {"filter_key": lsmkv.FixedPrefix(5)},
         {"compression": "zstd", "compression_dictionary_size_bytes": 4096},
     ],

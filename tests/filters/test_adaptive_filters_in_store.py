@@ -134,8 +134,7 @@ def test_blocks_in_the_cache_teach_too(path: str) -> None:
     [
         {"filter_policy": "ribbon"},
         {"filter_policy": "grafite"},
-        {"filter_policy": "blocked-bloom"},
-        {"filter_policy": "binary-fuse", "filter_granularity": "table"},
+        {"filter_policy": "ribbon", "filter_granularity": "table"},
         {"filter_residency": "cached"},
         {"filter_key": FixedPrefix(7)},
     ],

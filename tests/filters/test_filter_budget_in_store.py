@@ -119,7 +119,7 @@ def test_filters_of_a_compacted_store_take_the_budget(
 
 @pytest.mark.parametrize(
     ("policy", "granularity"),
-    [("ribbon", "block"), ("ribbon", "table"), ("blocked-bloom", "table")],
+    [("ribbon", "block"), ("ribbon", "table")],
 )
 def test_filters_of_other_kinds_take_the_budget(path: Path, policy: str, granularity: str) -> None:
     with opened(path, filter_policy=policy, filter_granularity=granularity) as db:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsmkv import filters
-from lsmkv.filters import FilterPolicy, blocked, bloom, fuse
+from lsmkv.filters import FilterPolicy, bloom, fuse
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
 from lsmkv.filters.policy import MAX_PARAMETER, NO_FILTER, NONE, POLICIES
 
@@ -80,30 +80,14 @@ def test_the_bloom_policy_is_what_blocks_embed(key_count: int, error_rate: float
 
 def test_filters_of_policies_and_filter_objects_have_the_same_bits() -> None:
     hashes = [filters.hash_key(b"key %d" % number) for number in range(300)]
-    lines = filters.BlockedBloomFilter.for_keys(300, 0.01)
-    for h in hashes:
-        lines.add_hash(h)
-    assert filters.policy_named("blocked-bloom").build(hashes, 0.01) == (
-        lines.bits,
-        lines.probe_count,
-    )
-    static = filters.BinaryFuseFilter.from_hashes(hashes, 0.01)
-    assert filters.policy_named("binary-fuse").build(hashes, 0.01) == (static.bits, 8)
-
-
-def test_repeats_make_no_binary_fuse_filter_rather_than_a_wrong_one() -> None:
-    assert filters.policy_named("binary-fuse").build([5, 5], 0.01) == NO_FILTER
+    static = filters.RibbonFilter.from_hashes(hashes, 2**-7)
+    assert filters.policy_named("ribbon").build(hashes, 2**-7) == (static.bits, 7)
 
 
 @pytest.mark.parametrize("bits", [b"", b"\0", b"\0\3", b"\0\x13" + bytes(99), b"\0\xff" + bytes(9)])
 def test_an_invalid_binary_fuse_filter_denies_nothing(bits: bytes) -> None:
     assert fuse.may_contain(bits, 0, len(bits), 8, 12345)
     assert not fuse.is_shape(bits, 8)
-
-
-def test_a_filter_shorter_than_a_line_denies_nothing() -> None:
-    assert blocked.may_contain(bytes(63), 0, 63, 5, 12345)
-    assert not filters.policy_named("blocked-bloom").is_possible(63, 5)
 
 
 def test_no_policy_builds_nothing_and_denies_nothing() -> None:
@@ -118,7 +102,7 @@ def test_policies_are_found_by_scheme_and_name() -> None:
     for policy in (NONE, *POLICIES):
         assert filters.policy_for(policy.scheme) is policy
         assert filters.policy_named(policy.name) is policy
-    assert [policy.scheme for policy in (NONE, *POLICIES)] == [0, 1, 2, 3, 4, 5]
+    assert [policy.scheme for policy in (NONE, *POLICIES)] == [0, 1, 4, 5]
 
 
 @pytest.mark.parametrize("scheme", [-1, 8])
@@ -128,6 +112,6 @@ def test_unknown_schemes_are_named(scheme: int) -> None:
 
 
 def test_unknown_names_are_named() -> None:
-    names = "none, bloom, blocked-bloom, binary-fuse, ribbon, grafite, or be registered"
+    names = "none, bloom, ribbon, grafite, or be registered"
     with pytest.raises(ValueError, match=f"'xor': must be one of {names}"):
         filters.policy_named("xor")

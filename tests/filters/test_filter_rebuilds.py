@@ -198,10 +198,6 @@ def test_damage_to_both_copies_costs_the_answers_of_that_block_alone(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
                 ("bloom", "cached"),
-                ("blocked-bloom", "resident"),
-                ("blocked-bloom", "cached"),
-                ("binary-fuse", "resident"),
-                ("binary-fuse", "cached"),
                 ("ribbon", "resident"),
             )
         ),

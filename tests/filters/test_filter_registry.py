@@ -124,7 +124,7 @@ def test_options_take_registered_names_only() -> None:
     register(Checksums())
     assert Options(filter_policy="checksums").filter_policy == "checksums"
     with pytest.raises(
-        ValueError, match=r"filter_policy='xor': .*'binary-fuse', 'ribbon', 'grafite', 'checksums'"
+        ValueError, match=r"filter_policy='xor': .*'bloom', 'ribbon', 'grafite', 'checksums'"
     ):
         Options(filter_policy="xor")
 

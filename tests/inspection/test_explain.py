@@ -408,13 +408,12 @@ def test_a_filter_of_the_table_saves_no_read_of_a_key_between_two_blocks(tmp_pat
 # --- the filter's bits ---
 
 
-@pytest.mark.parametrize("policy", ["bloom", "blocked-bloom"])
 @pytest.mark.parametrize("granularity", ["block", "table"])
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 def test_a_bloom_filter_says_no_exactly_where_a_bit_of_the_key_is_not_set(
-    tmp_path: Path, policy: str, granularity: str, residency: FilterResidency
+    tmp_path: Path, granularity: str, residency: FilterResidency
 ) -> None:
-    options: Any = {"filter_policy": policy, "filter_granularity": granularity, "error_rate": 0.3}
+    options: Any = {"filter_granularity": granularity, "error_rate": 0.3}
     with lsmkv.open(tmp_path, block_size_bytes=512, filter_residency=residency, **options) as db:
         _fill(db)
         answers = set()
@@ -446,9 +445,7 @@ def test_the_text_names_the_bits_and_those_that_are_not_set(db: lsmkv.DB) -> Non
     assert "all set" in str(_only_run(db.explain(KEYS[0])).filter)
 
 
-@pytest.mark.parametrize(
-    ("policy", "parameter"), [("ribbon", "r=7"), ("binary-fuse", "w=8"), ("grafite", "l=7")]
-)
+@pytest.mark.parametrize(("policy", "parameter"), [("ribbon", "r=7"), ("grafite", "l=7")])
 def test_other_filters_have_no_bits_of_a_key_and_a_parameter_of_their_own(
     tmp_path: Path, policy: str, parameter: str
 ) -> None:

@@ -147,7 +147,7 @@ def test_the_command_line_writes_and_shows_tables_without_filters(tmp_path: Path
 
 def test_the_command_line_lists_the_policies_that_there_are(tmp_path: Path) -> None:
     shown = run("compact", str(tmp_path), "--set", "filter_policy=xor", exit_code=2)
-    assert "'none', 'bloom', 'blocked-bloom', 'binary-fuse'" in shown
+    assert "'none', 'bloom', 'ribbon', 'grafite'" in shown
 
 
 def run(*arguments: str, exit_code: int = 0) -> str:

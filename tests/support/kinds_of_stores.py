@@ -155,10 +155,7 @@ KINDS: Final[dict[str, Make]] = {
     "no filters": partial(_runs, filter_policy="none"),
     "weak filters": partial(_runs, error_rate=0.5),
     "ribbon": partial(_runs, filter_policy="ribbon"),
-    "blocked Bloom": partial(_runs, filter_policy="blocked-bloom"),
-    "binary fuse, by table": partial(
-        _runs, filter_policy="binary-fuse", filter_granularity="table"
-    ),
+    "ribbon, by table": partial(_runs, filter_policy="ribbon", filter_granularity="table"),
     "prefixes": partial(_runs, filter_key=lsmkv.DelimitedPrefix(b"/")),
     "prefixes that are all there": partial(_runs, filter_key=lsmkv.FixedPrefix(4)),
     "compressed with a dictionary": partial(

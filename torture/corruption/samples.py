@@ -46,8 +46,11 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "filter_policy": "none",
     },
     "table-filter": {"filter_granularity": "table"},
-    "blocked": {"filter_policy": "blocked-bloom"},
-    "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table", "compression": "zstd"},
+    "ribbon-table": {
+        "filter_policy": "ribbon",
+        "filter_granularity": "table",
+        "compression": "zstd",
+    },
     "prefix": {"filter_key": lsmkv.DelimitedPrefix(b"/")},
     "ribbon": {"filter_policy": "ribbon"},
     "grafite": {"filter_policy": "grafite"},

@@ -39,12 +39,9 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "dictionary": {"compression_dictionary_size_bytes": 256},
     "table-filter": {"filter_granularity": "table"},
     "cached": {"filter_residency": "cached"},
-    "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
     "ribbon": {"filter_policy": "ribbon", "compression": "none"},
     "ribbon-table": {"filter_policy": "ribbon", "filter_granularity": "table"},
     "grafite": {"filter_policy": "grafite", "compression": "none"},
-    "fuse": {"filter_policy": "binary-fuse", "compression": "none"},
-    "fuse-table": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
     "prefix": {"filter_key": filter_key_from_spec("fixed:2")},
     "unfiltered": {"filter_policy": "none", "compression": "none"},
 }

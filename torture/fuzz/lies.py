@@ -111,7 +111,7 @@ def _lie_in_properties(table: CraftedTable, dice: random.Random) -> str:
     elif name == "granularity":
         said[name] = "table" if old == "block" else "block"
     else:
-        said[name] = dice.choice(("", "bloom", "binary-fuse", "x" * 200))
+        said[name] = dice.choice(("", "bloom", "ribbon", "x" * 200))
     if name == "filter_scheme":
         said[name] = dice.randrange(8)
     return f"{name} is {said[name]!r:.40}"

@@ -338,9 +338,8 @@ FORMS: Final = {
     "zstd": {"compression": "zstd"},
     "dictionary": {"compression": "zstd", "compression_dictionary_size_bytes": 256},
     "table-filter": {"filter_granularity": "table", "fit_pages": False},  # as the corpus has it
-    "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
     "ribbon": {"filter_policy": "ribbon", "compression": "none"},
-    "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
+    "ribbon-table": {"filter_policy": "ribbon", "filter_granularity": "table"},
     "prefix": {"filter_key": filter_key_from_spec("fixed:4")},
     "grafite": {"filter_policy": "grafite", "compression": "none"},
 }

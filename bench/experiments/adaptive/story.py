@@ -24,11 +24,8 @@ _EDGE: Final = 2
 
 
 def story(rows: Sequence[Row]) -> Story:
-    """Findings, table and chart, all computed from ``rows``."""
-    findings = [_beside_monkey(rows, load) for load in LOADS]
-    return Story(
-        [*findings, _held(rows)], [], charts(rows), failures(rows), _summary(rows), _headline(rows)
-    )
+    """Table and chart, all computed from ``rows``."""
+    return Story([], charts(rows), failures(rows), _summary(rows), _headline(rows))
 
 
 def of_filters(rows: Sequence[Row], load: str, how: str) -> list[Row]:
@@ -90,29 +87,6 @@ def _headline(rows: Sequence[Row]) -> str:
     return (
         f"In the same memory a budget wastes {late[0]:.2f} of Monkey's reads at the end of a phase, and "
         f"{early[0]:.2f} after the hot keys moved."
-    )
-
-
-def _beside_monkey(rows: Sequence[Row], load: str) -> str:
-    parts = []
-    for when, here in (
-        ("in all", rows),
-        ("after a shift", after_shift(rows)),
-        ("at the end of a phase", at_end(rows)),
-    ):
-        if (found := _share(here, load)) is not None:
-            parts.append(f"{when} {found[0]:.2f} ({found[1]:.2f}-{found[2]:.2f})")
-    told = "; ".join(parts) or "too few to tell"
-    return (
-        f"{load.capitalize()}: wasted reads of a budget by Monkey's, with 95 % intervals: {told}."
-    )
-
-
-def _held(rows: Sequence[Row]) -> str:
-    shares = [row.memory_bytes / row.memory_asked_bytes for row in rows if row.how == BUDGET]
-    return (
-        f"Filters took {min(shares):.2f} to {max(shares):.2f} times filter_memory_bytes (mean "
-        f"{mean(shares):.2f}), which is held after a compaction of the whole store; none is done here."
     )
 
 

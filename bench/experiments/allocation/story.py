@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from bench.experiments.allocation.charts import NAME, charts
 from bench.experiments.allocation.rows import Row
-from bench.experiments.allocation.tables import by_bits, by_levels, by_ratio, policies, tables
-from bench.experiments.allocation.tasks import BITS, LEVELS, SIZE_RATIO
-from bench.experiments.allocation.trees import STYLES
+from bench.experiments.allocation.tables import by_bits, policies, tables
+from bench.experiments.allocation.tasks import BITS
 from bench.harness.experiment import Results
 from bench.harness.intervals import FEWEST_EVENTS, ratio_interval
 from bench.harness.pictures import copy_beside, link
@@ -24,15 +23,8 @@ _SIGMAS: Final = 5.0
 
 
 def story(rows: Sequence[Row]) -> Story:
-    """Findings, tables and chart, all computed from ``rows``."""
+    """Tables and chart, all computed from ``rows``."""
     return Story(
-        [
-            _agreement(rows),
-            _monkey(rows),
-            _along(rows, "number of levels", "level_count", by_levels),
-            _along(rows, "size ratio", "size_ratio", by_ratio),
-            *_hits(rows),
-        ],
         tables(rows),
         charts(rows),
         failures(rows),
@@ -72,15 +64,6 @@ def _name(row: Row) -> str:
     )
 
 
-def _agreement(rows: Sequence[Row]) -> str:
-    told = [row for row in rows if row.wasted_reads >= FEWEST_EVENTS]
-    ratios = [row.measured_reads / row.formula_reads for row in told]
-    return (
-        f"Reads of absent keys by those of the formula: {min(ratios):.2f} to {max(ratios):.2f} in "
-        f"{len(told)} trees with {FEWEST_EVENTS} reads or more."
-    )
-
-
 def _pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     """Uniform and Monkey in the same tree and memory."""
     alike = {_tree(row): row for row in rows if row.allocation == "uniform"}
@@ -105,73 +88,14 @@ def _factors(rows: Sequence[Row]) -> list[tuple[Row, float, tuple[float, float]]
     ]
 
 
-def _monkey(rows: Sequence[Row]) -> str:
-    formula = {
-        _tree(monkey): uniform.formula_reads / monkey.formula_reads
-        for uniform, monkey in _pairs(rows)
-    }
-    parts = [
-        f"{monkey.style} {factor:.2f} ({low:.2f}-{high:.2f}; by the formula "
-        f"{formula[_tree(monkey)]:.2f})"
-        for monkey, factor, (low, high) in _factors(rows)
-    ]
-    return (
-        f"Monkey's rates divide the reads of absent keys, at {BITS:g} bits per key, T = {SIZE_RATIO}, "
-        f"{LEVELS} levels, by: {'; '.join(parts)}. In parentheses 95 % intervals."
-    )
-
-
-def _along(
-    rows: Sequence[Row], what: str, name: str, chosen: Callable[[Sequence[Row]], list[Row]]
-) -> str:
-    """How reads grow from the first to the last of an axis, for each kind of tree."""
-    parts = []
-    for style in STYLES:
-        ends = []
-        for allocation in ("uniform", "monkey"):
-            here = [r for r in chosen(rows) if (r.style, r.allocation) == (style, allocation)]
-            first, last = here[0], here[-1]
-            ends.append(f"{allocation} {first.measured_reads:.3f} to {last.measured_reads:.3f}")
-        parts.append(f"{style} {', '.join(ends)}")
-    values = sorted({getattr(row, name) for row in chosen(rows)})
-    return (
-        f"Reads of an absent key with {BITS:g} bits per key, by {what}, {values[0]} to {values[-1]}: "
-        f"{'; '.join(parts)}."
-    )
-
-
-def _hits(rows: Sequence[Row]) -> list[str]:
-    parts = []
-    for style in STYLES:
-        here = {
-            row.allocation: row
-            for row in by_bits(rows)
-            if row.style == style and row.bits_per_key == BITS
-        }
-        if "hits" not in here:
-            return []
-        hits, monkey = here["hits"], here["monkey"]
-        parts.append(
-            f"{style} {hits.filter_bits_per_key:.1f} bits per key, {hits.present_reads:.3f} reads of a "
-            f"present key and {hits.measured_reads:.2f} of an absent one (Monkey "
-            f"{monkey.filter_bits_per_key:.1f}, {monkey.present_reads:.3f} and "
-            f"{monkey.measured_reads:.3f})"
-        )
-    return [
-        f"No filters in the last level (RocksDB's optimize_filters_for_hits): {'; '.join(parts)}. "
-        "It suits stores whose lookups find their keys, in trees with one run in the last level."
-    ]
-
-
 def section(results: Results[Row]) -> str:
-    """The section of a document: the picture, the policies and the findings."""
+    """The section of a document: the picture and the policies."""
     told = story(results.rows)
     assert told.first is not None
     parts = [
         link(NAME, "Data blocks read for an absent key, by filter memory, levels and size ratio"),
         f"Command: `{results.header['command']}`. {provenance(results.header)}",
         told.first.to_markdown(),
-        "\n".join(f"- {finding}" for finding in told.findings),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -22,11 +22,10 @@ MOST_HOT: Final = 0.7
 
 
 def story(rows: Sequence[Row]) -> Story:
-    """Findings, table and chart, all computed from ``rows``."""
+    """Table and chart, all computed from ``rows``."""
     found = pairs(rows)
     usual = [pair for pair in found if pair[0].bits_per_key == BITS]
     return Story(
-        [_memory(found), *map(_reads, usual)],
         [comparison(found)],
         charts(rows),
         failures(rows),
@@ -38,25 +37,6 @@ def _size(pair: Pair) -> float:
     """The size of the filters by the budget."""
     monkey, budget = pair
     return budget.filter_bytes / monkey.filter_bytes
-
-
-def _memory(found: Sequence[Pair]) -> str:
-    sizes = [_size(pair) for pair in found]
-    return (
-        f"Filters of a compacted store by their budget: {min(sizes):.3f} to {max(sizes):.3f} in "
-        f"{len(found)} stores."
-    )
-
-
-def _reads(pair: Pair) -> str:
-    monkey, budget = pair
-    return (
-        f"With {monkey.hot_share:.0%} of the lookups in a tenth of the key range, at {BITS:g} bits per "
-        f"key, a budget reads {budget.reads:.5f} blocks for an absent key, Monkey {monkey.reads:.5f}: "
-        f"{ratio_text(budget.wasted_reads, monkey.wasted_reads)} times; in the tree before "
-        f"{ratio_text(budget.tree_wasted_reads, monkey.tree_wasted_reads)} times, with "
-        f"{budget.tree_bits_per_key / monkey.tree_bits_per_key:.2f} times the memory."
-    )
 
 
 def _headline(usual: Sequence[Pair]) -> str:
@@ -83,7 +63,7 @@ def failures(rows: Sequence[Row]) -> list[str]:
 
 
 def section(results: Results[Row]) -> str:
-    """The section of a document: the picture, the table and the findings."""
+    """The section of a document: the picture and the table."""
     told = story(results.rows)
     return (
         "\n\n".join(
@@ -93,7 +73,6 @@ def section(results: Results[Row]) -> str:
                 ),
                 f"Command: `{results.header['command']}`. {provenance(results.header)}",
                 told.tables[0].to_markdown(),
-                "\n".join(f"- {finding}" for finding in told.findings),
             ]
         )
         + "\n"

@@ -20,16 +20,6 @@ so that the chance of a sample does not enter."""
 TOLERANCE: Final = 2.0
 """The criterion admits a style if each of its worst cases is at most this many times the best."""
 
-COSTS: Final = {
-    "write_amplification": "writes",
-    "absent_reads_expected_mean": "absent reads",
-    "present_reads_mean": "present reads",
-    "scan_reads_mean": "scan reads",
-    "space_amplification_mean": "space",
-    "filter_bytes_per_key": "filter memory",
-}
-"""Average costs; another configuration that is no worse in all of them dominates."""
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -90,14 +80,3 @@ def _cheapest(standings: Sequence[Standing], tolerance: float) -> Config | None:
     if not within:
         return None
     return min(within, key=lambda each: each.row.write_amplification).config
-
-
-def dominators(summary: Summary, others: Sequence[Summary]) -> list[Summary]:
-    """Configurations that cost no more anywhere, and less somewhere."""
-    own = [getattr(summary.row, column) for column in COSTS]
-    found = []
-    for other in others:
-        costs = [getattr(other.row, column) for column in COSTS]
-        if costs != own and all(cost <= mine for cost, mine in zip(costs, own, strict=True)):
-            found.append(other)
-    return found

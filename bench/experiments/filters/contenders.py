@@ -265,8 +265,6 @@ def _plain(
 
 CONTENDERS: Final = (
     _embedded("bloom", "exact", bloom),
-    _embedded("blocked-bloom", "exact", blocked),
-    _embedded("binary-fuse", "expected", fuse),
     _embedded("ribbon", "exact", ribbon),
     _embedded("grafite", "exact", grafite),
     _plain("bloom", filters.BloomFilter, (bloom.has_bits,)),

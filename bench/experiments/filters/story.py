@@ -1,4 +1,4 @@
-"""The story of ``filters``: findings, and the tables as Markdown."""
+"""The story of ``filters``, and its tables as Markdown."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from bench.experiments.filters.charts import charts
 from bench.experiments.filters.contenders import missing
-from bench.experiments.filters.rows import Row, error_rates, key_counts, middle_rate, rows_of
-from bench.experiments.filters.tables import heading, rate_percent, tables
+from bench.experiments.filters.rows import Row, key_counts, middle_rate, rows_of
+from bench.experiments.filters.tables import rate_percent, tables
 from bench.harness.experiment import Results
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.story import Story
+from bench.harness.story import Story, checked
 from reports.document import provenance
 
 MARKDOWN_NAME: Final = "filters.md"
@@ -24,13 +23,11 @@ DOCUMENTED: Final = (30, 300)
 
 
 def story(rows: Sequence[Row]) -> Story:
-    """Findings, tables and charts, all computed from ``rows``."""
-    findings = [*_intervals(rows), *_probes(rows), *_sizes(rows), *_times(rows)]
+    """Tables and charts, all computed from ``rows``."""
     denied = sorted({row.filter for row in rows if row.false_negative_count})
     failures = [f"{name} denied keys that it holds" for name in denied]
-    return Story(
-        findings, tables(rows, missing()), charts(rows), failures, headline=_headline(rows)
-    )
+    found = [*tables(rows, missing()), *checked(*_intervals(rows))]
+    return Story(found, charts(rows), failures, headline=_headline(rows))
 
 
 def _headline(rows: Sequence[Row]) -> str:
@@ -45,48 +42,22 @@ def _headline(rows: Sequence[Row]) -> str:
     )
 
 
-def _intervals(rows: Sequence[Row]) -> list[str]:
+def _intervals(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """How many intervals hold the rate in theory.
 
     95 % of them do if the theory is right.
     """
     found = []
     for told, bases in (
-        ("own theory gives the rate", ("exact", "expected")),
-        ("theory is that of independent probes", ("ideal",)),
+        ("the rate in theory", ("exact", "expected")),
+        ("the rate of independent probes", ("ideal",)),
     ):
         here = [row for row in rows if row.error_rate_basis in bases]
         inside = sum(row.exact_in_interval for row in here)
         if here:
-            found.append(
-                f"Of {len(here)} rows of filters whose {told}, {inside} ({inside / len(here):.0%}) "
-                "have it in the 95 % interval of what was measured."
-            )
+            what = f"{told} lies in the 95 % interval of what was measured"
+            found.append((what, f"{inside} of {len(here)} rows ({inside / len(here):.0%})"))
     return found
-
-
-def _probes(rows: Sequence[Row]) -> list[str]:
-    """Costs of other probe derivations, for small filters and low rates."""
-    here = rows_of(rows, key_counts(rows)[0], error_rates(rows)[-1])
-    shown = [
-        row
-        for row in here
-        if (row.filter == "bloom" or row.group == "strategy")
-        and row.false_positive_count >= FEWEST_EVENTS
-    ]
-    if not shown:
-        return []
-    ratios = ", ".join(f"{row.filter} {row.ratio.median:.2f}" for row in shown)
-    return [f"{heading(shown[0])}, measured rate by the rate of independent probes: {ratios}."]
-
-
-def _sizes(rows: Sequence[Row]) -> list[str]:
-    return [
-        f"{heading(best)}, the fewest bits for the rate it has: {best.filter}, "
-        f"{best.over_lower_bound:.2f} times the lower bound ({best.bits_per_key:.1f} bits per key at "
-        f"{rate_percent(best.rate)} %)."
-        for best in _smallest(rows)
-    ]
 
 
 def _smallest(rows: Sequence[Row]) -> list[Row]:
@@ -95,25 +66,6 @@ def _smallest(rows: Sequence[Row]) -> list[Row]:
         [row for row in rows if row.error_rate_basis != "ideal" and row.over_lower_bound],
         lambda row: row.over_lower_bound or math.inf,
     )
-
-
-def _times(rows: Sequence[Row]) -> list[str]:
-    """How long absent keys take: in the store, and of the quickest object and peer."""
-    found = []
-    for key_count in key_counts(rows):
-        here = rows_of(rows, key_count, middle_rate(rows))
-        quickest = sorted(here, key=lambda row: row.query_absent_ns_median)
-        shown = [row for row in here if row.group == "store" or row.filter == "bloom"]
-        for group in ("package", "peer"):
-            shown += [row for row in quickest if row.group == group][:1]
-        told = dict.fromkeys(
-            f"{row.filter} {row.query_absent_ns_median:,.0f} ns ({row.code})" for row in shown
-        )
-        found.append(
-            f"{heading(here[0])}, to ask for an absent key (medians; the store's filters, bloom as "
-            f"an object, and the quickest object and peer): {', '.join(told)}."
-        )
-    return found
 
 
 def _best(rows: Sequence[Row], value: Callable[[Row], float]) -> list[Row]:

@@ -10,12 +10,10 @@ from typing import Final, Literal
 
 from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable
 from bench.harness.ribbon_sizes import expected_bytes
-from lsmkv.filters.fuse import HEADER_BYTES
-from lsmkv.filters.maths.layouts import LINE_BYTES, blocked_lines_for, fuse_bits_for
 from lsmkv.filters.maths.sizing import filter_bytes_for, keys_for
 from lsmkv.options import KIB, FilterAllocation, Options
 
-Policy = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon"]
+Policy = Literal["none", "bloom", "ribbon"]
 Granularity = Literal["block", "partition", "chunk", "table"]
 
 CHUNK_BYTES: Final[dict[Granularity, int]] = {"partition": 4 * KIB, "chunk": 128 * KIB}
@@ -129,15 +127,11 @@ def keys_within(chunk_bytes: int, error_rate: float) -> int:
 def filter_bytes(policy: Policy, key_count: int, error_rate: float) -> float:
     """The bytes of one filter by the store's policies (ribbon: on average); 0 for no filter.
 
-    >>> filter_bytes("bloom", 32, 0.01), filter_bytes("binary-fuse", 1_000, 0.01)
-    (39, 1410)
+    >>> filter_bytes("bloom", 32, 0.01)
+    39
     """
     if policy == "none" or key_count == 0 or error_rate >= 1.0:
         return 0
     if policy == "bloom":
         return filter_bytes_for(key_count, error_rate)
-    if policy == "blocked-bloom":
-        return blocked_lines_for(key_count, error_rate) * LINE_BYTES
-    if policy == "ribbon":
-        return expected_bytes(key_count, error_rate)
-    return fuse_bits_for(key_count, error_rate) // 8 + HEADER_BYTES
+    return expected_bytes(key_count, error_rate)

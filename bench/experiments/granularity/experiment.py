@@ -26,12 +26,6 @@ LEAST_BITS: Final = 3.0
 """With fewer bits, Monkey may leave the largest run without a filter."""
 
 ALLOCATIONS: Final[tuple[FilterAllocation, ...]] = ("uniform", "monkey")
-FUSE_RATES: Final[tuple[tuple[FilterAllocation, float], ...]] = (
-    ("uniform", 2.0**-8),
-    ("uniform", 2.0**-16),
-    ("monkey", 2.0**-8),
-)
-"""Sizes of binary fuse filters: 8 bits, 16 bits, or 16 where Monkey asks for them."""
 
 
 def contenders() -> list[Contender]:
@@ -45,17 +39,13 @@ def contenders() -> list[Contender]:
             Contender("partition", "bloom", allocation),
             Contender("chunk", "bloom", allocation),
             Contender("table", "bloom", allocation),
-            Contender("table", "blocked-bloom", allocation),
             Contender("table", "ribbon", allocation),
         )
     ]
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Each tree without filters, and with each contender and budget.
-
-    Binary fuse filters have rates in place of budgets.
-    """
+    """Each tree without filters, and with each contender and budget."""
     given, effort = plan.options, QUICK if plan.quick else FULL
     flush_entries = given.flush_entries or (
         QUICK_FLUSH_ENTRIES if plan.quick else FULL_FLUSH_ENTRIES
@@ -68,9 +58,6 @@ def tasks(plan: Plan) -> list[Task]:
         for budget in given.bits or (QUICK_BITS if plan.quick else FULL_BITS):
             for contender in contenders():
                 found.append(Task(load, contender, budget, None, effort, given.cache_share))
-        for allocation, rate in FUSE_RATES:
-            fuse = Contender("table", "binary-fuse", allocation)
-            found.append(Task(load, fuse, None, rate, effort, given.cache_share))
     return found
 
 
@@ -155,8 +142,7 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "that comes nearest to it is calculated: the store's own choice of compactions, run without "
         "data, tells which tables there will be and what Monkey will ask of each; "
         "lsmkv.filters tells the bytes. Rows state what the built store really uses. Indexes come on "
-        "top, and have columns of their own. Binary fuse "
-        "filters have two sizes, so they stand at budgets of their own. A ribbon filter of a large table "
+        "top, and have columns of their own. A ribbon filter of a large table "
         "has whole columns, so it comes within about half a column of a budget. Those of "
         "blocks have one of two numbers of columns, and meet any. Monkey is measured as the "
         "store delivers it: a table keeps the rate that the tree at its writing gave it.",

@@ -21,10 +21,8 @@ BLOCK_RIBBON: Final = Contender("block", "ribbon", "uniform").kind
 PARTITION_BLOOM: Final = Contender("partition", "bloom", "uniform").kind
 CHUNK_BLOOM: Final = Contender("chunk", "bloom", "uniform").kind
 TABLE_BLOOM: Final = Contender("table", "bloom", "uniform").kind
-TABLE_BLOCKED: Final = Contender("table", "blocked-bloom", "uniform").kind
-TABLE_FUSE: Final = Contender("table", "binary-fuse", "uniform").kind
 TABLE_RIBBON: Final = Contender("table", "ribbon", "uniform").kind
-TABLE_KINDS: Final = (TABLE_BLOOM, TABLE_BLOCKED, TABLE_FUSE, TABLE_RIBBON)
+TABLE_KINDS: Final = (TABLE_BLOOM, TABLE_RIBBON)
 BLOOM_KINDS: Final = (BLOCK_BLOOM, PARTITION_BLOOM, CHUNK_BLOOM, TABLE_BLOOM)
 """The same kind of filter at each granularity, the finest first."""
 
@@ -66,7 +64,7 @@ def series(rows: Sequence[Row], style: str, wanted: str, allocation: FilterAlloc
 def at_budget(
     rows: Sequence[Row], style: str, wanted: str, allocation: FilterAllocation, bits: float
 ) -> Row:
-    """The row of one contender at a budget; of binary fuse filters, the one nearest to it.
+    """The row of one contender at a budget, or the one nearest to it.
 
     A ribbon filter per table has whole columns, and so half a column too much or too little at worst.
     """

@@ -56,8 +56,8 @@ SUMMARY_NOTE: Final = (
     "Per lookup of an absent key, uniform rates. wasted reads: data blocks read, all filters in memory, "
     "no block cache; their interval is Clopper and Pearson's of all filters asked, and takes these "
     "filters as given. cached: filters read on demand through a block cache of {share:.0%} of their "
-    "size, random keys. memory: filters + indexes, all of them in memory. Binary fuse and ribbon filters "
-    "per table have sizes of their own."
+    "size, random keys. memory: filters + indexes, all of them in memory. Ribbon filters per table have "
+    "sizes of their own."
 )
 
 

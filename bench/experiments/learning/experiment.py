@@ -41,7 +41,7 @@ EXPERIMENT: Final[Experiment[Task, tuple[Row, ...], Row]] = Experiment(
         "A wasted read is a data block that was read for an absent key. The same lookups ask the same "
         "store without learning and with it. They are skewed, so the count without learning depends "
         "on whether a filter happens to let one of the most popular keys pass: repetitions differ "
-        "much. Tables and findings have medians of the repetitions, and ratios within each.",
+        "much. Tables have medians of the repetitions, and ratios within each.",
         "Block caches are tried twice: absent keys have the cache to themselves, or share it with "
         "present keys, one of which is looked up after each absent one, drawn by the same law.",
         "The list is set beside what else denies keys that passed: an LRU of their hashes in the same "

@@ -12,31 +12,24 @@ from bench.experiments.memory.charts import PICTURED, charts
 from bench.experiments.memory.measure import EQUAL
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.tables import (
-    LAW_NAMES,
-    PAYS,
     best,
     budgets,
-    key_counts,
     memories,
     number,
     of_part,
     page_bytes,
-    preset_rows,
     run_counts,
-    size,
     swept_rows,
     tables,
     told,
 )
-from bench.experiments.memory.tasks import DIRECT, LAWS, PRESENT_SHARES, PRESET, RESIDENCY
+from bench.experiments.memory.tasks import DIRECT, LAWS, RESIDENCY
 from bench.harness.experiment import Results
 from bench.harness.story import Story
 from bench.harness.tables import percent
 from reports.document import provenance
 
 PICTURES: Final = "pictures"
-NEARLY: Final = 0.05
-"""Cached filters are said to read hardly more than none within this part of the bytes."""
 
 
 MOST_EQUAL: Final = 1.1
@@ -44,16 +37,8 @@ MOST_EQUAL: Final = 1.1
 
 
 def story(rows: Sequence[Row]) -> Story:
-    """Findings, tables and charts, all computed from ``rows``."""
-    findings = [_pays(rows, runs) for runs in run_counts(rows)]
-    swept = of_part(rows, RESIDENCY)
-    for block_bytes in sorted({row.block_size_bytes for row in swept}):
-        findings.append(_turns(swept, block_bytes))
-    findings += [_equal(swept)] if swept else []
-    preset = of_part(rows, PRESET)
-    if preset:
-        findings += [_preset(preset, "uniform", share) for share in (0.0, 1.0)]
-    return Story(findings, tables(rows), charts(rows), failures(rows), headline=_headline(rows))
+    """Tables and charts, all computed from ``rows``."""
+    return Story(tables(rows), charts(rows), failures(rows), headline=_headline(rows))
 
 
 def _headline(rows: Sequence[Row]) -> str:
@@ -102,80 +87,6 @@ def _page_failures(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _pays(rows: Sequence[Row], runs: int) -> str:
-    parts = [
-        f"of {percent(share)} % present keys {_paying(rows, runs, share)}"
-        for share in PRESENT_SHARES
-    ]
-    what = "1 run" if runs == 1 else f"{runs} runs"
-    return (
-        f"Equal memory, {what}: filters leave at most {PAYS:.0%} of the reads of a larger cache, for "
-        f"lookups {'; '.join(parts)}."
-    )
-
-
-def _paying(rows: Sequence[Row], runs: int, share: float) -> str:
-    """The budgets at which the best filters pay, by law, and what they save where they save most."""
-    parts: dict[str, list[str]] = {}
-    for law in LAWS:
-        found = [(budget, best(rows, runs, law, share, budget)) for budget in budgets(rows)]
-        paying = [(budget, here) for budget, here in found if here.pays]
-        if not paying:
-            parts.setdefault("at no memory", []).append(LAW_NAMES[law])
-            continue
-        where = f"from {percent(paying[0][0])} to {percent(paying[-1][0])} % of the data"
-        budget, here = max(paying, key=lambda pair: pair[1].off.median - pair[1].reads.median)
-        parts.setdefault(where, []).append(
-            f"{LAW_NAMES[law]}: at {percent(budget)} %, {number(here.off.median)} reads become "
-            f"{number(here.reads.median)} with {here.which.name}"
-        )
-    return ", and ".join(f"{where} ({', '.join(laws)})" for where, laws in parts.items())
-
-
-def turn(rows: Sequence[Row], block_bytes: int, share: float, law: str) -> tuple[int | None, float]:
-    """The least cache from which on cached filters read hardly more than none; the worst ratio.
-
-    The latter is 0 where too few reads were counted to tell any.
-    """
-    worst = 0.0
-    least: int | None = None
-    for memory in memories(rows):
-        cached = swept_rows(rows, block_bytes, share, law, "cached", memory)
-        off = swept_rows(rows, block_bytes, share, law, "off", memory)
-        mine, other = page_bytes(cached).median, page_bytes(off).median
-        if told(cached, off):
-            worst = max(worst, mine / other)
-        if mine > (1.0 + NEARLY) * other:
-            least = None
-        elif least is None:
-            least = memory
-    return least, worst
-
-
-def _turns(rows: Sequence[Row], block_bytes: int) -> str:
-    here = [
-        row for row in rows if row.block_size_bytes == block_bytes and row.granularity == "block"
-    ]
-    parts = []
-    for share, what in ((0.0, "absent"), (1.0, "present")):
-        each = []
-        for law in LAWS:
-            least, worst = turn(here, block_bytes, share, law)
-            if least is None:
-                where = "at no cache tried"
-            else:
-                where = f"from a cache of {size(least)} on" if least else "at every cache"
-            most = f", at worst {worst:.2f} times the bytes" if worst else ""
-            each.append(f"{LAW_NAMES[law]} {where}{most}")
-        parts.append(f"{what} keys ({'; '.join(each)})")
-    chunk = here[0].chunk_bytes or 0
-    return (
-        f"Blocks of {size(block_bytes)}, chunks of filters up to {chunk:,} bytes, all filters "
-        f"{here[0].filter_bytes:,}: cached filters read at most {NEARLY:.0%} more than no filters for "
-        f"{' and for '.join(parts)}."
-    )
-
-
 def equal_ratios(rows: Sequence[Row]) -> list[float]:
     """Bytes of resident filters by those of cached ones in the same memory, wherever the former fit.
 
@@ -200,37 +111,8 @@ def equal_ratios(rows: Sequence[Row]) -> list[float]:
     return sorted(found)
 
 
-def _equal(rows: Sequence[Row]) -> str:
-    ratios = equal_ratios(rows)
-    if not ratios:
-        return "Too few reads to compare resident filters with cached ones in the same memory."
-    return (
-        "Where all filters fit into the memory, resident filters, with the rest for the cache, read "
-        f"{ratios[0]:.2f} to {ratios[-1]:.2f} times the bytes of cached ones."
-    )
-
-
-def _preset(rows: Sequence[Row], law: str, share: float) -> str:
-    pits = []
-    for keys in key_counts(rows):
-        both = [preset_rows(rows, keys, law, share, residency) for residency in ("cached", "off")]
-        cached, off = (page_bytes(each).median for each in both)
-        if cached > (1.0 + NEARLY) * off:
-            pits.append(f"{keys:,} ({cached / off:.2f} times)" if told(*both) else f"{keys:,}")
-    what = "present" if share else "absent"
-    if not pits:
-        return (
-            f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read at most {NEARLY:.0%} "
-            f"more than no filters, up to {key_counts(rows)[-1]:,} keys."
-        )
-    return (
-        f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read over {NEARLY:.0%} more "
-        f"than no filters with this number of keys: {', '.join(pits)}."
-    )
-
-
 def section(results: Results[Row]) -> str:
-    """The section of a document: pictures, findings, and brief tables."""
+    """The section of a document: pictures and brief tables."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
     parts += [
@@ -238,7 +120,6 @@ def section(results: Results[Row]) -> str:
         for chart in told.charts
         if chart.name in PICTURED
     ]
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts += [table.to_markdown() for table in told.tables if table.brief]
     return "\n\n".join(parts) + "\n"
 

@@ -30,8 +30,6 @@ RESIDENCY_NAMES: Final = {
     "resident": "resident, beside the cache",
     EQUAL: "resident, out of the same memory",
 }
-PAYS: Final = 0.95
-"""Filters are said to pay where at most this part of the reads without filters is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +106,6 @@ class Best:
     which: Contender
     reads: Spread
     off: Spread
-
-    @property
-    def pays(self) -> bool:
-        return self.reads.median <= PAYS * self.off.median
 
 
 def best(rows: Sequence[Row], runs: int, law: str, share: float, budget: float) -> Best:

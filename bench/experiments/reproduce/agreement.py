@@ -16,7 +16,7 @@ from bench.experiments.reproduce.published import PublishedTable, Section
 FACTOR: Final = 2.0
 """Times of two machines, or of one on two days, may differ by this."""
 
-MEASURED: Final = frozenset({"cluster-build", "growth", "peers", "ycsb"})
+MEASURED: Final = frozenset({"cluster-build", "peers", "ycsb"})
 """Experiments whose every table depends on times: background work or the page cache has a say."""
 
 _TIME: Final = re.compile(r"µs|\b(us|ns|ms|seconds|p50|p95|p99|OS bytes)\b")

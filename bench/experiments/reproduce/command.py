@@ -108,7 +108,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
             for outcome in outcomes
         ],
         "counts: the same to the last digit. times within: the spreads of both overlap, or without a "
-        f"spread the numbers are within a factor of {FACTOR:g}; every column of cluster-build, growth, "
+        f"spread the numbers are within a factor of {FACTOR:g}; every column of cluster-build, "
         "peers and ycsb counts as a time. Pictures with times in them, or drawn by another version of "
         "matplotlib, cannot be the same.",
         left=2,

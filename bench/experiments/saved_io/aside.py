@@ -120,11 +120,11 @@ def _seconds_at(depth: int) -> Shown:
     return Shown(f"seconds, modelled,\ndepth {depth}", seconds)
 
 
-def skew(rows: Sequence[Row], even: Sequence[Row]) -> tuple[list[Table], list[str]]:
+def skew(rows: Sequence[Row], even: Sequence[Row]) -> list[Table]:
     """Skewed lookups beside ``even``, lookups spread over all keys of the same stores."""
     here = [row for row in rows if row.dataset in SKEWED and not row.repetition]
     if not here:
-        return [], []
+        return []
     rates = [rate for rate in dict.fromkeys(row.error_rate_requested for row in here) if rate]
     spread = [
         row
@@ -152,7 +152,7 @@ def skew(rows: Sequence[Row], even: Sequence[Row]) -> tuple[list[Table], list[st
         "decide; the interval, by how filters differ, has too few of them. Design effect: by how much "
         "more the measured rate varies than that of as many independent trials.",
     )
-    return [table], [_skew_finding(shown)]
+    return [table]
 
 
 def _asker(row: Row) -> str:
@@ -163,17 +163,7 @@ def _asker(row: Row) -> str:
     return "tenant in all runs" if row.dataset == TENANTS[0] else "tenant in one run"
 
 
-def _skew_finding(rows: Sequence[Row]) -> str:
-    parts = [
-        f"{_asker(row)} {row.reads_saved_gross_share or 0.0:.2%} (half of the questions go to "
-        f"{row.filters_asked_half or 0:,} filters)"
-        for row in rows
-        if row.error_rate_requested == REFERENCE_RATE
-    ]
-    return f"Reads of absent keys that filters of 1 % save, by who asks: {'; '.join(parts)}."
-
-
-def value_sizes(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
+def value_sizes(rows: Sequence[Row]) -> list[Table]:
     """What a filter costs for each read that it saves, by the size of values."""
     here = [
         row
@@ -184,7 +174,7 @@ def value_sizes(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
         and row.error_rate_requested == REFERENCE_RATE
     ]
     if not here:
-        return [], []
+        return []
     table = table_of(
         f"{_VALUES_TITLE}: absent keys, one lookup for each key of the store",
         here,
@@ -201,12 +191,7 @@ def value_sizes(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
         "either; where each block has one key all do, and no filter is written.",
         left=0,
     )
-    parts = [
-        f"{VALUES[row.dataset]:,} bytes {_data_share(row)} % of the data"
-        + (f", {cost} bytes a read saved" if (cost := _bytes_a_read(row)) else ", no read to save")
-        for row in (here[0], here[-1])
-    ]
-    return [table], [f"Filters of 1 % by the size of values: {'; '.join(parts)}."]
+    return [table]
 
 
 def _data_share(row: Row) -> str:

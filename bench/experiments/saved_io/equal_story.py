@@ -1,4 +1,4 @@
-"""The comparison of ribbon filters with Bloom filters of 1 %: its table, findings and failures."""
+"""The comparison of ribbon filters with Bloom filters of 1 %: its table and failures."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Comparison:
         return (self.equal_rate.filter_bytes or 0) / (self.bloom.filter_bytes or 1)
 
 
-def equal_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]:
-    """Tables, findings and failures; none of a run without the comparison."""
+def equal_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
+    """Tables and failures; none of a run without the comparison."""
     found = comparisons(rows)
     if not found:
-        return [], [], []
+        return [], []
     failures = [failure for each in found for failure in _failures(each)]
-    return [_table(found)], [_in_equal_bytes(found), _at_equal_rate(found)], failures
+    return [_table(found)], failures
 
 
 def comparisons(rows: Sequence[Row]) -> list[Comparison]:
@@ -129,34 +129,6 @@ def _name(row: Row) -> str:
 
 def _rows_of(each: Comparison) -> tuple[Row, Row, Row]:
     return each.bloom, each.equal_rate, each.equal_bytes
-
-
-def _in_equal_bytes(found: Sequence[Comparison]) -> str:
-    parts = []
-    for each in found:
-        low, high = each.fewer_reads_interval
-        reads = f"{_reads(each.bloom):,} and {_reads(each.equal_bytes):,}"
-        few = min(_reads(each.bloom), _reads(each.equal_bytes)) < FEWEST_EVENTS
-        times = (
-            f"{reads} wasted block reads, too few for a ratio ("
-            if few
-            else f"{each.fewer_reads:.2f} times fewer wasted block reads ({reads}; 95 % interval "
-            f"{low:.2f} to {high:.2f}; "
-        )
-        parts.append(
-            f"{each}: {times}by the exact rates {each.fewer_reads_exact:.2f}), with "
-            f"{each.equal_bytes.filter_bytes:,} filter bytes where Bloom has {each.bloom.filter_bytes:,}"
-        )
-    return f"Ribbon in the bytes of Bloom filters of 1 %: {'; '.join(parts)}."
-
-
-def _at_equal_rate(found: Sequence[Comparison]) -> str:
-    parts = [
-        f"{each}: {each.byte_share:.3f} of the bytes ({each.equal_rate.filter_bytes:,} and "
-        f"{each.bloom.filter_bytes:,})"
-        for each in found
-    ]
-    return f"Ribbon at the rate of Bloom filters, 1 %: {'; '.join(parts)}."
 
 
 def _failures(each: Comparison) -> list[str]:

@@ -15,6 +15,7 @@ from bench.harness.intervals import percentiles
 from bench.harness.memory_group import memory_group, why_no_memory_group
 from bench.harness.process_meter import os_read_bytes
 from bench.harness.stopwatch import each_us
+from bench.harness.story import checked
 from bench.harness.tables import Shown, Table, table_of
 from lsmkv.options import KIB, MIB
 
@@ -83,18 +84,18 @@ def limited_columns(found: Limited | None) -> dict[str, Any]:
     }
 
 
-def limited_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]:
-    """Table, findings and failures; none of a run without such data."""
+def limited_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
+    """Table and failures; none of a run without such data."""
     here = [
         row
         for row in rows
         if row.dataset == LIMITED and row.hit_ratio in (0.0, 1.0) and not row.repetition
     ]
     if not here:
-        return [], [], []
+        return [], []
     first = here[0]
     if first.limited_check != _MEASURED:
-        return [], [f"{TITLE}: NOT MEASURED: {first.limited_check or 'counted only'}."], []
+        return checked((TITLE, f"NOT MEASURED: {first.limited_check or 'counted only'}")), []
     table = table_of(
         f"{TITLE}: {(first.data_bytes or 0) / MIB:,.0f} MiB in a control group of "
         f"{(first.limited_bytes or 0) / MIB:,.0f} MiB",
@@ -113,18 +114,13 @@ def limited_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str
         "filters. Blocks are counted without any cache. KiB: read from the device by the system's count, "
         "with the load of indexes and filters. Times depend on the device.",
     )
-    finding = "; ".join(
-        f"{'present' if row.hit_ratio else 'absent'} keys, p {requested_rate(row)} %: "
-        f"{row.limited_us_mean:,.0f} µs and {_kib(row):.3g} KiB"
-        for row in here
-    )
     failures = [
         f"{TITLE}, p {requested_rate(row)}: {row.limited_page_cache_bytes:,} bytes were in the page "
         f"cache, and {row.limited_bytes:,} may be"
         for row in here
         if (row.limited_page_cache_bytes or 0) > (row.limited_bytes or 0)
     ]
-    return [table], [f"{TITLE}, a lookup's mean time and what it reads: {finding}."], failures
+    return [table], failures
 
 
 def _blocks(row: Row) -> float:

@@ -148,15 +148,15 @@ def _length(asked: Range) -> int:
     return int.from_bytes(stop, "big") - int.from_bytes(start, "big")
 
 
-def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]:
-    """Table, findings and failures; none of a run without ranges."""
+def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
+    """Table and failures; none of a run without ranges."""
     here = [
         row
         for row in rows
         if row.dataset == RANGES and not row.repetition and row.error_rate_requested
     ]
     if not here:
-        return [], [], []
+        return [], []
     # Filters that no range is asked of read the same at any rate.
     shown = [
         row
@@ -186,22 +186,13 @@ def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]
         left=2,
         empty="-",
     )
-    parts = [
-        f"{row.filter_policy} of {requested_rate(row)} % {_reads(row, row.data_block_reads)}"
-        for row in shown
-        if row.lookups_of == EMPTY
-    ]
-    finding = (
-        f"Blocks read for an empty range of 1 to {TINY_NUMBERS} numbers in {here[0].run_count} runs: "
-        f"{'; '.join(parts)}."
-    )
     failures = [
         f"{row.filter_policy}, p {row.error_rate_requested}, {row.lookups_of}: "
         f"{row.error_rate_measured:.3%} pass, and {row.range_rate_most:.3%} may"
         for row in here
         if row.range_rate_most is not None and _too_many(row, row.range_rate_most)
     ]
-    return [table], [finding], failures
+    return [table], failures
 
 
 def _too_many(row: Row, most: float) -> bool:

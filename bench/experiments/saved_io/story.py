@@ -1,4 +1,4 @@
-"""The story of ``saved-io``: findings, and which tables and charts there are."""
+"""The story of ``saved-io``: which tables and charts there are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from bench.experiments.saved_io import aside, tables
 from bench.experiments.saved_io.charts import READS_LEFT, charts
-from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS, HBASE
+from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS
 from bench.experiments.saved_io.equal_story import equal_story
 from bench.experiments.saved_io.limited import TITLE as LIMITED_TITLE
 from bench.experiments.saved_io.limited import limited_story
@@ -19,8 +19,8 @@ from bench.experiments.saved_io.ranges import range_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
 from bench.harness import pictures
 from bench.harness.experiment import Results
-from bench.harness.intervals import CONFIDENCE, FEWEST_EVENTS, rate_interval
-from bench.harness.story import Story
+from bench.harness.intervals import CONFIDENCE, rate_interval
+from bench.harness.story import Story, checked
 from reports.document import provenance
 
 HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
@@ -37,23 +37,18 @@ BAR: Final = 0.99
 
 
 def story(rows: Sequence[Row]) -> Story:
-    """Findings, tables and charts, all computed from ``rows``."""
+    """Tables and charts, all computed from ``rows``."""
     beside = [row for row in rows if row.dataset in ASIDE]
     rows = [row for row in rows if row.dataset not in ASIDE]
     stores = [row for row in rows if row.is_store]
-    findings, failures = _strategies(rows), _miscounted(beside)
-    first, found = None, []
+    failures = _miscounted(beside)
+    first, found, checks = None, [], []
     if stores:
-        saved = _traces(stores)
         for policy in dict.fromkeys(row.filter_policy for row in stores):
-            of_policy = [row for row in stores if row.filter_policy == policy]
-            found_here, failed = _saved(of_policy)
-            saved += [*found_here, *_hits(of_policy)]
-            failures += failed
+            failures += _saves_little([row for row in stores if row.filter_policy == policy])
         holding, doubts = _rates(stores)
         agreement, disagreements = _agreement(stores)
-        findings = [*saved, *holding, *findings, agreement]
-        findings += _latency(stores) + _hbase(stores)
+        checks = checked(holding, agreement)
         failures += [*doubts, *disagreements, *_miscounted(stores), *_below_bound(stores)]
         absent = [row for row in stores if not row.hit_ratio and not row.repetition]
         asked = headline_rows(stores)
@@ -69,18 +64,15 @@ def story(rows: Sequence[Row]) -> Story:
     even = [
         row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
     ]
-    for tables_aside, findings_aside in (aside.skew(beside, even), aside.value_sizes(beside)):
-        found += tables_aside
-        findings += findings_aside
+    found += [*aside.skew(beside, even), *aside.value_sizes(beside)]
     for told in (range_story(beside), limited_story(beside), equal_story(rows)):
         found += told[0]
-        findings += told[1]
-        failures += told[2]
+        failures += told[1]
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
         found.append(tables.of_strategies(strategies))
     drawn = charts(rows) if rows else []
-    return Story(findings, found, drawn, failures, first, _headline(stores))
+    return Story([*found, *checks], drawn, failures, first, _headline(stores))
 
 
 def _headline(stores: Sequence[Row]) -> str:
@@ -165,21 +157,6 @@ def _at_reference(rows: Sequence[Row], hit_ratio: float) -> list[Row]:
     ]
 
 
-def _traces(stores: Sequence[Row]) -> list[str]:
-    """What filters of 1 % save of a trace's reads, store by store."""
-    return [
-        f"{tables.shape_name(row)}, {row.filter_policy}: {row.lookup_count:,} lookups, of which "
-        f"{row.hit_ratio:.1%} ask for a key that the store has, read "
-        f"{row.data_block_reads_unfiltered:,} blocks without filters and {row.data_block_reads:,} with "
-        f"filters of 1 %: {row.reads_saved_gross_share or 0.0:.2%} saved; net of loading the filters "
-        f"once {row.reads_saved_net_share or 0.0:.2%} of the read calls and "
-        f"{row.page_bytes_saved_net_share or 0.0:.2%} of the bytes of pages. Filters take "
-        f"{row.filter_bytes:,} bytes."
-        for row in stores
-        if row.lookups_of == TRACE and row.error_rate_requested == REFERENCE_RATE
-    ]
-
-
 def _pooled(rows: Sequence[Row]) -> tuple[int, int, float, float] | None:
     """Reads without filters and with, and the interval of the share that is left."""
     asked = sum(row.data_block_reads_unfiltered or 0 for row in rows)
@@ -191,77 +168,33 @@ def _pooled(rows: Sequence[Row]) -> tuple[int, int, float, float] | None:
     return asked, left, *rate_interval(left, asked, effective=asked * asked / weighed)
 
 
-def _saved(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
-    rows = _at_reference(stores, 0.0)
-    pooled = _pooled(rows)
+def _saves_little(stores: Sequence[Row]) -> list[str]:
+    """Whether filters of 1 % save less than :data:`BAR`, beyond what chance explains."""
+    pooled = _pooled(_at_reference(stores, 0.0))
     if pooled is None:
-        return [], []
-    asked, left, low, high = pooled
-    shares = [row.reads_saved_gross_share or 0.0 for row in rows]
-    nets = [row.reads_saved_net_share or 0.0 for row in rows]
-    pages = [row.page_bytes_saved_net_share or 0.0 for row in rows]
-    finding = (
-        f"{_named(stores)}At p = 1 % filters save {(1 - left / asked):.2%} of the data-block reads of "
-        f"absent lookups ({asked:,} without filters, {left:,} with; 95 % interval {1 - high:.2%} to "
-        f"{1 - low:.2%})"
-        f"{f'; by store {_span(shares)}' if len(rows) > 1 else ''}. Net of loading the filters once it "
-        f"is {_span(nets)} of the read calls, and {_span(pages)} of the bytes of pages."
-    )
-    # A sample may fall short of what holds by theory; it fails when chance does not explain it.
-    if 1 - low < BAR:
-        return [finding], [
-            f"{_named(stores)}filters of 1 % save only {1 - left / asked:.2%} of absent reads"
-        ]
-    return [finding], []
-
-
-def _named(stores: Sequence[Row]) -> str:
-    """The policy of the stores, where it is not the default."""
+        return []
+    asked, left, low, _ = pooled
+    if 1 - low >= BAR:
+        return []
     policy = stores[0].filter_policy
-    return "" if policy == "bloom" else f"{policy}: "
+    return [f"{policy}: filters of 1 % save only {1 - left / asked:.2%} of absent reads"]
 
 
-def _span(shares: Sequence[float], digits: int = 2) -> str:
-    """The least and the largest share, or the only one.
-
-    >>> _span([0.99, 0.985]), _span([0.99])
-    ('98.50% to 99.00%', '99.00%')
-    """
-    low, high = (f"{end:.{digits}%}" for end in (min(shares), max(shares)))
-    return low if low == high else f"{low} to {high}"
-
-
-def _hits(stores: Sequence[Row]) -> list[str]:
-    found = []
-    more = ", more where more runs are searched without a find"
-    for hit_ratio in sorted({row.hit_ratio for row in stores if row.lookups_of != TRACE} - {0.0}):
-        rows = _at_reference(stores, hit_ratio)
-        if rows:
-            shares = [row.reads_saved_gross_share or 0.0 for row in rows]
-            pages = [row.page_bytes_saved_net_share or 0.0 for row in rows]
-            found.append(
-                f"{_named(stores)}{hit_ratio:.0%} of keys present: {_span(shares, 1)} of reads saved at "
-                f"p = 1 %{more if len({row.run_count for row in stores}) > 1 else ''}. Net, of the bytes "
-                f"of pages: {_span(pages, 1)}; what is below 0 is read more, for the filters."
-            )
-    return found
-
-
-def _rates(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
+def _rates(stores: Sequence[Row]) -> tuple[tuple[str, str] | None, list[str]]:
     judged = [row for row in stores if row.error_rate_measured is not None and not row.hit_ratio]
     if not judged:
-        return [], []
+        return None, []
     holding = sum(row.holds_exact for row in judged)
-    finding = (
-        f"The exact rate of the filters as built lies in the 95 % interval of the measured one in "
-        f"{holding} of {len(judged)} stores (at least 19 of 20 are to be expected)."
+    check = (
+        "the exact rate of the filters as built lies in the 95 % interval of the measured one",
+        f"{holding} of {len(judged)} stores",
     )
-    if binom.cdf(holding, len(judged), CONFIDENCE) < _CHANCE:
-        return [finding], [
-            f"the exact rate lies in only {holding} of {len(judged)} 95 % intervals: the theory or the "
-            "intervals are wrong"
-        ]
-    return [finding], []
+    if binom.cdf(holding, len(judged), CONFIDENCE) >= _CHANCE:
+        return check, []
+    return check, [
+        f"the exact rate lies in only {holding} of {len(judged)} 95 % intervals: the theory or the "
+        "intervals are wrong"
+    ]
 
 
 def _below_bound(stores: Sequence[Row]) -> list[str]:
@@ -283,40 +216,20 @@ def _miscounted(stores: Sequence[Row]) -> list[str]:
     ]
 
 
-def _strategies(rows: Sequence[Row]) -> list[str]:
-    alone = [
-        row
-        for row in rows
-        if row.dataset == ALONE
-        and row.error_rate_requested == REFERENCE_RATE
-        and row.error_rate_exact
-    ]
-    if not alone:
-        return []
-    said = ", ".join(
-        f"{row.hash_strategy} {(row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0):.2f}"
-        for row in alone
-        if row.repetition == 0 and row.filter_false_positives >= FEWEST_EVENTS
-    )
-    return [
-        f"Measured over exact rate of filters of {alone[0].entry_count} keys at p = 1 %, by how the "
-        f"probes come from the hash: {said}."
-    ]
-
-
-def _agreement(stores: Sequence[Row]) -> tuple[str, list[str]]:
+def _agreement(stores: Sequence[Row]) -> tuple[tuple[str, str], list[str]]:
+    what = "the operating system's count of bytes read is within 1 % of lsmkv's"
     told = [row for row in stores if row.os_check in ("agrees", "FAILED")]
     failed = [row for row in told if row.os_check == "FAILED"]
     if not told:
-        return f"The operating system's count was {stores[0].os_check}.", []
+        return (what, stores[0].os_check), []
     worst = max(
         abs((row.os_read_bytes or 0) - (row.counted_read_bytes or 0))
         / (row.counted_read_bytes or 1)
         for row in told
     )
-    finding = (
-        f"The operating system's count of bytes read agrees with ours within 1 % in "
-        f"{len(told) - len(failed)} of {len(stores)} cold runs; the largest difference is {worst:.3%}."
+    check = (
+        what,
+        f"{len(told) - len(failed)} of {len(stores)} cold runs, the worst {worst:.3%} apart",
     )
     failures = [
         f"{row.dataset}, {row.block_size_bytes} byte blocks, {row.run_count} runs, p "
@@ -324,45 +237,11 @@ def _agreement(stores: Sequence[Row]) -> tuple[str, list[str]]:
         f"{row.os_read_bytes:,} by the operating system"
         for row in failed
     ]
-    return finding, failures
-
-
-def _latency(stores: Sequence[Row]) -> list[str]:
-    found = []
-    for row in _at_reference(stores, 0.0):
-        base = next(
-            each
-            for each in stores
-            if _shape(each) == _shape(row)
-            and each.error_rate_requested is None
-            and each.hit_ratio == 0.0
-            and each.repetition == row.repetition
-        )
-        if row.cold_us_mean and base.cold_us_mean:
-            found.append(base.cold_us_mean / row.cold_us_mean)
-    if not found:
-        return []
-    return [
-        f"Cold, a mean absent lookup is {min(found):.1f} to {max(found):.1f} times as fast with "
-        "filters of 1 % as without (device and machine decide how much; the counts above do not "
-        "depend on them)."
-    ]
-
-
-def _hbase(stores: Sequence[Row]) -> list[str]:
-    rows = [row for row in _at_reference(stores, 0.0) if row.dataset == HBASE]
-    return [
-        f"HBase's shape (64 KiB blocks, 200-byte cells, {(row.data_bytes or 0) / 2**20:,.0f} MiB): at "
-        f"p = 1 % a filter costs {row.filter_bytes_per_key:.2f} bytes a cell, "
-        f"{row.filter_bytes_per_key * 2**30 / 200 / 1e6:.2f} MB for each GiB of cells, and saves, net, "
-        f"{row.reads_saved_net_share or 0.0:.2%} of the read calls of {row.lookup_count:,} absent "
-        f"lookups and {row.page_bytes_saved_net_share or 0.0:.2%} of their bytes of pages."
-        for row in rows[:1]
-    ]
+    return check, failures
 
 
 def section(results: Results[Row]) -> str:
-    """The section of a document: the first table, the first chart, and the findings."""
+    """The section of a document: the first table, the first chart, and more tables."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
     if told.first is not None:
@@ -370,10 +249,7 @@ def section(results: Results[Row]) -> str:
     more = [table for table in told.tables if table.title.startswith(_TITLES)]
     if any(chart.name == READS_LEFT for chart in told.charts):
         parts.append(pictures.link(READS_LEFT, "Data blocks read for an absent key, by p"))
-    parts += [
-        "\n".join(f"- {finding}" for finding in told.findings),
-        *(table.to_markdown() for table in more),
-    ]
+    parts += [table.to_markdown() for table in (*more, *told.tables[-1:])]
     return "\n\n".join(parts) + "\n"
 
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.experiments.saved_requests.charts import NAME, charts
-from bench.experiments.saved_requests.rows import COLD, OPENING, WARM, Row
+from bench.experiments.saved_requests.rows import COLD, WARM, Row
 from bench.experiments.saved_requests.tables import (
-    of_engines,
     pairs,
     rate_text,
     rates,
@@ -21,7 +20,7 @@ from bench.experiments.saved_requests.tables import (
 from bench.harness import pictures
 from bench.harness.experiment import Results
 from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.story import Story
+from bench.harness.story import Story, checked
 from reports.document import provenance
 
 LEAST_SPEED_UP: Final = 8.0
@@ -32,10 +31,9 @@ _DEFAULT_RATE: Final = 0.01
 
 
 def story(rows: Sequence[Row]) -> Story:
-    """Findings, tables and chart, all computed from ``rows``."""
-    findings = [_saved(rows, runs) for runs in run_counts(rows)]
-    findings += [_agreement(rows), *_side_by_side(rows), *_faster(rows)]
-    return Story(findings, tables(rows), charts(rows), failures(rows), headline=_headline(rows))
+    """Tables and chart, all computed from ``rows``."""
+    found = [*tables(rows), *checked(_agreement(rows))]
+    return Story(found, charts(rows), failures(rows), headline=_headline(rows))
 
 
 def _headline(rows: Sequence[Row]) -> str:
@@ -92,67 +90,23 @@ def _name(row: Row) -> str:
     )
 
 
-def _saved(rows: Sequence[Row], run_count: int) -> str:
-    none, default = _without_and_with(rows, run_count)
-    return (
-        f"{runs_text(run_count)}, absent keys: {none.gets_per_lookup:.2f} GETs per lookup without "
-        f"filters, {default.gets_per_lookup:.4f} with those of 1 %{_times_fewer(none, default)}: "
-        f"{none.ms_per_lookup:,.1f} ms become {default.ms_per_lookup:.2f}, and "
-        f"${none.usd_per_million:.2f} for a million lookups become ${default.usd_per_million:.4f}."
-    )
-
-
-def _agreement(rows: Sequence[Row]) -> str:
+def _agreement(rows: Sequence[Row]) -> tuple[str, str]:
     counted = [row for row in rows if row.counted_gets is not None]
     gets = sum(row.gets for row in counted)
     equal = sum(
         (row.counted_gets, row.counted_get_bytes) == (row.gets, row.get_bytes) for row in counted
     )
     return (
-        f"The store's own counts of GETs and of their bytes equal the server's log in {equal} of "
-        f"{len(counted)} rows, of {gets:,} GETs in all."
+        "the store's own counts of GETs and of their bytes equal the server's log",
+        f"{equal} of {len(counted)} rows, of {gets:,} GETs in all",
     )
 
 
-def _side_by_side(rows: Sequence[Row]) -> list[str]:
-    found = []
-    for run_count in sorted({row.run_count for row in rows if row.part == "engines"}):
-        parts = []
-        for keys in ("absent", "present"):
-            here = [row for row in of_engines(rows, COLD, keys) if row.run_count == run_count]
-            each = "; ".join(f"{row.engine} {row.gets_per_lookup:.4f}" for row in here)
-            parts.append(f"{keys} keys: {each}")
-        found.append(
-            f"Side by side, filters of 10 bits per key, {runs_text(run_count)}, cold, GETs per lookup. "
-            f"{'. '.join(part[0].upper() + part[1:] for part in parts)}."
-        )
-    openings = [
-        f"{row.engine}: {row.gets} GETs of {row.get_bytes:,} bytes, other requests: {row.other_requests}"
-        for row in of_engines(rows, OPENING, "none")
-        if row.run_count == max(run_counts(rows))
-    ]
-    if openings:
-        runs = runs_text(max(run_counts(rows)))
-        found.append(f"An opening and one lookup in each of {runs}: {'; '.join(openings)}.")
-    return found
-
-
-def _faster(rows: Sequence[Row]) -> list[str]:
-    return [
-        f"{one.lookups:,} cold lookups of random keys, 20 ms added to each request, {one.server}: "
-        f"{one.elapsed_s or 0.0:.1f} s one by one, {many.elapsed_s or 0.0:.2f} s by multi_get, "
-        f"{(one.elapsed_s or 0.0) / (many.elapsed_s or 1.0):.1f} times faster, with {many.gets} GETs "
-        "both times."
-        for one, many in pairs(rows)
-    ]
-
-
 def section(results: Results[Row]) -> str:
-    """The section of a document: the picture, findings, and brief tables."""
+    """The section of a document: the picture and brief tables."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
     parts.append(pictures.link(NAME, "GETs, milliseconds and dollars of a lookup by error rate"))
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts += [table.to_markdown() for table in told.tables if table.brief]
     return "\n\n".join(parts) + "\n"
 

@@ -1,4 +1,4 @@
-"""The story of ``wasted-reads``: findings, failures, and the section of a document."""
+"""The story of ``wasted-reads``: failures, and the section of a document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.experiments.wasted_reads.tables import (
 from bench.experiments.wasted_reads.tasks import NO_FILTER
 from bench.harness.experiment import Results
 from bench.harness.pictures import copy_beside, link
-from bench.harness.story import Story
+from bench.harness.story import Story, checked
 from reports.document import provenance
 
 OURS: Final = "lsmkv, ribbon"
@@ -29,12 +29,8 @@ _UNBUDGETED: Final = ("leveldb",)
 
 
 def story(rows: Sequence[Row]) -> Story:
-    findings = [_versions(rows)]
-    if budgets(rows):
-        findings += [_counts(rows), _told(rows), *_against(rows), _intervals(rows)]
     return Story(
-        [found for found in findings if found],
-        tables(rows),
+        [*tables(rows), *checked(_told(rows), _intervals(rows))],
         charts(rows),
         failures(rows),
         headline=_headline(rows),
@@ -86,72 +82,28 @@ def typical_budget(rows: Sequence[Row]) -> float:
     return min(budgets(rows), key=lambda bits: abs(bits - 10))
 
 
-def _versions(rows: Sequence[Row]) -> str:
-    versions = {row.engine: row.engine_version for row in rows}
-    named_versions = ", ".join(f"{engine} {version}" for engine, version in versions.items())
-    return f"Measured: {named_versions}; {rows[0].entries:,} entries."
-
-
-def _counts(rows: Sequence[Row]) -> str:
-    bits = typical_budget(rows)
-    here = at_budget(rows, bits)
-    parts = [
-        f"{row.name} {row.block_reads:,} ({row.filter_bits_per_key:.2f} bits per key)"
-        for row in here
-    ]
-    return (
-        f"Wasted block reads of {here[0].lookups:,} lookups of absent keys at {bits:g} bits per key: "
-        f"{', '.join(parts)}; the lower bound is {2.0**-bits * here[0].lookups:,.0f}."
-    )
-
-
-def _told(rows: Sequence[Row]) -> str:
-    """Whether the count from outside agrees."""
+def _told(rows: Sequence[Row]) -> tuple[str, str]:
+    what = "read calls counted outside the process are the blocks read, to the last one"
     told = [row for row in rows if row.outside_reads is not None]
     if not told:
-        return "There is no C compiler, and so no count from outside."
+        return what, "not counted: there is no C compiler"
     agreeing = sum(row.outside_reads == row.block_reads for row in told)
-    return (
-        f"Read calls counted outside the process are the blocks read, to the last one, in {agreeing} of "
-        f"{len(told)} stores."
-    )
+    return what, f"{agreeing} of {len(told)} stores"
 
 
-def _against(rows: Sequence[Row]) -> list[str]:
-    """Our ribbon filters beside every other filter, at every budget."""
-    found = []
-    others = dict.fromkeys(row.name for row in rows if row.filters != NO_FILTER)
-    for other in others:
-        parts = []
-        for bits in budgets(rows):
-            here = at_budget(rows, bits)
-            ours, base = named(here, OURS), named(here, other)
-            if ours is None or base is None or ours is base:
-                continue
-            if (times := fewer(ours, base)) != "-":
-                parts.append(f"{times} at {bits:g} bits")
-        if parts:
-            found.append(
-                f"Wasted reads of {other} by those of {OURS} (95 % interval): {', '.join(parts)}."
-            )
-    return found
-
-
-def _intervals(rows: Sequence[Row]) -> str:
+def _intervals(rows: Sequence[Row]) -> tuple[str, str] | None:
     judged = [row for row in rows if row.error_rate_exact is not None]
     if not judged:
-        return ""
+        return None
     held = sum(
         row.error_rate_low <= (row.error_rate_exact or 0.0) <= row.error_rate_high for row in judged
     )
-    return (
-        f"The exact rate lies in the 95 % interval of the measured one in {held} of {len(judged)} "
-        "rows of lsmkv."
-    )
+    what = "the exact rate lies in the 95 % interval of the measured one"
+    return what, f"{held} of {len(judged)} rows of lsmkv"
 
 
 def section(results: Results[Row]) -> str:
-    """The section of a document: the picture, findings, and the tables with one note."""
+    """The section of a document: the picture, and the tables with one note."""
     told = story(results.rows)
     parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
     parts += [
@@ -163,7 +115,6 @@ def section(results: Results[Row]) -> str:
             "Blocks read for absent keys, by the filters' bits per key, in RocksDB, LevelDB and lsmkv",
         )
     )
-    parts.append("\n".join(f"- {finding}" for finding in told.findings))
     brief = [table.to_markdown() for table in told.tables if table.brief]
     parts += [table.replace(f"\n\n{NOTE}", "") for table in brief]
     return "\n\n".join([*parts, NOTE]) + "\n"

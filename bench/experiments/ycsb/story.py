@@ -11,8 +11,8 @@ from bench.experiments.ycsb.charts import charts
 from bench.experiments.ycsb.rows import Cells, Row
 from bench.experiments.ycsb.tables import blocks, latencies, ratio_table, throughput
 from bench.experiments.ycsb.workloads import LOAD, WORKLOADS
-from bench.harness.ratios import OURS, Figures, Ratio
-from bench.harness.story import Story
+from bench.harness.ratios import Figures, Ratio
+from bench.harness.story import Story, checked
 
 AGREED: Final = (
     "operations",
@@ -36,8 +36,6 @@ def story(rows: list[Row]) -> Story:
     workloads = [name for name in (LOAD, *WORKLOADS) if any(name == row.workload for row in rows)]
     failures = _failures(rows)
     ratios = ratios_of(timed)
-    version = next((row.engine_version for row in rows if row.engine == OURS), "")
-    findings = [*_margins(ratios, version), *_counts(rows, counted, failures)]
     tables = [throughput(timed, engines, workloads)]
     if ratios:
         tables.append(ratio_table(ratios))
@@ -45,8 +43,7 @@ def story(rows: list[Row]) -> Story:
     if counted:
         tables.append(blocks(counted, workloads))
     return Story(
-        findings,
-        tables,
+        [*tables, *checked(_agreement(rows, failures))],
         charts(timed, engines, workloads),
         failures,
         headline=_headline(ratios),
@@ -104,44 +101,11 @@ def _failures(rows: Sequence[Row]) -> list[str]:
     return failures
 
 
-def _margins(ratios: Sequence[Ratio], version: str) -> list[str]:
-    """Sentences on the workloads that lsmkv leads, or does not."""
-    ours = f"lsmkv {version}"
-    what = {
-        "ahead": f"{ours} did more operations a second than its best peer in",
-        "behind": f"{ours} did fewer operations a second than its best peer in",
-        "level": f"The repetitions do not tell whether {ours} or its best peer does more in",
-        "no verdict": f"Too few repetitions to tell whether {ours} or its best peer does more in",
-    }
-    intervals = {"level": ", and its 95 % interval includes 1", "no verdict": ""}
-    found = []
-    for verdict, sentence in what.items():
-        named = [
-            f"{r.phase} {r.ratio.median:.2f} ({r.peer})" for r in ratios if r.verdict == verdict
-        ]
-        if named:
-            found.append(
-                f"{sentence}: {', '.join(named)}; the figure is the median ratio of lsmkv to the peer "
-                f"named{intervals.get(verdict, ', and its 95 % interval excludes 1')}."
-            )
-    return found
-
-
-def _counts(rows: Sequence[Row], counted: Cells, failures: Sequence[str]) -> list[str]:
-    sentences = []
-    if not failures:
-        reads = sum(row.read_count + row.rmw_count for row in rows)
-        entries = sum(row.scanned_entries for row in rows)
-        sentences.append(
-            f"All engines agree in every count: {reads:,} reads, {entries:,} entries walked over by "
-            f"scans, and {len(rows)} times 1000 records read back that held what was written last."
-        )
-    for engine in dict.fromkeys(name for _, name in counted):
-        for row in counted.get(("N", engine), []):
-            if row.filter_negatives is not None and row.data_block_reads is not None:
-                sentences.append(
-                    f"In N, {row.operations:,} reads of absent keys, {engine}'s filters spared "
-                    f"{row.filter_negatives:,} searches, and it read {row.data_block_reads:,} data "
-                    "blocks that were not in its cache."
-                )
-    return sentences
+def _agreement(rows: Sequence[Row], failures: Sequence[str]) -> tuple[str, str]:
+    reads = sum(row.read_count + row.rmw_count for row in rows)
+    entries = sum(row.scanned_entries for row in rows)
+    outcome = (
+        f"{reads:,} reads, {entries:,} entries scanned, {len(rows)} times 1000 records read back"
+    )
+    what = "all engines agree in every count, and records hold what was written last"
+    return what, f"{len(failures)} failures" if failures else outcome

@@ -9,7 +9,6 @@ from lsmkv.filters.family.classic import SingleHashFilter as SingleHashFilter
 from lsmkv.filters.family.counting import CountingBloomFilter as CountingBloomFilter
 from lsmkv.filters.family.cuckoo import CuckooFilter as CuckooFilter
 from lsmkv.filters.family.cuckoo import FilterFullError as FilterFullError
-from lsmkv.filters.family.elias_fano import EliasFano as EliasFano
 from lsmkv.filters.family.folding import FoldableBloomFilter as FoldableBloomFilter
 from lsmkv.filters.family.fuse import BinaryFuseFilter as BinaryFuseFilter
 from lsmkv.filters.family.known import GrowingKnownFalsePositives as GrowingKnownFalsePositives

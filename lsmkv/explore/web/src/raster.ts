@@ -98,11 +98,6 @@ export function kindInWords(filter: { policy: string; parameter: number }): stri
       `A ribbon has no bit for a single key: in each of its ${filter.parameter} columns, the XOR of the ` +
       "bits that the key's hash selects must equal one bit of the key's fingerprint."
     );
-  if (filter.policy === "binary-fuse")
-    return (
-      "A binary fuse filter has no bit for a single key: the XOR of the three cells that the key's hash " +
-      `selects must equal the key's fingerprint of ${filter.parameter} bits.`
-    );
   if (filter.policy === "grafite")
     return (
       "A Grafite filter is an ascending list of codes: the key may be there if its code is in the list, " +

@@ -10,7 +10,6 @@ import { kindInWords, raster } from "./raster";
 
 const PARAMETERS: Record<string, string> = {
   ribbon: "columns r",
-  "binary-fuse": "fingerprint bits",
   grafite: "low bits of a code",
 };
 

@@ -17,8 +17,6 @@ const KINDS: Record<string, { text: string; dash: string; shape: string }> = {
   none: { text: "none", dash: "", shape: "■" },
   bloom: { text: "Bloom", dash: "", shape: "●" },
   ribbon: { text: "ribbon", dash: "7 3", shape: "▲" },
-  "blocked-bloom": { text: "blocked Bloom", dash: "2 3", shape: "✚" },
-  "binary-fuse": { text: "binary fuse", dash: "9 3 2 3", shape: "▼" },
   grafite: { text: "Grafite", dash: "4 2", shape: "★" },
 };
 const OTHER = { dash: "1 2", shape: "◆" }; // a policy that a program registered

@@ -1,1 +1,0 @@
-"""Ways to load many entries: ``python -m bench bulk``."""

@@ -1,1 +1,0 @@
-"""Costs and memory as a store grows: ``python -m bench growth``."""
