@@ -203,7 +203,7 @@ class ConflictError(Error):
 
 
 class WorkerError(Error):
-    """A worker of a cluster or a helper process ended without a result.
+    """A cluster's worker or a helper process ended without a result.
 
     The store is as it was before the call, and no file is left.  ``__cause__`` is what was reported, if
     anything was.

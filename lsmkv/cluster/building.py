@@ -147,7 +147,7 @@ def build(  # more than 60 lines: its parameters and its docstring
 
 
 def _parts(source: Any, key: str, value: str) -> list[Delayed]:
-    """A task for each part of the source, in order, which makes its table."""
+    """The tables of all parts of the source, in order; workers make them."""
     if key == value:
         raise ValueError(f"key={key!r} and value={value!r} are the same column")
     if isinstance(source, dask.bag.Bag):

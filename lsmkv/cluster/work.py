@@ -75,7 +75,7 @@ def sorted_rows(table: pa.Table) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a part of the source holds, and the sampled keys with their hashes and entries' bytes.
+    """What a part holds, and sampled keys with their entries' bytes.
 
     ``threshold``: every key with a lower hash is among them; None: every key is.
     """
@@ -88,7 +88,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The last keys of all partitions but the last, and what the source holds."""
+    """Where all partitions but the last end, and what the source holds."""
 
     ends: list[bytes]
     pairs: int
@@ -155,16 +155,16 @@ def partition_numbers(keys: pa.ChunkedArray, ends: Sequence[bytes]) -> np.ndarra
 
 @dataclass(frozen=True, slots=True)
 class WrittenPartition:
-    """The tables of a partition in key order, and the worker's largest resident size until then."""
+    """Tables in key order, and the worker's peak of memory until then."""
 
     tables: list[lsmkv.TableFileInfo]
     peak_memory_bytes: int
 
 
 def write_partition(frame: pd.DataFrame, staging: str, options: lsmkv.Options) -> WrittenPartition:
-    """Sort the pairs of a partition and write them to tables of ``table_size_bytes``.
+    """Sort the pairs of a partition and write them to tables.
 
-    They are in a new folder: a task that Dask runs twice writes two, of which one counts.  After an
+    These are in a new folder: a task that Dask runs twice writes two, of which one counts.  After an
     error the folder is removed.
     """
     table = pa.Table.from_pandas(frame, columns=["key", "value", "order"], preserve_index=False)
