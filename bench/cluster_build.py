@@ -42,7 +42,6 @@ ROWS_OF_A_FILE: Final = 125_000
 ORDER_BYTES: Final = 16  # of each shuffled row: its place in the source, and its partition
 MOST_BYTES_OFF: Final = 0.05
 MEMORY_SHARE: Final = 8  # as lsmkv.cluster has it
-PART_BYTES: Final = 8 << 20  # of an upload, as lsmkv.remote has it
 MIB: Final = 1 << 20
 _SEED: Final = 1970
 
@@ -79,7 +78,6 @@ class Cost:
         read_bytes: of the source, twice.
         shuffled_bytes: between workers, and to their disks and back.
         table_bytes, tables, partitions: what is written.
-        puts: requests that write to object storage, if the tables go there.
     """
 
     seconds: float
@@ -89,7 +87,6 @@ class Cost:
     table_bytes: float
     tables: int
     partitions: int
-    puts: int
 
 
 def predict(
@@ -100,8 +97,6 @@ def predict(
     partitions = max(1, math.ceil(pairs / (memory_bytes // MEMORY_SHARE)))
     of_partition = entries * parameters.table_bytes / partitions
     tables = partitions * math.ceil(of_partition / table_size_bytes)
-    size_bytes = entries * parameters.table_bytes / tables
-    parts = math.ceil(size_bytes / PART_BYTES)
     # A pass ends with its slowest worker; the last tasks of it leave some idle.
     rounds = math.ceil(partitions / workers) * workers / partitions
     worker_s = entries * (parameters.sampling_us + parameters.writing_us * rounds) / 1e6
@@ -113,7 +108,6 @@ def predict(
         table_bytes=entries * parameters.table_bytes,
         tables=tables,
         partitions=partitions,
-        puts=tables * (parts + 2 if parts > 1 else 1) + 1,
     )
 
 
@@ -134,7 +128,7 @@ class Run:
 def fitted(fixed: Run, smallest: Run, workers: int) -> Parameters:
     """The parameters, from a build of almost nothing and one of some size."""
     report, count = smallest.report, smallest.entries
-    partitions = len(report.partitions)
+    partitions = report.partitions
     rounds = math.ceil(partitions / workers) * workers / partitions
     sampling_s = max(0.0, report.sampling_s - fixed.report.sampling_s)
     writing_s = report.writing_s + report.adopting_s
@@ -295,7 +289,7 @@ def _checked(measured: Sequence[Run], costs: Sequence[Cost]) -> list[str]:
             cost.tables,
             report.tables,
             cost.partitions,
-            len(report.partitions),
+            report.partitions,
             f"{report.imbalance:.2f}",
             report.peak_memory_bytes // MIB,
         ]
@@ -307,16 +301,15 @@ def _extrapolated(billion: Sequence[tuple[int, Cost]]) -> list[str]:
     lines = [
         f"**{BILLION:,} such entries**",
         "",
-        "| workers | hours | GB read | GB shuffled | MB/s shuffled by a worker | GB of tables | tables "
-        "| PUTs |",
-        "|---" + "|---:" * 7 + "|",
+        "| workers | hours | GB read | GB shuffled | MB/s shuffled by a worker | GB of tables | tables |",
+        "|---" + "|---:" * 6 + "|",
     ]
     for workers, cost in billion:
         rate = cost.shuffled_bytes / workers / cost.seconds / 1e6
         lines.append(
             f"| {workers} | {cost.seconds / 3600:.2f} | {cost.read_bytes / 1e9:,.0f} "
             f"| {cost.shuffled_bytes / 1e9:,.0f} | {rate:.1f} | {cost.table_bytes / 1e9:,.0f} "
-            f"| {cost.tables:,} | {cost.puts:,} |"
+            f"| {cost.tables:,} |"
         )
     return lines
 

@@ -42,9 +42,7 @@ def main() -> None:
         expected = dict(pair for part in range(PARTS) for pair in visits(part))
         with lsmkv.open(target) as db:
             assert dict(db.items()) == expected
-            db.compact_range(force=True, executor=client.get_executor())
-            assert dict(db.items()) == expected
-            print(f"{len(expected):,} visitors read back, also after a compaction by the cluster")
+            print(f"{len(expected):,} visitors read back")
 
 
 if __name__ == "__main__":

@@ -86,8 +86,6 @@ if TYPE_CHECKING:
     from lsmkv.options import Options as Options
     from lsmkv.options import OptionsDict as OptionsDict
     from lsmkv.remote.report import PublishReport as PublishReport
-    from lsmkv.remote.tables import SentTable as SentTable
-    from lsmkv.remote.tables import TablePublication as TablePublication
     from lsmkv.salvage.repair import repair as repair
     from lsmkv.salvage.report import LostRange as LostRange
     from lsmkv.salvage.report import RepairReport as RepairReport
@@ -160,7 +158,6 @@ _HOMES: Final = {
     "lsmkv.inspection.verify": ("VerifyReport",),
     "lsmkv.options": ("Options", "OptionsDict"),
     "lsmkv.remote.report": ("PublishReport",),
-    "lsmkv.remote.tables": ("SentTable", "TablePublication"),
     "lsmkv.salvage.repair": ("repair",),
     "lsmkv.salvage.report": ("LostRange", "RepairReport"),
     "lsmkv.stats": ("Histogram", "Stats"),

@@ -203,10 +203,10 @@ class ConflictError(Error):
 
 
 class WorkerError(Error):
-    """A worker or a helper process ended without a result.
+    """A cluster's worker or a helper process ended without a result.
 
-    Or no worker of an executor or a cluster took the job.  The store is as it was before the call, and
-    no file is left.  ``__cause__`` is what was reported, if anything was.
+    The store is as it was before the call, and no file is left.  ``__cause__`` is what was reported, if
+    anything was.
     """
 
 

@@ -31,8 +31,6 @@ from lsmkv.storage.file_names import new_staging_name
 from lsmkv.storage.storage import PathLike, Storage, absolute_path, is_url
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
-    from concurrent.futures import Executor
-
     from lsmkv.api.transaction import Transaction
     from lsmkv.copies.checkpoint import CheckpointReport
     from lsmkv.engine.adoption import IngestReport
@@ -323,7 +321,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         stop: Buffer | None = None,
         *,
         force: bool = False,
-        executor: Executor | None = None,
     ) -> None:
         """Flush, then merge all entries between two keys into one sorted run.
 
@@ -333,19 +330,11 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             start, stop: start <= key < stop; None sets no bound.
             force: rewrite also what is one run already, with the present options (another error rate,
                 block size, compression, ...).
-            executor: merge up to 256 key ranges of about the same size as jobs in this
-                ``concurrent.futures.Executor``: of threads, processes or a Dask client
-                (``client.get_executor()``), whose workers see the store's directory under the same path.
-                A failed job leaves no file, and the store takes writes as before.  Not to be called in a
-                job of the same executor.  None: merge in this process, in one thread.
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
-            WorkerError: a worker ended in the middle of a job, or the executor takes none.
-            TypeError, ValueError: the executor cannot run jobs of this store, because only this process
-                has its storage or its filter policy; nothing was changed.
         """
-        self._engine.upkeep.compact_range(scan_range(start, stop, None, False), force, executor)
+        self._engine.upkeep.compact_range(scan_range(start, stop, None, False), force)
 
     def wait_until_settled(self) -> None:
         """Wait until no flush and no compaction is due.  BackgroundError: one failed."""

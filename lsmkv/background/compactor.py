@@ -33,8 +33,6 @@ from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version import Version
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from lsmkv.background.process.runner import JobRunner
 
 _LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syncing a table's file
@@ -140,27 +138,14 @@ class Compactor(BackgroundThread):
 
     # Compactions of a range
 
-    def check_executor(self, executor: Executor) -> None:
-        """Raise TypeError or ValueError if ``executor`` cannot run jobs of this store."""
-        from lsmkv.background.process.parallel import check_executor
-
-        check_executor(executor, self.tables)
-
-    def compact_range(
-        self,
-        start: bytes | None,
-        stop: bytes | None,
-        force: bool,
-        executor: Executor | None = None,
-    ) -> None:
+    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Merge everything between two keys into one run.
 
-        By jobs in ``executor``, if there is one.  Runs as :meth:`exclusively`; an interrupt cancels it
-        between two batches.
+        Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
         """
         self.exclusively(
             "lsmkv-range",
-            lambda is_cancelled: self._compact_range(start, stop, force, executor, is_cancelled),
+            lambda is_cancelled: self._compact_range(start, stop, force, is_cancelled),
         )
 
     def _compact_range(
@@ -168,7 +153,6 @@ class Compactor(BackgroundThread):
         start: bytes | None,
         stop: bytes | None,
         force: bool,
-        executor: Executor | None,
         is_cancelled: Callable[[], bool],
     ) -> None:
         current = self.store.super_version
@@ -176,32 +160,11 @@ class Compactor(BackgroundThread):
         chosen = pick_range(current.version.levels, self.store.options, start, stop, force=force)
         if chosen is None:
             return
-        started = time.perf_counter()
-        tables: list[TableMeta] | None = None
-        if executor is not None:  # an error changes nothing: the store goes on
-            tables = self._merge_in(executor, current, chosen, is_cancelled)
         try:
-            if tables is None:
-                self._run(current, chosen, is_cancelled)
-            else:
-                self._install_merged(chosen, tables, started, is_noted=False)
+            self._run(current, chosen, is_cancelled)
         except (OSError, CorruptionError) as error:
             self.store.work_failed(error)  # here, because the caller may have given up
             raise
-
-    def _merge_in(
-        self,
-        executor: Executor,
-        current: SuperVersion,
-        chosen: Compaction,
-        is_cancelled: Callable[[], bool],
-    ) -> list[TableMeta]:
-        from lsmkv.background.process.parallel import ParallelMerge
-
-        merge = ParallelMerge(executor, self.tables, is_cancelled)
-        form = output_format(self.tables, current.version, chosen)
-        snapshots = self.store.snapshots.sequence_numbers()
-        return merge.run(chosen.inputs, chosen.drop_deletions, form, snapshots)
 
     def exclusively(
         self,
@@ -250,14 +213,12 @@ class Compactor(BackgroundThread):
             tables = self._merge(current, chosen, is_cancelled)
             self._install_merged(chosen, tables, started)
 
-    def _install_merged(
-        self, chosen: Compaction, tables: list[TableMeta], started: float, *, is_noted: bool = True
-    ) -> None:
+    def _install_merged(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
         number = chosen.output_run
         if number is None:
             number = tables[0].number if tables else 0
         input_levels = self._levels_of(chosen)
-        self._install(chosen, number, tables, is_noted=is_noted)
+        self._install(chosen, number, tables)
         written = sum(meta.size_bytes for meta in tables)
         stats = self.store.stats
         stats.compactions += 1
@@ -305,15 +266,13 @@ class Compactor(BackgroundThread):
         )
         self.store.events.note(event)
 
-    def _install(
-        self, chosen: Compaction, run: int, tables: list[TableMeta], *, is_noted: bool = True
-    ) -> None:
+    def _install(self, chosen: Compaction, run: int, tables: list[TableMeta]) -> None:
         edit = VersionEdit(
             added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
             removed=[meta.number for meta in chosen.tables()],
             asks={} if chosen.move else inherited_asks(self.tables, chosen.inputs, tables),
         )
-        self.tables.install(edit, lambda version: self.publish(version, None), is_noted=is_noted)
+        self.tables.install(edit, lambda version: self.publish(version, None))
 
     def _merge(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]

@@ -10,14 +10,11 @@ from __future__ import annotations
 from lsmkv.errors import MissingExtraError
 
 try:
+    from lsmkv.cluster.building import BuildReport as BuildReport
     from lsmkv.cluster.building import build as build
-    from lsmkv.cluster.pieces import RepeatedKeyError as RepeatedKeyError
-    from lsmkv.cluster.report import BuildReport as BuildReport
 except ImportError as missing:
     if (missing.name or "").partition(".")[0] == "lsmkv":
         raise
     raise MissingExtraError(
         f'lsmkv.cluster needs Dask and pyarrow: pip install "lsmkv[dask]" ({missing})'
     ) from missing
-
-__all__ = ["BuildReport", "RepeatedKeyError", "build"]

@@ -2,51 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import dask.bag
 import dask.dataframe
 import distributed
 import pandas as pd
-import pyarrow as pa
 from dask.delayed import Delayed, delayed
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
-from lsmkv import Options, WorkerError
-from lsmkv.cluster.partition import PartitionJob, WrittenTables, write_partition
-from lsmkv.cluster.pieces import COLUMN, sorted_rows
-from lsmkv.cluster.report import BuildReport
-from lsmkv.cluster.sample import Plan, partition_numbers, plan, sample, sample_size
-from lsmkv.cluster.sources import parts_of
-from lsmkv.cluster.targets import open_target
+import lsmkv
+from lsmkv.cluster import work
 from lsmkv.filters import PRIVATE_SCHEMES, policy_named
 
 PathLike = str | os.PathLike[str]
-RepeatedKeys = Literal["last", "error"]
-Progress = Callable[[int, int], None]
 
 _MEMORY_SHARE: Final = 8  # a partition's pairs by the memory of a task: p2p holds them thrice
 _LEAST_MEMORY_BYTES: Final = 1 << 20
-_SHUFFLED: Final = {"key": COLUMN, "value": COLUMN, "order": "int64", "partition": "int64"}
+_PARQUET_PART_BYTES: Final = 64 << 20
+_SAMPLED_KEYS: Final = 400  # of a partition, and of a part: sizes then vary by about 5 %
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What :func:`lsmkv.cluster.build` did.
+
+    Attributes:
+        pairs: the pairs of the source.
+        entries: the distinct keys among them, which the store now has.
+        source_bytes: bytes of the source's keys and values, repeated ones included.
+        size_bytes: bytes of the tables.
+        tables: their number.
+        partitions: the number of key ranges.
+        imbalance: the largest partition by the mean, in bytes of tables.
+        peak_memory_bytes: the largest resident size of a worker that wrote tables.
+        sampling_s, writing_s, adopting_s: time to read and sample the source; to read it again, shuffle
+            it, and write the tables; to adopt them.
+    """
+
+    pairs: int
+    entries: int
+    source_bytes: int
+    size_bytes: int
+    tables: int
+    partitions: int
+    imbalance: float
+    peak_memory_bytes: int
+    sampling_s: float
+    writing_s: float
+    adopting_s: float
 
 
 def build(  # more than 60 lines: its parameters and its docstring
     source: dask.bag.Bag | dask.dataframe.DataFrame | PathLike | list[PathLike],
     target: PathLike,
-    options: Options | None = None,
+    options: lsmkv.Options | None = None,
     *,
     key: str = "key",
     value: str = "value",
     partitions: int | None = None,
-    repeated_keys: RepeatedKeys = "last",
     memory_bytes: int = 512 << 20,
     client: distributed.Client | None = None,
-    progress: Progress | None = None,
     **overrides: Any,
 ) -> BuildReport:
     """Write all pairs of a Dask collection to a store.
@@ -54,158 +77,141 @@ def build(  # more than 60 lines: its parameters and its docstring
     The source is read twice: to count and sample it, and to shuffle it by key ranges.  Each partition
     of the shuffle is sorted and written by one task.  Neither scheduler nor client ever has the data.
     One change of the manifest adopts all tables, as :meth:`lsmkv.DB.ingest`: the pairs are newer than
-    what the store has, and after any failure it is as it was.
+    what the store has, and after any failure it is as it was.  Of a repeated key the last pair counts,
+    in the order of the source: that of its partitions, and in each that of its rows.
 
     Args:
-        source: a ``dask.bag.Bag`` of (key, value) in bytes; a ``dask.dataframe.DataFrame``; or a path,
-            a pattern or a list of paths of Parquet files.
-        target: the directory of a store, new or not, that all workers see under this path.  Or a URL
-            of object storage (see :meth:`lsmkv.DB.publish`), to which workers send their tables; it gets
-            a new generation that holds these pairs alone.
+        source: a ``dask.bag.Bag`` of (key, value); a ``dask.dataframe.DataFrame``; or a path, a pattern
+            or a list of paths of Parquet files.  Keys and values are bytes, or text, stored in UTF-8.
+        target: the directory of a store, new or not, that all workers see under this path.
+            :meth:`lsmkv.DB.publish` sends the store to object storage afterwards.
         options: of the store and its tables (default: ``Options()``).
-        key, value: the columns of a data frame or of Parquet files: bytes, or text in UTF-8.
+        key, value: the columns of a data frame or of Parquet files.
         partitions: how many key ranges to write at least; more if the pairs of one would not fit into
             ``memory_bytes``.  Default: as few as fit.
-        repeated_keys: ``"last"`` keeps the last pair of each key, in the order of the source: that of
-            its partitions, and in each that of its rows.  ``"error"`` refuses a repeated key.
         memory_bytes: the memory that one task may take, besides what its part of the source takes.
         client: the cluster (default: the current client).
-        progress: called with the number of partitions written so far, and of all partitions.
         **overrides: single options that replace those in ``options``.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or a pair is none that a store can hold, or a key
-            is repeated and must not be (:class:`RepeatedKeyError`).
+        TypeError, ValueError: an argument is wrong, or a pair is none that a store can hold.
         WorkerError: the cluster gave up, because workers died at the same task several times.
         LockedError: the store is open for writing.
-        PublishConflictError: another process has published to the URL meanwhile.
-        OSError: a file or an object cannot be read or written; FileNotFoundError: no file matches
-            the source.
+        OSError: a file cannot be read or written; FileNotFoundError: no file matches the source.
     """
     started = time.perf_counter()
-    chosen = _checked_options(options, overrides)
-    if repeated_keys not in ("last", "error"):
-        raise ValueError(f'repeated_keys={repeated_keys!r}: must be "last" or "error"')
+    chosen = (lsmkv.Options() if options is None else options).replace(**overrides)
+    if policy_named(chosen.filter_policy).scheme in PRIVATE_SCHEMES:
+        raise ValueError(
+            f"filter_policy={chosen.filter_policy!r}: it is registered in this process alone"
+        )
+    if isinstance(target, str) and "://" in target:
+        raise ValueError(
+            f"target={target!r}: give a directory that all workers see, and publish the store "
+            f"afterwards: lsmkv.open(directory).publish({target!r})"
+        )
     if memory_bytes < _LEAST_MEMORY_BYTES:
         raise ValueError(f"memory_bytes={memory_bytes}: {_LEAST_MEMORY_BYTES} are the least")
     if partitions is not None and partitions < 1:
         raise ValueError(f"partitions={partitions}: must be at least 1")
-    cluster = client or _current_client()
-    shuffle = _Shuffle(
-        cluster,
-        parts_of(source, key, value),
-        repeated_keys == "last",
-        progress or (lambda done, total: None),
-    )
-    with (
-        cluster.as_current(),
-        open_target(target, chosen) as opened,
-    ):  # p2p asks for the current one
-        found = shuffle.sample(partitions, memory_bytes // _MEMORY_SHARE)
+    cluster = client or distributed.default_client()
+    parts = _parts(source, key, value)
+    with cluster.as_current(), _opened(target, chosen) as db:  # p2p asks for the current one
+        count = _SAMPLED_KEYS * max(1, -(-(partitions or 1) // len(parts)))
+        samples = [delayed(work.sample)(part, count) for part in parts]
+        most_bytes = memory_bytes // _MEMORY_SHARE
+        planning = delayed(work.plan)(samples, partitions or 1, most_bytes)  # on a worker
+        plan: work.Plan = _results(cluster, [planning])[0]
         sampled = time.perf_counter()
-        job = PartitionJob(
-            staging=opened.staging,
-            publication=opened.publication,
-            options=chosen,
-            may_repeat=repeated_keys == "last",
-            number=0,
-            partitions=found.partitions,
-        )
-        written = shuffle.write(found, job)
-        done = time.perf_counter()
-        opened.adopt(written)
-    reports = [tables.report for tables in written]
+        with db.staging() as folder:
+            frames = _shuffled(parts, plan) if plan.pairs else []
+            tasks = [delayed(work.write_partition)(frame, folder, chosen) for frame in frames]
+            written: list[work.WrittenPartition] = _results(cluster, tasks)
+            done = time.perf_counter()
+            tables = [table for partition in written for table in partition.tables]
+            db.ingest([table.path for table in tables], move=True, verify=False)
+    sizes = [sum(table.size_bytes for table in partition.tables) for partition in written]
     return BuildReport(
-        pairs=found.pairs,
-        entries=sum(report.entries for report in reports),
-        source_bytes=found.source_bytes,
-        size_bytes=sum(report.size_bytes for report in reports),
-        tables=sum(report.tables for report in reports),
-        generation=None if opened.publication is None else opened.publication.generation,
-        partitions=tuple(reports),
+        pairs=plan.pairs,
+        entries=sum(table.entries for table in tables),
+        source_bytes=plan.source_bytes,
+        size_bytes=sum(sizes),
+        tables=len(tables),
+        partitions=len(sizes),
+        imbalance=max(sizes) * len(sizes) / sum(sizes) if sizes else 1.0,
+        peak_memory_bytes=max((part.peak_memory_bytes for part in written), default=0),
         sampling_s=sampled - started,
         writing_s=done - sampled,
         adopting_s=time.perf_counter() - done,
     )
 
 
-def _checked_options(options: Options | None, overrides: dict[str, Any]) -> Options:
-    chosen = (Options() if options is None else options).replace(**overrides)
-    policy = policy_named(chosen.filter_policy)
-    if policy.scheme in PRIVATE_SCHEMES:
-        raise ValueError(
-            f"filter_policy={policy.name!r}: it is registered in this process alone, not on workers"
+def _parts(source: Any, key: str, value: str) -> list[Delayed]:
+    """The tables of all parts of the source, in order; workers make them."""
+    if key == value:
+        raise ValueError(f"key={key!r} and value={value!r} are the same column")
+    if isinstance(source, dask.bag.Bag):
+        pieces = source.to_delayed()
+    else:
+        frame = source if isinstance(source, dask.dataframe.DataFrame) else _parquet(source)
+        for name in (key, value):
+            if name not in frame.columns:
+                raise ValueError(f"the source has no column {name!r}; it has {list(frame.columns)}")
+        pieces = frame[[key, value]].to_delayed()
+    return [delayed(work.to_table)(piece, key, value, part) for part, piece in enumerate(pieces)]
+
+
+def _parquet(source: Any) -> Any:
+    paths = source if isinstance(source, list) else [source]
+    if not paths or not all(isinstance(path, (str, os.PathLike)) for path in paths):
+        raise TypeError(
+            "source is a dask.bag.Bag of (key, value), a dask.dataframe.DataFrame, or the path of "
+            f"Parquet files, not {type(source).__name__}"
         )
-    return chosen
+    found = [os.fspath(path) for path in paths]
+    for path in found:
+        if "://" not in path and not glob.glob(path, recursive=True) and not os.path.exists(path):
+            raise FileNotFoundError(f"source={path!r}: no file matches")
+    return dask.dataframe.read_parquet(
+        found if isinstance(source, list) else found[0],
+        dtype_backend="pyarrow",
+        split_row_groups="adaptive",
+        blocksize=_PARQUET_PART_BYTES,
+    )
 
 
-def _current_client() -> distributed.Client:
+@contextlib.contextmanager
+def _opened(target: PathLike, options: lsmkv.Options) -> Iterator[lsmkv.DB]:
+    """The store, locked; a new one is removed if the block fails."""
     try:
-        return distributed.get_client()
-    except ValueError:
-        raise ValueError(
-            "there is no Dask client: give client=, or make one, such as distributed.Client()"
-        ) from None
+        db, is_new = lsmkv.open(target, options, create_if_missing=False), False
+    except lsmkv.NotAStoreError:
+        db, is_new = lsmkv.open(target, options, error_if_exists=True), True
+    try:
+        with db:
+            yield db
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):
+                lsmkv.destroy(target)
+        raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Shuffle:
-    """Runs the two passes over the parts of a source."""
-
-    client: distributed.Client
-    parts: list[Delayed]
-    may_repeat: bool
-    progress: Progress
-
-    def sample(self, partitions: int | None, partition_bytes: int) -> Plan:
-        """The plan, made on a worker of samples of all parts."""
-        count = sample_size(partitions or len(self.parts), len(self.parts))
-        samples = [delayed(sample)(part, count, may_repeat=self.may_repeat) for part in self.parts]
-        found: Plan = self._results([delayed(plan)(samples, partitions, partition_bytes)])[0]
-        return found
-
-    def write(self, found: Plan, job: PartitionJob) -> list[WrittenTables]:
-        """Shuffle the source, and write each partition."""
-        frames = [
-            delayed(to_shuffle)(part, found.splitters, may_repeat=self.may_repeat)
-            for part in self.parts
-        ]
-        if not frames or not found.pairs:
-            return []
-        meta = pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in _SHUFFLED.items()})
-        frame = dask.dataframe.from_delayed(frames, meta=meta, verify_meta=False)
-        divisions = tuple(range(found.partitions + 1))
-        shuffled = frame.set_index("partition", divisions=divisions, shuffle_method="p2p")
-        tasks = [
-            delayed(write_partition)(part, replace(job, number=number))
-            for number, part in enumerate(shuffled.to_delayed())
-        ]
-        return self._results(tasks, self.progress)
-
-    def _results(
-        self, tasks: list[Delayed], progress: Progress = lambda done, total: None
-    ) -> list[Any]:
-        """The results of all tasks, in order.  Each is small."""
-        futures = self.client.compute(tasks)
-        try:
-            results = {}
-            for future, result in distributed.as_completed(futures, with_results=True):
-                results[future.key] = result
-                progress(len(results), len(tasks))
-        except (KilledWorker, FutureCancelledError) as error:
-            raise WorkerError(f"the cluster gave up, and nothing was changed: {error}") from error
-        finally:
-            self.client.cancel(futures)
-        return [results[future.key] for future in futures]
+def _shuffled(parts: list[Delayed], plan: work.Plan) -> Any:
+    """The partitions of the source."""
+    columns = {name: pd.Series([], dtype=kind) for name, kind in work.SHUFFLED.items()}
+    frames = [delayed(work.to_shuffle)(part, plan.ends) for part in parts]
+    frame = dask.dataframe.from_delayed(frames, meta=pd.DataFrame(columns), verify_meta=False)
+    divisions = tuple(range(len(plan.ends) + 2))
+    return frame.set_index("partition", divisions=divisions, shuffle_method="p2p").to_delayed()
 
 
-def to_shuffle(table: pa.Table, ends: tuple[bytes, ...], *, may_repeat: bool) -> pd.DataFrame:
-    """A part of the source in key order, with each row's partition."""
-    ordered = table.take(sorted_rows(table, may_repeat=may_repeat))
-    columns = {
-        "key": pd.Series(ordered["key"].combine_chunks(), dtype=COLUMN),
-        "value": pd.Series(ordered["value"].combine_chunks(), dtype=COLUMN),
-        "order": ordered["order"].to_numpy(),
-        "partition": partition_numbers(ordered, ends),
-    }
-    return pd.DataFrame(columns)
+def _results(cluster: distributed.Client, tasks: list[Delayed]) -> Any:
+    """The results of all tasks, in order.  Each is small."""
+    futures = cluster.compute(tasks)
+    try:
+        return cluster.gather(futures)
+    except (KilledWorker, FutureCancelledError) as error:
+        raise lsmkv.WorkerError(f"the cluster gave up, and nothing was changed: {error}") from error
+    finally:
+        cluster.cancel(futures)

@@ -41,20 +41,15 @@ def compact_tables(
     snapshots: list[int],
     drop_deletions: bool,
     form: TableFormat | None,
-    after: bytes | None = None,
-    through: bytes | None = None,
 ) -> Iterator[EntryBatch | StoredBlocks]:
     """As :func:`merge_tables`, with stretches of blocks as they are stored.
 
     These are blocks that no other run overlaps, and that have the format ``form`` of the tables to be
-    written; with None there are none.  Only entries with after < key <= through; None sets no bound.
+    written; with None there are none.
     """
     # Without snapshots the run's age alone decides, and all numbers become 0.
     needs_seqs = bool(snapshots) or not drop_deletions
-    inputs = [
-        _Input(RunInput(run, after, through, form, drop_deletions), iter(()), needs_seqs)
-        for run in runs
-    ]
+    inputs = [_Input(RunInput(run, form, drop_deletions), iter(()), needs_seqs) for run in runs]
     return _merge(inputs, snapshots, drop_deletions)
 
 
@@ -95,9 +90,8 @@ def _merge(
         if copied is not None:
             yield copied
             continue
-        active = [source for source in active if source.refill()]
-        if not active:
-            continue
+        for source in active:
+            source.refill()
         if len(active) == 1:
             parts = [active[0].take(active[0].batch.count)]
         else:

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entry_batch import EntryBatch, ascending
 from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.read_ahead import blocks_between, every_block
+from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.sstable.writer import TableFormat
@@ -28,7 +28,7 @@ _LEAST_COPIED: Final = 16
 
 
 class RunInput:
-    """A run's entries with after < key <= through; None sets no bound.
+    """A run's entries.
 
     They are read past the cache.  ``form`` is that of the tables to be written; None copies nothing.
 
@@ -39,15 +39,11 @@ class RunInput:
     def __init__(
         self,
         tables: list[TableReader],
-        after: bytes | None,
-        through: bytes | None,
         form: TableFormat | None,
         drop_deletions: bool,
     ) -> None:
         self.copies = False
         self._tables = tables
-        self._after = after
-        self._through = through
         self._form = form
         self._drop_deletions = drop_deletions
         self._number = -1  # of the table at hand
@@ -63,7 +59,7 @@ class RunInput:
                 return False
             self._number += 1
             table = self._tables[self._number]
-            self._block, self._end = blocks_between(table, self._after, self._through)
+            self._block, self._end = 0, table.index.block_count
             self._stretch_end = 0
             self._decoded = None
             form = self._form
@@ -94,20 +90,14 @@ class RunInput:
         return StoredBlocks(table, first, end)
 
     def _end_below(self, limit: bytes | None) -> i64:
-        """The end of the blocks with all keys below ``limit``; within the bounds."""
-        table, index = self._tables[self._number], self._tables[self._number].index
-        after, through = self._after, self._through
-        if after is not None and self.first_key() <= after:
-            return 0
-        end = self._end
-        if limit is not None and limit <= table.largest:
-            end = min(end, index.seek(limit))
-        if through is not None and through < table.largest:
-            end = min(end, index.seek(through))
-        return end
+        """The end of the blocks with all keys below ``limit``."""
+        table = self._tables[self._number]
+        if limit is None or limit > table.largest:
+            return self._end
+        return table.index.seek(limit)
 
     def next_batch(self) -> EntryBatch:
-        """The entries of the next blocks, perhaps none; a block must be left."""
+        """The entries of the next blocks, at least one; a block must be left."""
         table = self._tables[self._number]
         index, may_repeat = table.index, table.properties.has_versions
         blocks = self._decoded
@@ -133,7 +123,6 @@ class RunInput:
         batch = _batch_of_blocks(held, may_repeat)
         if table.one_seq:
             batch.set_one_seq(table.largest_seq)
-        _trim(batch, self._after, self._through)
         return batch
 
 
@@ -161,14 +150,6 @@ def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -
         and not table.footer.dictionary_length
         and table.index.was_packed == (form.compression == "zstd")
     )
-
-
-def _trim(batch: EntryBatch, after: bytes | None, through: bytes | None) -> None:
-    """Leave only entries with after < key <= through, perhaps none."""
-    start: i64 = 0 if after is None else batch.first_above(after, 0)
-    end: i64 = batch.count if through is None else batch.first_above(through, start)
-    if end - start < batch.count:
-        batch.order = batch.order[start:end]
 
 
 def _batch_of_blocks(blocks: list[Block], may_repeat: bool) -> EntryBatch:

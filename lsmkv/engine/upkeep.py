@@ -20,8 +20,6 @@ from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from lsmkv.engine.adoption import IngestReport, Staging
 
 
@@ -69,17 +67,15 @@ class Upkeep:
 
     # Compaction
 
-    def compact_range(self, wanted: Bounds, force: bool, executor: Executor | None) -> None:
+    def compact_range(self, wanted: Bounds, force: bool) -> None:
         """Flush, and merge a range into one run.  Raises as the method of ``DB``."""
         compactor, start, stop = self._background.compactor, wanted.start, wanted.stop
-        if executor is not None:
-            compactor.check_executor(executor)
         self.state.check_not_telling("compact_range()")
         self.flush()
         if wanted.is_empty:
             return
         try:
-            self._background.urgently(lambda: compactor.compact_range(start, stop, force, executor))
+            self._background.urgently(lambda: compactor.compact_range(start, stop, force))
         except CancelledError:
             raise caused(self.state.unusable(), None)
         self._background.wake_compactor()

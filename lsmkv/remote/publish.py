@@ -62,7 +62,7 @@ class Publication:
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
-        self.number = next_generation(bucket)
+        self.number = _next_generation(bucket)
         self.base: Generation | None = None
         if self.number > 1:
             try:
@@ -87,21 +87,29 @@ class Publication:
             self._sent = frozenset(self.bucket.names(TABLES))
         return name in self._sent
 
-    def start_sending(
-        self, name: str, size_bytes: int, read: Callable[[int, int], bytes]
-    ) -> Future[None]:
-        """Send a table, of which ``read(offset, length)`` returns bytes; does not wait."""
-        return self.bucket.start_upload(f"{TABLES}/{name}", size_bytes, read)
+    def start_sending(self, name: str, reader: TableReader) -> Future[None]:
+        """Send a table; does not wait."""
+        read = partial(_file_bytes, reader)
+        return self.bucket.start_upload(f"{TABLES}/{name}", reader.meta.size_bytes, read)
 
     def commit(self, tables: list[PublishedTable], last_seq: int) -> Generation:
         """Create the generation; its tables must be there.
 
-        Raises as :func:`make_generation`.
+        PublishConflictError: another publication was faster.  ValueError: the tables make no tree.
         """
-        return make_generation(self.bucket, self.number, tables, last_seq)
+        generation = Generation(
+            format=FORMAT,
+            number=self.number,
+            publication=os.urandom(16).hex(),
+            last_seq=last_seq,
+            tables=tables,
+        )
+        generation.levels()
+        _create(self.bucket, self.number, encode_generation(generation))
+        return generation
 
 
-def next_generation(bucket: Bucket) -> int:
+def _next_generation(bucket: Bucket) -> int:
     """The number after the newest generation; ValueError if there is none.  One request."""
     number = 1 + (newest_generation(bucket) or 0)
     if number > LAST_GENERATION:
@@ -110,25 +118,6 @@ def next_generation(bucket: Bucket) -> int:
             "remove it, if it is not a publication's, or publish to another url"
         )
     return number
-
-
-def make_generation(
-    bucket: Bucket, number: int, tables: list[PublishedTable], last_seq: int
-) -> Generation:
-    """Create generation ``number`` of tables that are there.
-
-    PublishConflictError: another publication was faster.  ValueError: the tables make no tree.
-    """
-    generation = Generation(
-        format=FORMAT,
-        number=number,
-        publication=os.urandom(16).hex(),
-        last_seq=last_seq,
-        tables=tables,
-    )
-    generation.levels()
-    _create(bucket, number, encode_generation(generation))
-    return generation
 
 
 def _create(bucket: Bucket, number: int, data: bytes) -> None:
@@ -178,7 +167,7 @@ def publish(
     readers = {reader.meta.number: reader for reader in current.version.tables()}
     for number, reader in readers.items():
         if number not in contents:
-            contents[number] = content_of(partial(file_bytes, reader), reader.meta.size_bytes)
+            contents[number] = _content_of(reader)
     names = {number: publication.name_of(contents[number]) for number in readers}
     tables = _published(current.version.levels, readers, names)
     base = publication.base
@@ -205,15 +194,16 @@ def publish(
     )
 
 
-def content_of(read: Callable[[int, int], bytes], size_bytes: int) -> str:
-    """The XXH3-128 of all that ``read(offset, length)`` returns, in hexadecimal."""
+def _content_of(reader: TableReader) -> str:
+    """The XXH3-128 of a table's whole file, in hexadecimal."""
     running = running_content_checksum()
+    size_bytes = reader.meta.size_bytes
     for offset in range(0, size_bytes, PART_BYTES):
-        running.update(read(offset, min(PART_BYTES, size_bytes - offset)))
+        running.update(_file_bytes(reader, offset, min(PART_BYTES, size_bytes - offset)))
     return running.hexdigest()
 
 
-def file_bytes(reader: TableReader, offset: int, length: int) -> bytes:
+def _file_bytes(reader: TableReader, offset: int, length: int) -> bytes:
     """Bytes of a table's file as they are, not counted as blocks."""
     return reader.file.pread(offset, length, ReadKind.COMPACTION, 0)
 
@@ -222,23 +212,18 @@ def _published(
     levels: Levels, readers: Mapping[int, TableReader], names: Mapping[int, str]
 ) -> list[PublishedTable]:
     return [
-        published_table(readers[placed.meta.number], placed.level, placed.run, name)
+        PublishedTable(
+            level=placed.level,
+            run=placed.run,
+            meta=reader.meta,
+            name=names[placed.meta.number],
+            data_length=reader.footer.data_length,
+            dictionary_length=reader.footer.dictionary_length,
+            filters_length=reader.footer.filters_length,
+        )
         for placed in levels.placed()
-        for name in [names[placed.meta.number]]
+        for reader in [readers[placed.meta.number]]
     ]
-
-
-def published_table(reader: TableReader, level: int, run: int, name: str) -> PublishedTable:
-    """What a generation says of a table: its place, and the ``name`` of its object."""
-    return PublishedTable(
-        level=level,
-        run=run,
-        meta=reader.meta,
-        name=name,
-        data_length=reader.footer.data_length,
-        dictionary_length=reader.footer.dictionary_length,
-        filters_length=reader.footer.filters_length,
-    )
 
 
 def _send(
@@ -264,10 +249,7 @@ def _send(
                 progress(done, total)
             while len(under_way) < _TABLES_AT_ONCE and (item := next(rest, None)) is not None:
                 name, reader = item
-                size_bytes = reader.meta.size_bytes
-                read = partial(file_bytes, reader)
-                future = publication.start_sending(name, size_bytes, read)
-                under_way[future] = reader
+                under_way[publication.start_sending(name, reader)] = reader
             if not under_way:
                 return sizes
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:

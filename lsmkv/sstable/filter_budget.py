@@ -9,7 +9,7 @@ out what is left of its budget again where a stretch begins.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -51,42 +51,6 @@ class FilterBudget:
     @staticmethod
     def unpacked(data: bytes) -> FilterBudget:
         return msgspec.json.decode(data, type=FilterBudget)
-
-    def divided(self, ranges: Sequence[tuple[bytes | None, bytes | None]]) -> list[FilterBudget]:
-        """A budget for each of these ranges: after < key <= through.
-
-        Together they take what this one takes.  A stretch in several ranges is divided evenly.
-        """
-        rates = _rates(self.stretches, 8 * self.size_bytes)
-        sizes = [0.0] * len(ranges)
-        parts: list[list[Stretch]] = [[] for _ in ranges]
-        ends = [(after or b"", through) for after, through in ranges]
-        firsts = [stretch.first for stretch in self.stretches]
-        for stretch, rate, found in zip(
-            self.stretches, rates, overlapping(firsts, ends), strict=True
-        ):
-            keys, asks = stretch.keys / len(found), stretch.asks / len(found)
-            for number in found:
-                sizes[number] += memory_bits([keys], [rate]) / 8
-                first = stretch.first if parts[number] else b""
-                parts[number].append(Stretch(first, keys, asks))
-        return [FilterBudget(size, part) for size, part in zip(sizes, parts, strict=True)]
-
-
-def overlapping(
-    firsts: Sequence[bytes], ranges: Iterable[tuple[bytes, bytes | None]]
-) -> list[list[int]]:
-    """The numbers of the key ranges that overlap each stretch.
-
-    ``firsts`` are the first keys of the stretches.  The last end may be None: there is none.
-    """
-    found: list[list[int]] = [[] for _ in firsts]
-    for number, (smallest, largest) in enumerate(ranges):
-        low = max(0, bisect_right(firsts, smallest) - 1)
-        high = len(firsts) if largest is None else max(low + 1, bisect_right(firsts, largest))
-        for at in range(low, high):
-            found[at].append(number)
-    return found
 
 
 class FilterSpender:

@@ -141,26 +141,6 @@ def _neighbours_end(
     return end
 
 
-def blocks_between(
-    table: TableReader, after: bytes | None, through: bytes | None
-) -> tuple[i64, i64]:
-    """The blocks that may hold keys with after < key <= through.
-
-    Returns the first, and the end.
-    """
-    index = table.index
-    first: i64 = 0
-    end: i64 = index.block_count
-    # Only a key within the table shares its common prefix, as ``seek`` asks for.
-    if after is not None and after >= table.smallest:
-        first = end if after >= table.largest else index.seek(after + b"\0")
-    if through is not None and through < table.largest:
-        end = 0 if through < table.smallest else index.seek(through)
-        while end < index.block_count and index.first_key(end) <= through:
-            end += 1
-    return first, max(first, end)
-
-
 def every_block(table: TableReader, first: i64 = 0, count: i64 = -1) -> Iterator[Block]:
     """The blocks from ``first`` up to ``count`` (-1: all), for a compaction.
 

@@ -128,12 +128,8 @@ class VersionSet:
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
         return [self._readers[meta.number] for meta in tables]
 
-    def install(
-        self, edit: VersionEdit, publish: Callable[[Version], None], *, is_noted: bool = True
-    ) -> None:
+    def install(self, edit: VersionEdit, publish: Callable[[Version], None]) -> None:
         """Commit ``edit``: open its tables, record it durably, publish the new version.
-
-        ``is_noted``: the last new table notes which tables all of them replace.
 
         The files of tables that left the tree are removed at once: a repair without a manifest must not
         take them for live tables.  When a new table cannot be opened, all new ones are removed.  When
@@ -172,7 +168,7 @@ class VersionSet:
             except BaseException:  # raised by another thread: manifest and version must agree
                 self._publish(publish, gone)
                 raise
-            self._remove(runs, is_noted=is_noted and bool(metas))
+            self._remove(runs, is_noted=bool(metas))
 
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish the manifest's version, and mark tables obsolete; idempotent."""

@@ -9,17 +9,15 @@ import pytest
 from bench import cluster_build
 from bench.cluster_build import Parameters, Run, fitted, predict
 from lsmkv.cluster import BuildReport
-from lsmkv.cluster.report import WrittenPartition
 
 MIB = 1 << 20
 PARAMETERS = Parameters(2.0, 1.0, 3.0, 2.5, 80.0, 100.0, 60.0)
 
 
 def report(seconds: float, partitions: int, pairs: int) -> BuildReport:
-    part = WrittenPartition(1, pairs, pairs, pairs * 100, pairs * 60, 1.0, 0)
     count = partitions * pairs
     sizes = (count, count, count * 100, count * 60, partitions)
-    return BuildReport(*sizes, None, (part,) * partitions, seconds / 4, seconds / 2, seconds / 4)
+    return BuildReport(*sizes, partitions, 1.0, 0, seconds / 4, seconds / 2, seconds / 4)
 
 
 def test_costs_follow_from_the_parameters() -> None:
@@ -29,13 +27,8 @@ def test_costs_follow_from_the_parameters() -> None:
     assert cost.read_bytes == 2 * 80e6
     assert cost.shuffled_bytes == 116e6
     assert cost.table_bytes == 60e6
-    assert cost.puts == 31
     # Ten partitions take four workers three rounds, as twelve would.
     assert cost.seconds == pytest.approx(2 + (1 + 3 * 1.2) / 4)
-
-
-def test_large_tables_are_sent_in_parts() -> None:
-    assert predict(PARAMETERS, 1_000_000, 4, 8000 * MIB, 64 * MIB).puts == 8 + 2 + 1
 
 
 def test_a_fitted_model_predicts_the_build_that_it_was_fitted_to() -> None:

@@ -86,12 +86,10 @@ def copied(
     snapshots: list[int] | None = None,
     drop_deletions: bool = True,
     form: TableFormat | None = FORM,
-    after: bytes | None = None,
-    through: bytes | None = None,
 ) -> list[tuple[int, bytes, bytes]]:
     """The stretches: number of blocks, first key, last key."""
     found: list[tuple[int, bytes, bytes]] = []
-    for part in compact_tables(runs, snapshots or [], drop_deletions, form, after, through):
+    for part in compact_tables(runs, snapshots or [], drop_deletions, form):
         if isinstance(part, StoredBlocks):
             index = part.table.index
             last = index.last_key(part.end - 1)
@@ -119,8 +117,6 @@ def test_copied_and_merged_blocks_hold_what_a_merge_of_all_holds(data: st.DataOb
     starts = st.integers(0, 3000)
     ranges = st.builds(lambda start, n: range(start, start + n), starts, st.integers(1, 900))
     chosen = data.draw(st.lists(ranges, min_size=1, max_size=4))
-    bounds = st.none() | starts.map(key)
-    after, through = data.draw(bounds), data.draw(bounds)
     drop_deletions = data.draw(st.booleans())
     form = replace(FORM, fit_pages=data.draw(st.booleans()))
     with tempfile.TemporaryDirectory() as directory:
@@ -129,24 +125,14 @@ def test_copied_and_merged_blocks_hold_what_a_merge_of_all_holds(data: st.DataOb
             compacting.run(entries(numbers, 0 if drop_deletions else len(chosen) - age))
             for age, numbers in enumerate(chosen)
         ]
-        plain = compacting.written(compact_tables(runs, [], drop_deletions, None, after, through))
-        mixed = compacting.written(compact_tables(runs, [], drop_deletions, form, after, through))
+        plain = compacting.written(compact_tables(runs, [], drop_deletions, None))
+        mixed = compacting.written(compact_tables(runs, [], drop_deletions, form))
         assert contents(mixed) == contents(plain)
         for table in mixed:
             numbers = [seq for _, _, seq in contents([table])]
             properties = table.properties
             assert (properties.smallest_seq, properties.largest_seq) == (min(numbers), max(numbers))
             assert properties.entry_count == len(numbers)
-
-
-@pytest.mark.parametrize("lowest, highest", [(500, 1500), (501, 1503), (0, 1999), (505, 1509)])
-def test_no_key_outside_the_bounds_is_copied(tmp_path: Path, lowest: int, highest: int) -> None:
-    compacting = Compacting(str(tmp_path))
-    run = compacting.run(entries(range(2000)))
-    after, through = key(lowest), key(highest)
-    assert copied([run], after=after, through=through)
-    tables = compacting.written(compact_tables([run], [], True, FORM, after, through))
-    assert contents(tables) == entries(range(lowest + 1, highest + 1))
 
 
 def test_a_stretch_is_split_where_a_table_ends(tmp_path: Path) -> None:

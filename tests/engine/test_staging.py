@@ -51,6 +51,14 @@ def test_an_opening_removes_staging_that_a_crash_left(tmp_path: Path) -> None:
         assert not (tmp_path / "db" / name).exists()
 
 
+def test_destroying_a_store_removes_staging_that_a_crash_left(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", SMALL) as db, db.staging() as folder:
+        name = os.path.basename(folder)
+    (tmp_path / "db" / name / "attempt").mkdir(parents=True)
+    lsmkv.destroy(tmp_path / "db")
+    assert not (tmp_path / "db").exists()
+
+
 def test_a_reader_cannot_stage(tmp_path: Path) -> None:
     lsmkv.open(tmp_path / "db", SMALL).close()
     with (

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -255,17 +254,6 @@ def test_helper_processes_spend_the_budget_alike(path: Path, tmp_path: Path) -> 
         db.compact_range()
         ask(db)
         db.compact_range(force=True)
-        assert db.inspect().filter_bytes == pytest.approx(MEMORY_BYTES, rel=WITHIN)
-        rates = [table.requested_rate for table in db.inspect().tables()]
-        assert 5 * rates[0] < rates[-2]
-
-
-def test_jobs_in_an_executor_share_the_budget(path: Path) -> None:
-    with opened(path, process_job_size_bytes=1024) as db, ThreadPoolExecutor(2) as executor:
-        fill(db)
-        db.compact_range()
-        ask(db)
-        db.compact_range(force=True, executor=executor)
         assert db.inspect().filter_bytes == pytest.approx(MEMORY_BYTES, rel=WITHIN)
         rates = [table.requested_rate for table in db.inspect().tables()]
         assert 5 * rates[0] < rates[-2]

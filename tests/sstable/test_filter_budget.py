@@ -1,29 +1,15 @@
-"""A job's budget of filter memory: spent stretch by stretch, and divided among jobs."""
+"""A job's budget of filter memory: spent stretch by stretch."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import random
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender, Stretch, overlapping
+from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender, Stretch
 from lsmkv.sstable.writer import TableFormat
-
-firsts = st.lists(st.binary(max_size=2), max_size=12, unique=True).map(
-    lambda keys: sorted({b"", *keys})
-)
-amounts = st.floats(1, 1e6)
-
-
-@st.composite
-def budgets(draw: st.DrawFn) -> FilterBudget:
-    stretches = [Stretch(first, draw(amounts), draw(amounts)) for first in draw(firsts)]
-    return FilterBudget(draw(st.floats(0, 3)) * sum(s.keys for s in stretches), stretches)
 
 
 def spend(budget: FilterBudget, keys: list[int], overhead: float) -> float:
@@ -49,27 +35,6 @@ def test_a_budget_is_spent_whatever_filters_take_and_merges_keep(
     budget = FilterBudget(300 * 250, [Stretch(b"", 300, 1), *stretches[1:]])
     spent = spend(budget, [round(300 * kept)] * 250, overhead)
     assert spent == pytest.approx(budget.size_bytes, rel=0.02)
-
-
-@given(budgets(), st.lists(st.binary(max_size=2), max_size=5, unique=True))
-def test_parts_of_a_budget_add_up(budget: FilterBudget, cuts: list[bytes]) -> None:
-    ends = [None, *sorted(cuts), None]
-    parts = budget.divided(list(pairwise(ends)))
-    assert len(parts) == len(cuts) + 1
-    most = sum(s.keys for s in budget.stretches) * -math.log(1e-6) / math.log(2) ** 2 / 8
-    size_bytes = min(budget.size_bytes, most)
-    assert sum(part.size_bytes for part in parts) == pytest.approx(size_bytes, abs=1e-6)
-    for measure in ("keys", "asks"):
-        whole = sum(getattr(s, measure) for s in budget.stretches)
-        assert sum(getattr(s, measure) for part in parts for s in part.stretches) == pytest.approx(
-            whole
-        )
-    assert {part.stretches[0].first for part in parts} == {b""}
-
-
-def test_ranges_overlap_the_stretches_that_have_their_keys() -> None:
-    found = overlapping([b"", b"g", b"p"], [(b"a", b"c"), (b"d", b"g"), (b"h", b"i"), (b"q", None)])
-    assert found == [[0, 1], [1, 2], [3]]
 
 
 def test_a_table_of_one_filter_gets_the_rate_of_all_its_blocks() -> None:

@@ -92,7 +92,6 @@ HOMES = {
         "lsmkv.background.process.exceptions",
         "lsmkv.background.process.jobs",
         "lsmkv.background.process.messages",
-        "lsmkv.background.process.parallel",
         "lsmkv.background.process.parent",
         "lsmkv.background.process.runner",
         "lsmkv.background.process.staged",
@@ -108,7 +107,6 @@ HOMES = {
         "lsmkv.typed.values",
         "lsmkv.counters",
         "lsmkv.remote.generation",
-        "lsmkv.remote.tables",
         "lsmkv.copies.record",
         # The data of the page, which its script reads.
         "lsmkv.explore.contract",

@@ -39,7 +39,7 @@ _PARENT_CHECK_MS: Final = 1000
 
 def run_and_reply(order: Order) -> Written | Failed:
     storage = job_storage(order.job.spec, Stats())
-    return run_staged(order.job, storage, os.fsdecode(order.staging), lambda: False)
+    return run_staged(order.job, storage, os.fsdecode(order.staging))
 
 
 def _receive_orders(parent: int, orders: queue.SimpleQueue[Order]) -> NoReturn:

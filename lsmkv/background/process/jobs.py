@@ -86,15 +86,12 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Merge the tables of some runs, newest run first.
 
-    Only their entries with after < key <= through; None sets no bound.  ``may_copy``: blocks may be
-    copied as they are stored.
+    ``may_copy``: blocks may be copied as they are stored.
     """
 
     spec: JobSpec
     runs: list[list[TableMeta]]
     drop_deletions: bool
-    after: bytes | None = None
-    through: bytes | None = None
     may_copy: bool = False
 
 
@@ -123,7 +120,7 @@ def run_job(
     cache = BlockCache(0, storage.stats)
     runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
     form = spec.format if job.may_copy else None
-    batches = compact_tables(runs, spec.snapshots, job.drop_deletions, form, job.after, job.through)
+    batches = compact_tables(runs, spec.snapshots, job.drop_deletions, form)
     return _write(spec, storage, batches, directory, is_cancelled)
 
 

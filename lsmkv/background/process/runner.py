@@ -104,30 +104,6 @@ def why_not_in_processes(tables: VersionSet) -> str | None:
     return None
 
 
-def job_spec(
-    tables: VersionSet,
-    form: TableFormat,
-    snapshots: list[int],
-    input_bytes: int,
-    max_tables: int,
-    replaces: Sequence[int] = (),
-) -> JobSpec:
-    """The spec of a job that writes at most ``max_tables`` tables."""
-    options = tables.options
-    count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
-    return JobSpec(
-        directory=os.fsencode(tables.directory),
-        format=form,
-        table_size_bytes=options.table_size_bytes,
-        direct_reads=options.direct_reads,
-        file_mode=options.file_mode,
-        first_number=tables.manifest.allocate(count),
-        number_count=count,
-        snapshots=snapshots,
-        replaces=[*replaces, *tables.unremoved],
-    )
-
-
 def with_fresh_numbers(tables: VersionSet, job: Job, count: int) -> Job:
     """The job with ``count`` newly allocated table numbers."""
     first = tables.manifest.allocate(count)
@@ -156,7 +132,20 @@ class JobRunner:
         replaces: Sequence[int] = (),
     ) -> JobSpec:
         """The spec of a job that writes at most ``max_tables`` tables."""
-        return job_spec(self._tables, form, snapshots, input_bytes, max_tables, replaces)
+        tables = self._tables
+        options = tables.options
+        count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
+        return JobSpec(
+            directory=os.fsencode(tables.directory),
+            format=form,
+            table_size_bytes=options.table_size_bytes,
+            direct_reads=options.direct_reads,
+            file_mode=options.file_mode,
+            first_number=tables.manifest.allocate(count),
+            number_count=count,
+            snapshots=snapshots,
+            replaces=[*replaces, *tables.unremoved],
+        )
 
     def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         """Run ``job``, which writes at most ``max_tables`` tables.
@@ -178,7 +167,7 @@ class JobRunner:
                 self._say(f"background work goes on in a thread: {error}")
                 return None
             if isinstance(reply, Written):
-                return staging.adopt([reply])
+                return staging.adopt(reply)
         if reply.failure.kind == LogUnusableError.__name__:
             return None
         self.process.reap()  # another is started under the limits of then, which may be what failed

@@ -11,7 +11,6 @@ import contextlib
 import os
 import time
 import traceback
-from collections.abc import Callable, Sequence
 from typing import Final, Self
 
 import msgspec
@@ -43,9 +42,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     stats: Stats
 
 
-def run_staged(
-    job: Job, storage: Storage, staging: str, is_cancelled: Callable[[], bool]
-) -> Written | Failed:
+def run_staged(job: Job, storage: Storage, staging: str) -> Written | Failed:
     """Run ``job`` in a new folder of ``staging``."""
     folder = os.path.join(staging, os.urandom(16).hex())
     checked_s = time.monotonic()
@@ -54,9 +51,9 @@ def run_staged(
         nonlocal checked_s
         now_s = time.monotonic()
         if now_s - checked_s < _CHECK_S:
-            return is_cancelled()
+            return False
         checked_s = now_s
-        return is_cancelled() or not storage.exists(folder)
+        return not storage.exists(folder)
 
     try:
         storage.create_directory(folder)
@@ -84,19 +81,18 @@ class StagingDirectory:
         with contextlib.suppress(OSError):  # the next open removes what stays
             self._storage.remove_tree(self.path)
 
-    def adopt(self, replies: Sequence[Written]) -> list[TableMeta]:
+    def adopt(self, reply: Written) -> list[TableMeta]:
         """Move all tables to the store's directory, durably; in key order."""
         moved: list[TableMeta] = []
         try:
-            for reply in replies:
-                for meta in reply.tables:
-                    source = table_path(os.fsdecode(reply.folder), meta.number)
-                    self._storage.replace(source, table_path(self._directory, meta.number))
-                    moved.append(meta)
+            for meta in reply.tables:
+                source = table_path(os.fsdecode(reply.folder), meta.number)
+                self._storage.replace(source, table_path(self._directory, meta.number))
+                moved.append(meta)
             if moved:
                 self._storage.sync_directory(self._directory)
         except BaseException:
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 remove_tables(self._storage, self._directory, moved)
             raise
-        return sorted(moved, key=lambda meta: meta.smallest)
+        return moved
