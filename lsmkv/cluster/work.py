@@ -168,8 +168,9 @@ def write_partition(frame: pd.DataFrame, staging: str, options: lsmkv.Options) -
     error the folder is removed.
     """
     table = pa.Table.from_pandas(frame, columns=["key", "value", "order"], preserve_index=False)
+    table = table.combine_chunks()
     del frame
-    batches = _batches(table.combine_chunks(), options)
+    batches = _batches(table, options)
     folder = tempfile.mkdtemp(prefix="lsmkv-", dir=staging)
     tables: list[lsmkv.TableFileInfo] = []
     try:
