@@ -58,6 +58,7 @@ class LoopDisk:
         self.image = directory / f"{kind}.image"
         self.mount_point = directory / kind
         self.mount_point.mkdir()
+        self._is_mounted = False
         with self.image.open("wb") as file:
             file.truncate(file_system.size_bytes)
         _require([*file_system.make, str(self.image)], "no file system can be made")
@@ -67,16 +68,18 @@ class LoopDisk:
         options = ",".join(["loop", *self._options])
         command = ["mount", "-o", options, str(self.image), str(self.mount_point)]
         _require(command, "no file system can be mounted from a file")
+        self._is_mounted = True
 
     def unmount(self) -> None:
         """Unmount it, if it is mounted."""
         deadline = time.monotonic() + _PATIENCE_S
-        while os.path.ismount(self.mount_point):
-            command = ["umount", str(self.mount_point)]
-            done = _run(command)
-            if done.returncode and time.monotonic() > deadline:
-                raise UnsoundError(f"the file system cannot be unmounted: {done.stderr.strip()}")
-            time.sleep(0.01 if done.returncode else 0)
+        while self._is_mounted:
+            done = _run(["umount", str(self.mount_point)])
+            self._is_mounted = done.returncode != 0
+            if self._is_mounted:
+                if time.monotonic() > deadline:
+                    raise UnsoundError(f"the file system cannot be unmounted: {done.stderr.strip()}")
+                time.sleep(0.01)
 
     def cut_the_power(self) -> None:
         """Shut the file system down, so that nothing more reaches the disk."""
