@@ -16,7 +16,7 @@ from lsmkv.storage.posix import fcntl
 _pwrite: Final = os.pwrite  # a global is faster to read than a module's attribute
 _SMALLEST_ROOM_BYTES: Final = 16 * 1024
 _LARGEST_ROOM_BYTES: Final = 1024 * 1024
-_ZEROS: Final = bytes(4096)
+_ZEROS: Final = bytes(_SMALLEST_ROOM_BYTES)
 _COPY_BYTES: Final = 1024 * 1024
 # What copying in the kernel fails with where it is not to be had.
 _CANNOT_COPY: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -195,7 +195,7 @@ class AppendFile(Descriptor):
             raise
 
     def _extend(self, start: int, length: int) -> None:
-        # Page by page: the next writes find their place faster than in large pages.
+        # Not with one call: Linux would take pages so large that each write in them is slow.
         for offset in range(start, length, len(_ZEROS)):
             _pwrite(self._descriptor, _ZEROS[: length - offset], offset)
 

@@ -36,7 +36,8 @@ def write():
 
 for _ in range(20):
     write()
-    db.sync()
+db.sync()
+write()  # which makes room in the log
 while True:
     print(number, flush=True)
     command = sys.stdin.readline().strip()
@@ -88,7 +89,8 @@ def store_on(disk: LoopDisk) -> Path:
 def writer(disk: LoopDisk) -> Iterator[subprocess.Popen[str]]:
     """A process that has written and synced a few entries, in a log with room."""
     with process(WRITER, store_on(disk)) as running:
-        assert int(line_of(running)) == 20
+        assert int(line_of(running)) == 21
+        assert log_of(disk).read_bytes().endswith(bytes(4096))
         yield running
 
 
