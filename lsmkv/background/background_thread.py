@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -73,21 +72,6 @@ class Shared:
         self.logs = logs
         self.urgency = Urgency()
         self.stopping = False
-        self._computing: dict[int, None] = {}
-        self._lock = threading.Lock()
-
-    def begin_computing(self) -> None:
-        """Make writes release the GIL while any such thread computes."""
-        self._computing[threading.get_ident()] = None
-        self._tell_logs()
-
-    def end_computing(self) -> None:
-        self._computing.pop(threading.get_ident(), None)
-        self._tell_logs()
-
-    def _tell_logs(self) -> None:
-        with self._lock:
-            self.logs.release_gil(bool(self._computing))
 
 
 class BackgroundThread(Pacer):
@@ -168,12 +152,8 @@ class BackgroundThread(Pacer):
         replaced: Sequence[int] = (),
     ) -> list[TableMeta]:
         """Write tables in this thread, at the pace that was started."""
-        try:
-            self.shared.begin_computing()
-            job = self.tables.job(form, is_cancelled, self._pause, replaced)
-            return write_tables(batches, job)
-        finally:
-            self.shared.end_computing()
+        job = self.tables.job(form, is_cancelled, self._pause, replaced)
+        return write_tables(batches, job)
 
     def _pause(self, done: int) -> None:
         self.give_way(done)
@@ -182,9 +162,6 @@ class BackgroundThread(Pacer):
         trim_heap()
 
     def nap(self) -> None:
-        """Sleep for a moment, in which writes need not release the GIL."""
-        self.shared.end_computing()
         super().nap()
         if self._starvation is not None:
             self._starvation.restart()
-        self.shared.begin_computing()

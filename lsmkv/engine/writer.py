@@ -302,7 +302,6 @@ class Writer:
             # An interrupt comes before both of these or after them.
             self._logs.follow(log)
             state.super_version = following
-            log.release_gil(self._logs.releases_gil)  # which may have changed meanwhile
         except BaseException as error:
             if log is not None and self._logs.current is not log:
                 self._logs.give_up(log)

@@ -14,8 +14,7 @@ from lsmkv.storage.storage import Storage
 class LogSet:
     """The current log, and those of memtables that wait for their flush.
 
-    One thread at a time may use it (the engine's mutex), but any thread :meth:`remove` and
-    :meth:`release_gil`.
+    One thread at a time may use it (the engine's mutex), but any thread :meth:`remove`.
     """
 
     def __init__(self, storage: Storage, directory: str) -> None:
@@ -23,7 +22,6 @@ class LogSet:
         self._directory = directory
         self._current: LogWriter | None = None
         self._waiting: dict[int, LogWriter] = {}
-        self.releases_gil = False
         self._finished: tuple[int, int, int] | None = None
 
     @property
@@ -45,7 +43,7 @@ class LogSet:
         """Make the first log; it has its name once it is whole."""
         path = log_path(self._directory, number)
         log = LogWriter.create(self._storage, path + UNFINISHED, number, "log")
-        self._set_current(log)
+        self.follow(log)
         log.rename(self._storage, path)
 
     def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
@@ -54,7 +52,7 @@ class LogSet:
         ``names`` are those in the directory.  ``is_synced``: it and the logs are known to be on disk.
         """
         for contents in found:
-            self._set_current(LogWriter.reopen(self._storage, contents, is_synced))
+            self.follow(LogWriter.reopen(self._storage, contents, is_synced))
         newest = found[-1].number
         for name in names:
             parsed = parse_file_name(name)
@@ -73,7 +71,6 @@ class LogSet:
         except BaseException:
             self.give_up(log)
             raise
-        log.release_gil(self.releases_gil)
         return log
 
     def follow(self, log: LogWriter) -> None:
@@ -87,16 +84,6 @@ class LogSet:
         log.close()
         with contextlib.suppress(OSError):  # recovery passes over an unused log
             self._storage.remove(log_path(self._directory, log.number))
-
-    def _set_current(self, log: LogWriter) -> None:
-        log.release_gil(self.releases_gil)
-        self.follow(log)
-
-    def release_gil(self, wanted: bool) -> None:
-        self.releases_gil = wanted
-        log = self._current
-        if log is not None:
-            log.release_gil(wanted)
 
     def remove(self, number: int) -> None:
         """Remove a log whose writes are in tables.  For any thread."""

@@ -11,8 +11,6 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S
-from leaks import write_calls
-from log_files import where_logs_are_mapped
 from lsmkv.background import pace
 from lsmkv.background.compactor import Compactor
 from lsmkv.background.pace import Pacer
@@ -54,26 +52,6 @@ def test_a_flush_waits_for_writers_and_no_writer_waits(path: Path) -> None:
         fill(db, 1)
         assert is_flushing(db)
         assert db.stats().flushes == 0
-
-
-@where_logs_are_mapped
-def test_a_napping_flush_does_not_make_puts_system_calls(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    napping = threading.Event()
-    nap = pace.Urgency.nap
-
-    def told(urgency: pace.Urgency) -> None:
-        napping.set()
-        nap(urgency)
-
-    monkeypatch.setattr(pace.Urgency, "nap", told)
-    with open_store(path) as db:
-        fill(db, 1)
-        assert napping.wait(WAIT_S)
-        before = write_calls()
-        db.put(b"key", b"value")
-        assert write_calls() == before
 
 
 @pytest.mark.parametrize(

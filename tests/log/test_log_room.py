@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import errno
-import mmap
-import threading
 from pathlib import Path
 
 import pytest
 
-import lsmkv
-from gates import WAIT_S, GatedStorage
 from leaks import write_calls
-from log_files import MARK_BYTES, contents_of, create, payloads_of, where_logs_are_mapped
-from lsmkv.log.log_set import LogSet
-from lsmkv.log.reader import RECORD_BYTES, LogKind
-from lsmkv.log.writer import LogWriter
-from lsmkv.storage.append_file import LARGE_APPEND_BYTES, AppendFile
+from log_files import MARK_BYTES, contents_of, create, payloads_of, where_calls_are_counted
+from lsmkv.log.reader import LogKind
+from lsmkv.log.writer import LARGE_RECORD_BYTES, LogWriter
+from lsmkv.storage.append_file import AppendFile
 from lsmkv.storage.storage import Storage
 from storages import FaultyStorage
-from threaded_stores import open_store
-from time_limits import join
 
 
 @pytest.fixture
@@ -55,113 +48,55 @@ def test_more_room_is_made_when_it_is_used_up(path: Path) -> None:
     assert payloads_of(path) == [b"one", b"two", *payloads]
 
 
-def test_a_log_that_is_never_synced_has_room_too(path: Path) -> None:
+def test_a_log_that_is_not_synced_has_no_room(path: Path) -> None:
     log = create(path)
     log.append(b"one")
-    assert path.stat().st_size > log.end
+    assert path.stat().st_size == log.end
 
 
-@where_logs_are_mapped
-def test_room_is_taken_on_disk(path: Path) -> None:
-    log = create(path)
-    log.append(b"one")
-    found = path.stat()
-    assert found.st_blocks * 512 >= found.st_size > log.end
-
-
-def test_bytes_written_to_the_room_are_in_the_file_at_once(path: Path) -> None:
-    log = create(path)
-    for payload in (b"one", b"two"):
-        end = log.append(payload)
-        assert path.read_bytes()[:end].endswith(payload)
-
-
-@where_logs_are_mapped
-@pytest.mark.parametrize("turns", [False, True])
-def test_an_append_to_the_room_is_a_system_call_only_to_release_the_gil(
-    path: Path, turns: bool
-) -> None:
-    log = create(path)
-    log.append(b"one")
-    log.release_gil(turns)
+def calls_of_an_append(log: LogWriter) -> int:
     before = write_calls()
-    for _ in range(100):
-        log.append(b"more")
-    assert write_calls() - before == (100 if turns else 0)
-    assert payloads_of(path) == [b"one", *[b"more"] * 100]
-
-
-def calls_of_an_append(log: LogWriter, payload: bytes = b"more") -> int:
-    before = write_calls()
-    log.append(payload)
+    log.append(b"more")
     return write_calls() - before
 
 
-def calls_for_new_room(log: LogWriter, path: Path) -> int:
-    """Write calls of the first append that needs more room."""
-    log.append(bytes(path.stat().st_size - log.end - RECORD_BYTES - MARK_BYTES))
-    return calls_of_an_append(log, bytes(2 * MARK_BYTES))
-
-
-@where_logs_are_mapped
-def test_zeros_are_written_to_room_in_one_call(path: Path) -> None:
+@where_calls_are_counted
+def test_an_append_is_one_system_call(path: Path) -> None:
     log = create(path)
-    assert [calls_of_an_append(log) for _ in range(3)] == [1, 0, 0]
-    assert path.read_bytes()[log.end :] == bytes(path.stat().st_size - log.end)
-
-
-@where_logs_are_mapped
-def test_appends_to_room_in_large_pages_are_calls_once_syncs_come_often(path: Path) -> None:
-    log = create(path)
-    log.sync_through(log.append(b"one"))
-    assert calls_of_an_append(log) == 0
-    log.sync_through(log.end)
     assert [calls_of_an_append(log) for _ in range(3)] == [1, 1, 1]
-    assert payloads_of(path) == [b"one", *[b"more"] * 4]
+    assert payloads_of(path) == [b"more"] * 3
 
 
-@where_logs_are_mapped
-def test_where_syncs_come_often_zeros_are_written_page_by_page(path: Path) -> None:
+@where_calls_are_counted
+def test_an_append_to_the_room_is_one_system_call(path: Path) -> None:
     log = synced_twice(path)
-    for _ in range(3):
-        before = path.stat().st_size
-        calls = calls_for_new_room(log, path)
-        added = path.stat().st_size - before
-        assert calls == -(-added // mmap.PAGESIZE)
-        assert path.read_bytes()[log.end :] == bytes(path.stat().st_size - log.end)
-        log.sync_through(log.end)
-        assert calls_of_an_append(log) == 0
+    assert [calls_of_an_append(log) for _ in range(3)] == [1, 1, 1]
+    assert payloads_of(path) == [b"one", b"two", *[b"more"] * 3]
 
 
-@where_logs_are_mapped
-def test_zeros_are_written_in_one_call_again_once_syncs_have_ceased(path: Path) -> None:
+@where_calls_are_counted
+def test_a_log_is_never_mapped_into_memory(path: Path) -> None:
     log = synced_twice(path)
-    calls: list[int] = []
-    while log.end < 4 << 20:
-        calls.append(calls_for_new_room(log, path))
-    assert calls[0] > 1
-    assert calls[-1] == 1
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    assert path.stat().st_size > log.end and str(path) not in maps
 
 
-LARGE = bytes(LARGE_APPEND_BYTES)
+def test_no_more_room_is_made_once_syncs_have_ceased(path: Path) -> None:
+    log = synced_twice(path)
+    for _ in range(1 << 9):
+        log.append(bytes(1 << 12))
+    assert path.stat().st_size == log.end
 
 
-@where_logs_are_mapped
-def test_a_large_append_is_a_system_call(path: Path) -> None:
-    log = create(path)
-    log.append(b"one")
-    assert calls_of_an_append(log, LARGE) == 1
-    assert calls_of_an_append(log, LARGE[2 * RECORD_BYTES :]) == 0
-    assert payloads_of(path) == [b"one", LARGE, LARGE[2 * RECORD_BYTES :]]
-
-
-@where_logs_are_mapped
-def test_room_for_a_large_append_needs_no_zeros(path: Path) -> None:
-    log = create(path)
-    assert calls_of_an_append(log, LARGE) == 1
+def test_room_is_made_again_once_syncs_come_again(path: Path) -> None:
+    log = synced_twice(path)
+    log.append(bytes(2 << 20))
+    for payload in (b"three", b"four", b"five"):
+        log.sync_through(log.append(payload))
     assert path.stat().st_size > log.end
-    assert calls_of_an_append(log) == 0
-    assert payloads_of(path) == [LARGE, b"more"]
+
+
+LARGE = bytes(LARGE_RECORD_BYTES)
 
 
 @pytest.mark.parametrize("written", [0, 1])
@@ -176,40 +111,13 @@ def test_a_large_append_that_fails_is_undone(path: Path, written: int) -> None:
     assert (payloads_of(path), contents_of(path).torn_bytes) == ([b"one", b"two"], 0)
 
 
-def test_syncs_that_are_far_apart_leave_appends_without_calls(path: Path) -> None:
-    log = synced_twice(path)
-    for _ in range(2):
-        log.append(bytes(1 << 20))
-        log.append(b"more")
-        log.sync_through(log.end)
-        assert calls_of_an_append(log) == 0
-
-
 def test_a_large_record_needs_no_room(path: Path) -> None:
-    log = create(path)
-    log.append(b"one")
-    length = path.stat().st_size
-    log.append(bytes(2 << 20))
-    assert path.stat().st_size == log.end > length
-    log.append(b"two")
+    log = synced_twice(path)
+    log.sync_through(log.append(bytes(1 << 16)))
+    assert path.stat().st_size == log.end
+    log.append(b"four")
     assert path.stat().st_size > log.end
-    assert payloads_of(path) == [b"one", bytes(2 << 20), b"two"]
-
-
-def where_mapped(path: Path) -> list[str]:
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    return [line for line in maps if str(path) in line]
-
-
-@where_logs_are_mapped
-@pytest.mark.parametrize("obsolete", [False, True])
-def test_a_closed_log_is_unmapped(path: Path, obsolete: bool) -> None:
-    log = create(path)
-    log.append(b"one")
-    log.obsolete = obsolete
-    assert where_mapped(path)
-    log.close()
-    assert not where_mapped(path)
+    assert payloads_of(path) == [b"one", b"two", bytes(1 << 16), b"four"]
 
 
 def test_a_manifest_has_no_room(path: Path) -> None:
@@ -230,23 +138,22 @@ def test_a_log_works_if_no_room_can_be_made(path: Path) -> None:
     assert payloads_of(path) == [b"one", b"two"]
 
 
-class _UnfilledStorage(Storage):
+class _HalfFilledStorage(Storage):
     def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
-        return _UnfilledFile(path, descriptor, offset)
+        return _HalfFilledFile(path, descriptor, offset)
 
 
-class _UnfilledFile(AppendFile):
-    def _fill(self, start: int, length: int, step: int) -> None:
-        raise OSError(errno.ENOSPC, "no zeros can be written")
+class _HalfFilledFile(AppendFile):
+    def _extend(self, start: int, length: int) -> None:
+        super()._extend(start, (start + length) // 2)
+        raise OSError(errno.ENOSPC, "the rest does not fit")
 
 
-@where_logs_are_mapped
-def test_room_that_no_zeros_can_be_written_to_stays(path: Path) -> None:
-    log = synced_twice(path, _UnfilledStorage())
+def test_room_that_fits_in_part_is_used_and_taken_back(path: Path) -> None:
+    log = synced_twice(path, _HalfFilledStorage())
     assert path.stat().st_size > log.end
     log.append(b"three")
     assert payloads_of(path) == [b"one", b"two", b"three"]
-    assert not where_mapped(path)
     log.close()
     assert path.stat().st_size == log.end
 
@@ -285,40 +192,3 @@ def test_a_record_torn_in_the_room_is_dropped(path: Path) -> None:
     assert contents.torn_bytes == log.end - kept
     LogWriter.reopen(Storage(), contents).close()
     assert path.stat().st_size == kept
-
-
-@where_logs_are_mapped
-def test_a_new_log_releases_the_gil_like_the_one_before(tmp_path: Path) -> None:
-    logs = LogSet(Storage(), str(tmp_path))
-    logs.create(1)
-    logs.release_gil(True)
-    logs.follow(logs.prepare(2))
-    logs.current.append(b"one")
-    before = write_calls()
-    logs.current.append(b"two")
-    assert write_calls() == before + 1
-    logs.close()
-
-
-def calls_of_a_put(db: lsmkv.DB) -> int:
-    before = write_calls()
-    db.put(b"key", b"value")
-    return write_calls() - before
-
-
-@where_logs_are_mapped
-def test_a_put_is_a_system_call_while_a_thread_flushes(tmp_path: Path) -> None:
-    storage = GatedStorage()
-    with open_store(tmp_path / "store", storage=storage) as db:
-        db.put(b"key", b"value")
-        assert calls_of_a_put(db) == 0
-        storage.shut()
-        flush = threading.Thread(target=db.flush)
-        flush.start()
-        assert storage.held_up.wait(WAIT_S)
-        db.put(b"key", b"value")  # which makes room in the fresh log
-        assert calls_of_a_put(db) == 1
-        storage.open_up()
-        join(flush)
-        db.wait_until_settled()
-        assert calls_of_a_put(db) == 0

@@ -14,8 +14,8 @@ from lsmkv.storage.storage import Storage
 MARK_BYTES = RECORD_BYTES + 8
 PAYLOADS = [b"one", b"", b"three" * 9, bytes(range(256)), b"five"]
 
-where_logs_are_mapped = pytest.mark.skipif(
-    sys.platform != "linux", reason="logs are mapped into memory on Linux alone"
+where_calls_are_counted = pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux counts the calls of a process; others do not"
 )
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from torture.framework.loop_disk import LoopDisk
 from torture.framework.part import Scale, Settings
-from torture.load.power_cuts import KINDS, PART, LoopDisk
+from torture.load.power_cuts import KINDS, PART
 
 
 def settings(directory: Path, replay: str | None) -> Settings:

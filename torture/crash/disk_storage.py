@@ -231,12 +231,6 @@ class MemoryAppendFile(AppendFile):
     def _extend(self, start: int, length: int) -> None:
         self._truncate(length)
 
-    def _fill(self, start: int, length: int, step: int) -> None:
-        """Truncating has written the zeros already."""
-
-    def _map(self, start: int, length: int) -> None:
-        """Nothing is mapped: writes take effect at once."""
-
     def _truncate(self, length: int) -> None:
         self._storage.faults.check("truncate", self.path)
         self._storage.change(Operation("truncate", self.path, self._file, length=length))

@@ -14,105 +14,34 @@ It does not cover drives that lose flushed data or write it in another order.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import random
-import shutil
-import struct
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 import lsmkv
+from torture.framework.loop_disk import LoopDisk, loop_disk
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
 from torture.framework.python_child import ROOT, command
 from torture.framework.store_checks import check_files
 from torture.load.scenario import SMALL
 from torture.load.torn_logs import check_state, entry
 
-KINDS: Final[dict[str, tuple[list[str], list[str]]]] = {
-    "ext4": (["mkfs.ext4", "-q", "-F"], []),
-    "ext4-writeback": (["mkfs.ext4", "-q", "-F"], ["data=writeback"]),
-    "xfs": (["mkfs.xfs", "-q", "-f"], []),
-}
-"""File systems by name: the command that makes one, and the mount options."""
+KINDS: Final = ("ext4", "ext4-writeback", "xfs")
+"""File systems by name."""
 
 ROUNDS: Final = {Scale.CI: 2, Scale.SHORT: 12, Scale.LONG: 2000}
-_DISK_BYTES: Final = {"ext4": 48 << 20, "ext4-writeback": 48 << 20, "xfs": 320 << 20}
-_GO_DOWN: Final = 0x8004587D  # _IOR('X', 125, __u32): EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN
-_WITHOUT_FLUSHING_THE_LOG: Final = 2
 _LONGEST_S: Final = 0.5
 _PATIENCE_S: Final = 60.0
 _SYNC_SHARE: Final = 0.3
 _CLOSE_SHARE: Final = 0.02
 _BUFFERS_BYTES: Final = (4096, 16_384, 65_536)
-
-
-class LoopDisk:
-    """A file system in a file; PermissionError if none can be made here."""
-
-    def __init__(self, kind: str, directory: Path) -> None:
-        if not sys.platform.startswith("linux") or os.geteuid() != 0:
-            raise PermissionError("mounting a file system takes Linux and root")
-        make, self._options = KINDS[kind]
-        for tool in (make[0], "mount", "umount", "losetup"):
-            if shutil.which(tool) is None:
-                raise PermissionError(f"the program {tool} is missing")
-        self._image = directory / f"{kind}.image"
-        self.mount_point = directory / kind
-        self.mount_point.mkdir()
-        with self._image.open("wb") as file:
-            file.truncate(_DISK_BYTES[kind])
-        self._is_mounted = False  # os.path.ismount denies it of an XFS that is shut down
-        _require([*make, str(self._image)], "no file system can be made")
-
-    def mount(self) -> None:
-        """Mount it; the file system recovers from its journal."""
-        options = ",".join(["loop", *self._options])
-        command = ["mount", "-o", options, str(self._image), str(self.mount_point)]
-        _require(command, "no file system can be mounted from a file")
-        self._is_mounted = True
-
-    def unmount(self) -> None:
-        """Unmount it, if it is mounted."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while self._is_mounted:
-            done = _run(["umount", str(self.mount_point)])
-            self._is_mounted = done.returncode != 0
-            if self._is_mounted and time.monotonic() > deadline:
-                raise UnsoundError(f"the file system cannot be unmounted: {done.stderr.strip()}")
-            time.sleep(0.01 if self._is_mounted else 0)
-
-    def cut_the_power(self) -> None:
-        """Shut the file system down, so that nothing more reaches the disk."""
-        descriptor = os.open(self.mount_point, os.O_RDONLY)
-        try:
-            fcntl.ioctl(descriptor, _GO_DOWN, struct.pack("I", _WITHOUT_FLUSHING_THE_LOG))
-        except OSError as error:
-            raise PermissionError(f"the file system cannot be shut down: {error}") from error
-        finally:
-            os.close(descriptor)
-
-    def close(self) -> None:
-        self.unmount()
-        self._image.unlink()
-        self.mount_point.rmdir()
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, check=False, text=True, timeout=_PATIENCE_S)
-
-
-def _require(command: list[str], what: str) -> None:
-    done = _run(command)
-    if done.returncode:
-        raise PermissionError(f"{what}: {done.stderr.strip()}")
 
 
 def cut(disk: LoopDisk, dice: random.Random, rounds: int, deadline: float) -> Counter[str]:
@@ -197,15 +126,6 @@ def _write_in_one_session(store: str, numbers: Iterator[int], dice: random.Rando
     print(number, flush=True)  # closing has synced it
 
 
-@contextlib.contextmanager
-def _loop_disk(kind: str, directory: Path) -> Iterator[LoopDisk]:
-    disk = LoopDisk(kind, directory)
-    try:
-        yield disk
-    finally:
-        disk.close()
-
-
 def run(settings: Settings) -> Outcome:
     """Try every kind of file system, or the one that ``settings.replay`` names."""
     outcome = Outcome()
@@ -218,7 +138,7 @@ def run(settings: Settings) -> Outcome:
         deadline = started + settings.time_limit_s * at / len(KINDS)
         dice = random.Random(f"power cuts {settings.seed} {kind}")
         try:
-            with _loop_disk(kind, settings.directory) as disk:
+            with loop_disk(kind, settings.directory) as disk:
                 counts = cut(disk, dice, ROUNDS[settings.scale], deadline)
         except PermissionError as error:
             outcome.skipped.append(f"{kind}: {error}")
