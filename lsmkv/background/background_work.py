@@ -8,6 +8,7 @@ from typing import Final
 
 from lsmkv.background.background_thread import OpenStore, Shared
 from lsmkv.background.compactor import Compactor
+from lsmkv.background.events import HelperFailed
 from lsmkv.background.flusher import Flusher
 from lsmkv.background.malloc_trim import find_malloc_trim
 from lsmkv.background.threads import Errand
@@ -42,11 +43,14 @@ class BackgroundWork:
                 store.directory, self._tables, store.stats
             )
         elif store.options.background == "auto":
-            from lsmkv.background.process.runner import runner_where_possible  # here, as above
+            from lsmkv.background.process.runner import PAUSE_S, runner_where_possible  # as above
+
+            def failed(reason: str) -> None:
+                store.events.note(HelperFailed(store.directory, reason, PAUSE_S))
 
             for thread in (self.flusher, self.compactor):
                 thread.find_runner = lambda known: runner_where_possible(
-                    known, self._tables, store.stats, store.events.log
+                    known, self._tables, store.stats, store.events.log, failed
                 )
         self.compactor.set_read_budget(current.version)
         if current.flushing:
