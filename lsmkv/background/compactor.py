@@ -23,7 +23,7 @@ from lsmkv.compaction.picker import (
     pick_for_reads,
     pick_range,
 )
-from lsmkv.errors import CorruptionError
+from lsmkv.errors import CorruptionError, untraced
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
@@ -186,7 +186,7 @@ class Compactor(BackgroundThread):
             else:
                 self._install_merged(chosen, tables, started, is_noted=False)
         except (OSError, CorruptionError) as error:
-            self.store.work_failed(error)  # here, because the caller may have given up
+            self.store.work_failed(untraced(error))  # here, because the caller may have given up
             raise
 
     def _merge_in(

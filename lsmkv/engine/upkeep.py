@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import Ingested, Resumed
 from lsmkv.engine.writer import Writer
-from lsmkv.errors import caused
+from lsmkv.errors import caused, untraced
 from lsmkv.log.log_set import LogSet
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
@@ -153,7 +153,9 @@ class Upkeep:
                 self.tables.install(edit, lambda version: self._publish(version, placed, seq))
             except BaseException as error:
                 if self.tables.is_in_doubt:
-                    self.state.work_failed(error)  # before a writer may use the sequence number
+                    self.state.work_failed(
+                        untraced(error)
+                    )  # before a writer may use the sequence number
                 raise
         finally:
             self._writer.let_go()

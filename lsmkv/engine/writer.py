@@ -26,6 +26,7 @@ from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place, RecentWrites
 from lsmkv.engine.state import FAILED, OPEN
 from lsmkv.engine.watch import Watch, Watches
+from lsmkv.errors import untraced
 from lsmkv.log.batch import Operation, set_sequence, write_batch, write_single
 from lsmkv.log.log_set import LogSet
 from lsmkv.log.writer import RECORD_HEAD_BYTES, LogWriter, new_record
@@ -253,7 +254,8 @@ class Writer:
         """
         state = self.state
         if isinstance(error, OSError):
-            state.fail(error)
+            kept = state.failure = untraced(error)
+            state.fail(kept)
             return
         if log.end != start:
             state.require_open().memtable.put_all(operations, first, keep_old)
@@ -307,7 +309,7 @@ class Writer:
             if log is not None and self._logs.current is not log:
                 self._logs.give_up(log)
             if isinstance(error, OSError):
-                state.fail(error)
+                state.fail(untraced(error))
             raise
         self._background.wake_flusher()
         return number
@@ -384,7 +386,7 @@ class Writer:
         try:
             log.sync_through(end)
         except OSError as caught:
-            error = caught  # a name that lasts as long as the function in the next line
+            error = untraced(caught)
             self.state.with_mutex(lambda: self.state.fail(error))
             self.state.events.tell()
             raise

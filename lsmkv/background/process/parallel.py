@@ -222,6 +222,8 @@ class ParallelMerge:
             raise WorkerError(
                 f"a worker ended in the middle of its job, and the store is as it was: {_said(error)}"
             ) from error
+        finally:
+            del future  # which an error's traceback would keep, and so the error itself
 
     def _with_more_numbers(self, job: CompactionJob) -> Future[bytes]:
         entries = sum(meta.entry_count for run in job.runs for meta in run)
