@@ -11,7 +11,7 @@ from lsmkv.background.compactor import Compactor
 from lsmkv.background.events import HelperFailed
 from lsmkv.background.flusher import Flusher
 from lsmkv.background.malloc_trim import find_malloc_trim
-from lsmkv.background.threads import Errand
+from lsmkv.background.threads import in_own_thread
 from lsmkv.changes import await_change
 from lsmkv.compaction.picker import PickState, pick
 from lsmkv.log.log_set import LogSet
@@ -133,18 +133,10 @@ class BackgroundWork:
         self.urgency.begin(_FOR_EVER)
         runners = [runner for runner in (self.flusher.runner, self.compactor.runner) if runner]
         for runner in runners:
-            _in_own_thread(runner.process.close)
+            in_own_thread("lsmkv-end", runner.process.close)  # interrupts cut ``subprocess`` short
         self.flusher.worker.stop()
         self.compactor.worker.stop()
         with self.compactor.running:  # a compaction of a range runs in a thread of its own
             pass
         for runner in runners:
-            _in_own_thread(runner.process.reap)
-
-
-def _in_own_thread(action: Callable[[], object]) -> None:
-    """Protect ``action`` from interrupts, which cut ``subprocess`` short."""
-    try:
-        Errand("lsmkv-end", action).run()
-    except RuntimeError:  # no thread can be started
-        action()
+            in_own_thread("lsmkv-end", runner.process.reap)

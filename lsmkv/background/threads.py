@@ -119,3 +119,14 @@ class Errand:
             self._action = _nothing  # the thread's end frees what it uses
             self._is_done = True
             self._ended.announce()
+
+
+def in_own_thread(name: str, action: Callable[[], object]) -> None:
+    """Wait for ``action``, which no interrupt cuts short: one ends the waiting alone.
+
+    It may be called twice: again in this thread, if no other can be started.
+    """
+    try:
+        Errand(name, action).run()
+    except RuntimeError:
+        action()
