@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import Ingested, Resumed
+from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.engine.writer import Writer
 from lsmkv.errors import caused, untraced
 from lsmkv.log.log_set import LogSet
@@ -147,6 +148,8 @@ class Upkeep:
             if is_cancelled():
                 raise CancelledError("the store is closing, or the caller was interrupted")
             seq = self.state.last_seq + 1
+            if seq > MAX_SEQUENCE:
+                raise self.state.numbers_used_up()
             placed = staging.adopt(self.tables, seq)
             edit = VersionEdit(added=placed, last_seq=seq)
             try:

@@ -280,7 +280,7 @@ class Writer:
             self.rotate(current)
             log = self._logs.current
         if state.last_seq > MAX_SEQUENCE - (1 << 32):
-            raise OverflowError("the store has used up its sequence numbers; copy it to a new one")
+            raise state.numbers_used_up()
         return log
 
     def _may_rotate(self, current: SuperVersion) -> bool:
