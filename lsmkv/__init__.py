@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lsmkv.background.events import CompactionEnded as CompactionEnded
     from lsmkv.background.events import Event as Event
     from lsmkv.background.events import FlushEnded as FlushEnded
+    from lsmkv.background.events import HelperFailed as HelperFailed
     from lsmkv.background.events import Ingested as Ingested
     from lsmkv.background.events import Refreshed as Refreshed
     from lsmkv.background.events import Resumed as Resumed
@@ -109,6 +110,7 @@ _HOMES: Final = {
         "CompactionEnded",
         "Event",
         "FlushEnded",
+        "HelperFailed",
         "Ingested",
         "Refreshed",
         "Resumed",

@@ -6,6 +6,7 @@ are ``OSError``.
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from typing import Any, Final, TypeVar
@@ -23,6 +24,17 @@ def caused(error: E, cause: BaseException | None) -> E:
     """
     error.__cause__ = cause  # which suppresses the context, too
     return error
+
+
+def untraced(error: E) -> E:
+    """A copy of ``error`` to keep, without traceback and cause.
+
+    Their frames hold what functions and their callers used: open tables, a handle that nobody closed.
+    """
+    try:
+        return copy.copy(error)
+    except Exception:  # a class of a program's own, whose constructor takes other arguments
+        return error.with_traceback(None)
 
 
 def uncopyable(what: str, remedy: str) -> TypeError:

@@ -195,9 +195,11 @@ class Options:
         background: run flushes and compactions in a ``"thread"``, or in a ``"process"`` for each of
             the two; ``"auto"`` runs large compactions in a process, where there is a second core and a
             process can be started, and all else in threads, unless busy threads of the program starve
-            it there.  A process leaves this interpreter to the program, takes memory of its own, which
-            no budget counts (up to some 40 MiB for compactions, a memtable's for a flush), and ends
-            after a minute without work.  ``"auto"``.
+            it there.  Where a process fails at a job, or is killed, a thread does the job, and all
+            jobs for five minutes (``lsmkv.HelperFailed``); ``"process"`` then takes no more writes.
+            A process leaves this interpreter to the program, takes memory of its own, which no budget
+            counts (up to some 40 MiB for compactions, a memtable's for a flush), and ends after a
+            minute without work.  ``"auto"``.
         process_job_size_bytes: without ``background="thread"``, a flush or compaction that reads less
             runs in a thread.  8 MiB.
 

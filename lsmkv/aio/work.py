@@ -31,7 +31,7 @@ class Work:
         self._unfinished_writes = 0
         self._closer = ThreadPoolExecutor(1, "lsmkv-aio-closer")
         self._ending: Future[None] | None = None
-        self._is_told = False  # a caller knows what came out
+        self._error: BaseException | None = None  # of the end, until a caller is told
         self.turns = Turns(self._loop)
 
     # In the event loop
@@ -100,14 +100,19 @@ class Work:
             except asyncio.CancelledError:
                 cancelled = True
         self._closer.shutdown()  # wait for the thread's last instructions
-        error, is_told = ending.exception(), self._is_told
         if cancelled:
             raise asyncio.CancelledError
-        self._is_told = True
-        if error is not None and not is_told:
-            raise error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # or its traceback would keep it, and its callers' frames, alive
 
     def _end(self, finish: Callable[[], None]) -> None:
         for threads in (self._writer, self._syncer, self._readers):
             threads.shutdown()
-        finish()
+        try:
+            finish()
+        except BaseException as error:
+            self._error = error

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import threading
 import time
 import warnings
+from _thread import start_new_thread
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, TypeVar, overload
 from weakref import WeakMethod
@@ -25,7 +26,7 @@ from lsmkv.errors import ConflictError, Error, uncopyable
 from lsmkv.html import Drawn, Row, table
 from lsmkv.log.batch import Operation
 from lsmkv.options import MIB, Options
-from lsmkv.runtime import check_interpreter, loaded
+from lsmkv.runtime import Finalizer, check_interpreter, loaded
 from lsmkv.stats import Stats
 from lsmkv.storage.file_names import new_staging_name
 from lsmkv.storage.storage import PathLike, Storage, absolute_path, is_url
@@ -80,6 +81,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def _use(self, engine: Engine) -> None:
         """Work on ``engine`` from now on: at first, and in the child of a fork."""
+        if "_guard" in vars(self):
+            self._guard.cancel()
+        # An interrupt may come in place of ``__del__``.  This is C code, and starts a thread.
+        self._guard = Finalizer(partial(start_new_thread, engine.close, ()))
         self._engine = engine
         self._state = engine.state
         self._lookup = engine.readers.lookup
@@ -710,8 +715,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def close(self) -> None:
         """Sync all writes, stop the background work, unlock.
 
-        A second call waits for the first, or finishes one that an interrupt (Ctrl-C) ended.  In a thread
-        of a store, as inside ``on_event``, it does not wait: the first may wait for that thread.
+        After an interrupt (Ctrl-C) it goes on in its own thread, and a second call waits for it.  In a
+        thread of a store, as inside ``on_event``, a second call does not wait: the first may wait for
+        that thread.
         OSError: syncing failed; the store is closed anyway, and other calls return.
         """
         self._engine.close()
@@ -725,14 +731,17 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
-        if engine is not None and not self.closed:
-            message = f"{engine.location.name} was not closed"
-            try:
-                if not engine.opened_by_itself:
-                    warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
-            finally:  # also where warnings are errors
+        if engine is None:
+            return
+        try:
+            if not self.closed and not engine.opened_by_itself:
+                message = f"{engine.location.name} was not closed"
+                warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+        finally:  # also where warnings are errors
+            if not engine.is_closed:
                 with contextlib.suppress(Exception):
-                    _close_in_spite_of_interrupts(engine)
+                    engine.close()
+            self._guard.cancel()  # unless an interrupt came
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         engine = self._engine
@@ -774,17 +783,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             yield "memory budget, bytes", usage.budget
 
 
-def _close_in_spite_of_interrupts(engine: Engine) -> None:
-    """Close ``engine``, which nobody else can: a thread goes on after an interrupt."""
-    try:
-        engine.close()
-    except Exception:
-        raise
-    except BaseException:
-        threading.Thread(target=engine.close, name="lsmkv-close").start()
-        raise
-
-
 def location_of(path: str, options: Options) -> Location:
     """The location that a path or URL names."""
     if not is_url(path):
@@ -806,6 +804,6 @@ def _opened_on_use(path: str, options: Options, refresh_every_s: float | None) -
         Exception
     ) as error:  # told at its first use: a pool whose worker fails here waits for ever
         location = Unreachable(path, error)
-    engine = Engine(location, options, refresh_every_s=refresh_every_s)
+    engine = Engine(location, options, read_only=True, refresh_every_s=refresh_every_s)
     engine.leave_to_first_use()
     return DB(engine)

@@ -116,22 +116,19 @@ def open(  # more than 60 lines: its parameters and its docstring
                 f"path={path!r}: stores in object storage are only read, with read_only=True; "
                 "write to a store in a directory, and publish it"
             )
-        return DB(_reader(location_of(str(path), chosen), chosen, refresh_every_s, on_event))
+        return _reader(location_of(str(path), chosen), chosen, refresh_every_s, on_event)
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
     may_create = create_if_missing and not read_only
     if _to_create(files, directory, may_create, error_if_exists) is None:
         check_is_ours(files, directory)
     if read_only:
-        return DB(_reader(Directory(directory, files), chosen, refresh_every_s, on_event))
+        return _reader(Directory(directory, files), chosen, refresh_every_s, on_event)
     files.make_directory(directory)
-    lock = _lock(files, directory, wait_s)
+    engine = Engine(Directory(directory, files), chosen, read_only=False, on_event=on_event)
+    db = DB(engine)  # first: whatever interrupts come, the end of this object closes the engine
     try:
-        engine = Engine(Directory(directory, files), chosen, lock, on_event=on_event)
-    except BaseException:
-        lock.release()
-        raise
-    try:
+        engine.lock = _lock(files, directory, wait_s)
         # Asked again: another process may have made a store before this one had the lock.
         leftovers = _to_create(files, directory, create_if_missing, error_if_exists)
         if leftovers is None:
@@ -139,7 +136,7 @@ def open(  # more than 60 lines: its parameters and its docstring
         else:
             files.sync_name(directory)  # whoever made it may have failed before
             engine.create(leftovers)
-        return DB(engine)
+        return db
     except BaseException:
         engine.abandon()
         raise
@@ -147,15 +144,18 @@ def open(  # more than 60 lines: its parameters and its docstring
 
 def _reader(
     location: Location, options: Options, refresh_every_s: float | None, on_event: OnEvent | None
-) -> Engine:
-    """The engine of a store that is only read, opened."""
-    engine = Engine(location, options, refresh_every_s=refresh_every_s, on_event=on_event)
+) -> DB:
+    """A store that is only read, opened."""
+    engine = Engine(
+        location, options, read_only=True, refresh_every_s=refresh_every_s, on_event=on_event
+    )
+    db = DB(engine)  # first, as in open
     try:
         engine.open_read_only()
     except BaseException:
         engine.close()
         raise
-    return engine
+    return db
 
 
 _MOST_FREQUENT_S: Final = 0.001  # a thread that refreshes more often does nothing else

@@ -131,7 +131,8 @@ class BackgroundThread(Pacer):
         ``in_process`` gives None if it cannot do the job.
         """
         find = self.find_runner
-        may_move = self._may_move_jobs and input_bytes >= _LEAST_MOVED_BYTES
+        is_paused = self.runner is not None and self.runner.is_paused
+        may_move = self._may_move_jobs and not is_paused and input_bytes >= _LEAST_MOVED_BYTES
         if runner is None and find is not None and may_move:
             self._starvation = Starvation()
             try:

@@ -8,9 +8,10 @@ from typing import Final
 
 from lsmkv.background.background_thread import OpenStore, Shared
 from lsmkv.background.compactor import Compactor
+from lsmkv.background.events import HelperFailed
 from lsmkv.background.flusher import Flusher
 from lsmkv.background.malloc_trim import find_malloc_trim
-from lsmkv.background.threads import Errand
+from lsmkv.background.threads import in_own_thread
 from lsmkv.changes import await_change
 from lsmkv.compaction.picker import PickState, pick
 from lsmkv.log.log_set import LogSet
@@ -42,11 +43,14 @@ class BackgroundWork:
                 store.directory, self._tables, store.stats
             )
         elif store.options.background == "auto":
-            from lsmkv.background.process.runner import runner_where_possible  # here, as above
+            from lsmkv.background.process.runner import PAUSE_S, runner_where_possible  # as above
+
+            def failed(reason: str) -> None:
+                store.events.note(HelperFailed(store.directory, reason, PAUSE_S))
 
             for thread in (self.flusher, self.compactor):
                 thread.find_runner = lambda known: runner_where_possible(
-                    known, self._tables, store.stats, store.events.log
+                    known, self._tables, store.stats, store.events.log, failed
                 )
         self.compactor.set_read_budget(current.version)
         if current.flushing:
@@ -129,18 +133,10 @@ class BackgroundWork:
         self.urgency.begin(_FOR_EVER)
         runners = [runner for runner in (self.flusher.runner, self.compactor.runner) if runner]
         for runner in runners:
-            _in_own_thread(runner.process.close)
+            in_own_thread("lsmkv-end", runner.process.close)  # interrupts cut ``subprocess`` short
         self.flusher.worker.stop()
         self.compactor.worker.stop()
         with self.compactor.running:  # a compaction of a range runs in a thread of its own
             pass
         for runner in runners:
-            _in_own_thread(runner.process.reap)
-
-
-def _in_own_thread(action: Callable[[], object]) -> None:
-    """Protect ``action`` from interrupts, which cut ``subprocess`` short."""
-    try:
-        Errand("lsmkv-end", action).run()
-    except RuntimeError:  # no thread can be started
-        action()
+            in_own_thread("lsmkv-end", runner.process.reap)

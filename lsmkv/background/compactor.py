@@ -23,7 +23,7 @@ from lsmkv.compaction.picker import (
     pick_for_reads,
     pick_range,
 )
-from lsmkv.errors import CorruptionError
+from lsmkv.errors import CorruptionError, untraced
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
@@ -163,7 +163,7 @@ class Compactor(BackgroundThread):
         try:
             self._run(current, chosen, is_cancelled)
         except (OSError, CorruptionError) as error:
-            self.store.work_failed(error)  # here, because the caller may have given up
+            self.store.work_failed(untraced(error))  # here, because the caller may have given up
             raise
 
     def exclusively(

@@ -142,6 +142,29 @@ class BackgroundFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class HelperFailed(Event):
+    """With ``background="auto"``, a helper process failed: a thread does its job, and the store goes on.
+
+    Attributes:
+        reason: how it failed.
+        pause_s: how long no such process is given a job.
+    """
+
+    reason: str
+    pause_s: float
+
+    @property
+    def _level(self) -> int:
+        return _WARNING
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: background work goes on in a thread for {self.pause_s:.0f} s, "
+            f"because a helper process failed: {self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed(Event):
     """The store takes writes again, after ``DB.resume``."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from lsmkv.background.threads import Strand
 from lsmkv.changes import LOOK_S, Changes, await_change
+from lsmkv.errors import untraced
 
 
 class Refresher:
@@ -50,7 +51,10 @@ class Refresher:
         """Raise the last error that was not raised yet."""
         error, self._error = self._error, None
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # or its traceback would keep it, and its caller's frames, alive
 
     def _run(self) -> None:
         while self._waited():
@@ -60,8 +64,7 @@ class Refresher:
             except Exception as error:
                 if self._stopping:
                     return
-                # Without its traceback, whose frames would keep whole logs alive.
-                self._error = error.with_traceback(None)
+                self._error = untraced(error)
                 self._tell(error)
 
     def _waited(self) -> bool:

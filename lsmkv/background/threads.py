@@ -20,6 +20,10 @@ _BEGIN_LIMIT_S: Final = 2.0  # a thread that has not begun by then never will
 _idents: set[int] = set()
 
 
+def _nothing() -> None:
+    """What a thread that has ended has left to do."""
+
+
 def in_worker() -> bool:
     return threading.get_ident() in _idents
 
@@ -50,6 +54,7 @@ class Strand:
                 self._target()
             finally:
                 _idents.discard(self._ident)
+                self._target = _nothing
 
     @property
     def is_this_thread(self) -> bool:
@@ -84,6 +89,7 @@ class Errand:
 
     def run(self) -> None:
         """Wait for the action; raises what it raised, or RuntimeError without a thread."""
+        error: BaseException | None = None
         try:
             _thread.start_new_thread(self._strand.begin, ())
             while not self._is_done:
@@ -93,18 +99,34 @@ class Errand:
                 if self._strand.has_ended() and not self._is_done:
                     raise RuntimeError("the thread was ended before its work was done")
             self._strand.await_end()
+            error, self._error = self._error, None
+            if error is not None:
+                raise error
         except BaseException:
             self.given_up = True
             raise
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        finally:
+            self._error = None
+            del error  # or its traceback would keep it, and all that its frames use, alive
 
     def _run(self) -> None:
         try:
             self._action()
         except BaseException as error:
-            self._error = error
+            if not self.given_up:
+                self._error = error
         finally:
+            self._action = _nothing  # the thread's end frees what it uses
             self._is_done = True
             self._ended.announce()
+
+
+def in_own_thread(name: str, action: Callable[[], object]) -> None:
+    """Wait for ``action``, which no interrupt cuts short: one ends the waiting alone.
+
+    It may be called twice: again in this thread, if no other can be started.
+    """
+    try:
+        Errand(name, action).run()
+    except RuntimeError:
+        action()

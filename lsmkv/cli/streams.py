@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final, Protocol, cast
 
+from lsmkv.errors import untraced
+
 _GZIP: Final = b"\x1f\x8b\x08"  # gzip data begin so, and no UTF-8 text does
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # how zlib is told that data are gzip
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -80,7 +82,7 @@ class _Unpacked(io.RawIOBase):
             try:
                 data = unpacker.decompress(self._waiting[:size], most)
             except zlib.error as error:
-                damage, data = error, b""
+                damage, data = untraced(error), b""
             else:
                 if data or size or damage is None:
                     rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail

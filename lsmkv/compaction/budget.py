@@ -21,7 +21,7 @@ from lsmkv.sstable.filter_budget import FilterBudget, Stretch
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat
-from lsmkv.tree.manifest import Asks
+from lsmkv.tree.manifest import MOST_ASKS, Asks
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet, table_format
 
@@ -131,7 +131,8 @@ def inherited_asks(
     for meta, (start, stop) in zip(outputs, pairwise([*starts, len(counted)]), strict=True):
         found = _joined(counted[start:stop])
         if found.lookups:
-            asks[meta.number] = round(found.absent / 2), round(found.lookups / 2)
+            halves = round(found.absent / 2), round(found.lookups / 2)
+            asks[meta.number] = min(halves[0], MOST_ASKS), min(halves[1], MOST_ASKS)
     return asks
 
 

@@ -17,7 +17,7 @@ from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import EventTeller, OnEvent, Refreshed
 from lsmkv.background.refresher import Refresher
-from lsmkv.background.threads import in_worker
+from lsmkv.background.threads import in_own_thread, in_worker
 from lsmkv.changes import Changes
 from lsmkv.engine.first_key import FirstKeys
 from lsmkv.engine.location import Directory, Location, capture_open
@@ -56,9 +56,8 @@ _PATIENCE_S: Final = 1.0
 class Engine:
     """One open store.
 
-    Without ``lock`` it is only read.
-
     Attributes:
+        lock: of its directory, if it was opened for writing; whoever opens it gives it.
         state, readers, writer, first_keys, upkeep: its parts.
         location: where it is.
         refresh_every_s: how often a read-only store looks for new writes by itself; None: never.
@@ -70,20 +69,21 @@ class Engine:
         self,
         location: Location,
         options: Options,
-        lock: FileLock | None = None,
+        *,
+        read_only: bool,
         refresh_every_s: float | None = None,
         on_event: OnEvent | None = None,
     ) -> None:
         storage = location.storage
         self.location = location
-        self._lock = lock
+        self.lock: FileLock | None = None
         self._events = EventTeller(on_event)
         state = StoreState(
             location.name,
             options,
             storage.stats,
             self._events,
-            read_only=lock is None,
+            read_only=read_only,
             to_write=_TO_WRITE if location.directory else _TO_WRITE_PUBLISHED,
         )
         self.state = state
@@ -99,7 +99,7 @@ class Engine:
         self.upkeep = Upkeep(self.writer, self.tables, self._logs, self.background)
         state.opener = self.open_read_only
         self._ending = threading.Lock()  # held by the thread that closes the store
-        self._closer = 0  # that thread
+        self._is_writing = False  # its end is worth a note in the manifest
         self.refresh_every_s = refresh_every_s
         self._refresher: Refresher | None = None
         if refresh_every_s is not None:
@@ -140,13 +140,12 @@ class Engine:
         self.state.life = OPEN
         handles.watch(self)
         self.background.start(current)
+        self._is_writing = True
 
     def abandon(self) -> None:
-        """Close a store whose creation or opening failed."""
-        self.background.stop()
-        self.state.super_version = None
-        self._release()
-        self._events.close()
+        """Close a store whose creation or opening failed; the files stay as they are."""
+        self._is_writing = False
+        self.close()
 
     def open_read_only(self) -> None:
         """Recover for reading, beside a writer or without one; later, take in what is new."""
@@ -231,25 +230,24 @@ class Engine:
     # The end
 
     def close(self) -> None:
-        """Stop background work, sync the log, release the lock.  As ``DB.close``."""
-        thread = threading.get_ident()
-        if self._closer == thread:
-            return  # a finalizer or signal handler, inside this thread's own call
+        """Stop background work, sync the log, release the lock.  As ``DB.close``.
+
+        A thread does it, where no interrupt comes: one of the caller ends the waiting alone.
+        """
         if in_worker():
             self._close_in_worker()
             return
         self.state.entering()
-        try:
-            with self._ending:
-                self._closer = thread
-                self._close()
-        finally:
-            if self._closer == thread:
-                self._closer = 0
+        if not self.is_closed:
+            in_own_thread("lsmkv-close", self._close_once)
+
+    def _close_once(self) -> None:
+        with self._ending:
+            self._close()
 
     def _close_in_worker(self) -> None:
         """Close the store in a thread that others may wait for."""
-        if self._is_closed or self._ending.locked():
+        if self.is_closed or self._ending.locked():
             return
         if not self._events.is_telling:  # a finalizer inside a job, or a callback of another store
             closing = threading.Thread(target=self.close, name="lsmkv-close")
@@ -262,7 +260,7 @@ class Engine:
                 self._ending.release()
 
     def _close(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             return
         try:
             if self._refresher is not None:
@@ -285,7 +283,7 @@ class Engine:
     def _finish(self) -> None:
         """Sync the log, note that the store was closed, release the lock."""
         try:
-            if not self.state.read_only:
+            if self._is_writing:
                 is_sound = self.state.failure is None
                 number, end, salt = self._logs.finish(mark=is_sound)
                 if is_sound:  # otherwise the manifest may be what failed
@@ -299,13 +297,14 @@ class Engine:
         self.location.close()
         self.tables.close()
         self._logs.close()
-        if self._lock is not None:
-            self._lock.release()
+        if self.lock is not None:
+            self.lock.release()
         handles.unwatch(self)
         self.state.life = Life.CLOSED
 
     @property
-    def _is_closed(self) -> bool:
+    def is_closed(self) -> bool:
+        """Whether nothing of it is open; the handle is closed before that."""
         return self.state.life in (Life.CLOSED, Life.FORKED)
 
     def mark_forked(self) -> None:
@@ -314,7 +313,6 @@ class Engine:
         The handle of a read-only store gets an engine for the child, which its first use opens.
         """
         self._ending = threading.Lock()  # a thread of the parent may hold the old one
-        self._closer = 0
         state, life = self.state, self.state.life
         state.life = Life.CLOSED
         if state.super_version is not None or life is UNOPENED:
@@ -327,8 +325,8 @@ class Engine:
                 state.fork_advice = _FORKED_AWAY
             else:
                 self._follow_fork(life)
-        if self._lock is not None:
-            self._lock.release()
+        if self.lock is not None:
+            self.lock.release()
 
     def _follow_fork(self, life: Life) -> None:
         """Give a read-only handle an engine for the child."""
@@ -346,6 +344,7 @@ class Engine:
         engine = Engine(
             Directory(self.location.name, storage),
             self.state.options,
+            read_only=True,
             refresh_every_s=self.refresh_every_s,
             on_event=self._events.callback,
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from lsmkv.engine.follower import StoreFollower
 from lsmkv.engine.recovery import recover_beside_writer
+from lsmkv.errors import untraced
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
@@ -111,13 +111,13 @@ class Unreachable:
     def __init__(self, url: str, error: Exception) -> None:
         self.name = url
         self.storage = Storage()
-        self._error = error.with_traceback(None)
+        self._error = untraced(error)
 
     def open_tables(self, options: Options, cache: BlockCache) -> VersionSet:
         return VersionSet(self.storage, self.name, options, cache)
 
     def recover(self, *_: object) -> NoReturn:
-        raise copy.copy(self._error)  # each use gets an exception of its own
+        raise untraced(self._error)  # each use gets an exception of its own
 
     capture = verify = recover
 

@@ -17,7 +17,15 @@ from librt.threading import Lock
 
 from lsmkv.background.events import BackgroundFailed, EventTeller
 from lsmkv.changes import Changes
-from lsmkv.errors import BackgroundError, ClosedError, Error, ForkedError, ReadOnlyError, caused
+from lsmkv.errors import (
+    BackgroundError,
+    ClosedError,
+    CorruptionError,
+    Error,
+    ForkedError,
+    ReadOnlyError,
+    caused,
+)
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import SnapshotList
@@ -173,6 +181,14 @@ class StoreState:
                 "mend its cause and call resume()"
             )
             raise caused(BackgroundError(reason), self.failure)
+
+    def numbers_used_up(self) -> Error:
+        """Why there is no next sequence number, which only a damaged store reaches."""
+        reason = (
+            "its sequence numbers are used up: read it with read_only=True, and write what it holds "
+            "to a new store"
+        )
+        return CorruptionError(self.directory, None, reason)
 
     def check_not_telling(self, call: str) -> None:
         """RuntimeError inside a callback, for whose thread ``call`` may have to wait."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import Ingested, Resumed
+from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.engine.writer import Writer
-from lsmkv.errors import caused
+from lsmkv.errors import caused, untraced
 from lsmkv.log.log_set import LogSet
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
@@ -143,13 +144,17 @@ class Upkeep:
             if is_cancelled():
                 raise CancelledError("the store is closing, or the caller was interrupted")
             seq = self.state.last_seq + 1
+            if seq > MAX_SEQUENCE:
+                raise self.state.numbers_used_up()
             placed = staging.adopt(self.tables, seq)
             edit = VersionEdit(added=placed, last_seq=seq)
             try:
                 self.tables.install(edit, lambda version: self._publish(version, placed, seq))
             except BaseException as error:
                 if self.tables.is_in_doubt:
-                    self.state.work_failed(error)  # before a writer may use the sequence number
+                    self.state.work_failed(
+                        untraced(error)
+                    )  # before a writer may use the sequence number
                 raise
         finally:
             self._writer.let_go()

@@ -26,6 +26,7 @@ from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place, RecentWrites
 from lsmkv.engine.state import FAILED, OPEN
 from lsmkv.engine.watch import Watch, Watches
+from lsmkv.errors import untraced
 from lsmkv.log.batch import Operation, set_sequence, write_batch, write_single
 from lsmkv.log.log_set import LogSet
 from lsmkv.log.writer import RECORD_HEAD_BYTES, LogWriter, new_record
@@ -253,7 +254,8 @@ class Writer:
         """
         state = self.state
         if isinstance(error, OSError):
-            state.fail(error)
+            kept = state.failure = untraced(error)
+            state.fail(kept)
             return
         if log.end != start:
             state.require_open().memtable.put_all(operations, first, keep_old)
@@ -278,7 +280,7 @@ class Writer:
             self.rotate(current)
             log = self._logs.current
         if state.last_seq > MAX_SEQUENCE - (1 << 32):
-            raise OverflowError("the store has used up its sequence numbers; copy it to a new one")
+            raise state.numbers_used_up()
         return log
 
     def _may_rotate(self, current: SuperVersion) -> bool:
@@ -306,7 +308,7 @@ class Writer:
             if log is not None and self._logs.current is not log:
                 self._logs.give_up(log)
             if isinstance(error, OSError):
-                state.fail(error)
+                state.fail(untraced(error))
             raise
         self._background.wake_flusher()
         return number
@@ -383,7 +385,7 @@ class Writer:
         try:
             log.sync_through(end)
         except OSError as caught:
-            error = caught  # a name that lasts as long as the function in the next line
+            error = untraced(caught)
             self.state.with_mutex(lambda: self.state.fail(error))
             self.state.events.tell()
             raise

@@ -284,6 +284,8 @@ class Bucket:
             return future.result()
         except CancelledError:
             raise self._closed() from None
+        finally:
+            del future  # which an error's traceback would keep, and so the error itself
 
     def _closed(self) -> ClosedError:
         return ClosedError(f"{self.url} is closed")
@@ -355,7 +357,10 @@ def _done(work: Callable[..., _T], *arguments: Any) -> Future[_T]:
         future.set_result(work(*arguments))
     except Exception as error:
         future.set_exception(error)
-    return future
+    try:
+        return future
+    finally:
+        del future  # which an error's traceback would keep, and so the error itself
 
 
 def _refused(error: Exception) -> bool:

@@ -101,11 +101,16 @@ class ObjectFile(RandomFile):
                 "or it was lost"
             )
             raise CorruptionError(self.path, offset, reason, expected=length, got=0) from error
+        finally:
+            del future  # which an error's traceback would keep, and so the error itself
 
     def _answer(self, future: Future[bytes] | None, offset: int, length: int) -> bytes:
-        if future is not None:
-            with contextlib.suppress(CancelledError):  # another thread gave it up
-                return future.result()
+        try:
+            if future is not None:
+                with contextlib.suppress(CancelledError):  # another thread gave it up
+                    return future.result()
+        finally:
+            del future  # as above
         return self._bucket.get(self._name, offset, length)
 
     def fetch(self, offset: int, length: int) -> None:

@@ -258,8 +258,10 @@ def _send(
                 sizes.append(size_bytes)
                 done += size_bytes
     finally:
-        for future in under_way:
+        while under_way:  # none stays here: an error's traceback would keep it, and so the error
+            future, _ = under_way.popitem()
             future.cancel()
+        future = Future()
 
 
 def remove_old(bucket: Bucket, keep: int) -> tuple[int, int]:

@@ -92,11 +92,13 @@ class PublishedStore:
                 self.found_more = True
                 return found
             except (FileNotFoundError, CorruptionError) as error:
-                gone = error if isinstance(error, FileNotFoundError) else error.__cause__
+                is_gone = isinstance(error, FileNotFoundError) or isinstance(
+                    error.__cause__, FileNotFoundError
+                )
                 if missing == number and isinstance(error, FileNotFoundError):
                     reason = "a generation that is listed is missing"
                     raise CorruptionError(str(error.filename), None, reason) from error
-                if not isinstance(gone, FileNotFoundError) or missing == number:
+                if not is_gone or missing == number:
                     raise
                 missing = number
         raise BackgroundError(

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from lsmkv.encoding.checksums import running_content_checksum
-from lsmkv.errors import CorruptionError
+from lsmkv.errors import CorruptionError, untraced
 from lsmkv.inspection.report import Problem
 from lsmkv.inspection.table_check import UNREADABLE, TableCheck, check_table, open_uncached
 from lsmkv.inspection.verify import VerifyReport, run_problems
@@ -48,14 +48,14 @@ class WholeFile(ObjectFile):
 
     def _read(self, offset: int, length: int, keep: bool) -> bytes:
         if self.failure is not None:
-            raise self.failure
+            raise untraced(self.failure)
         try:
             if offset < self._part_end - len(self._part):
                 return super()._read(offset, length, False)
             while self._part_end < min(offset + length, self._blocks_end):
                 self._go_on(offset)
         except Exception as error:
-            self.failure = error
+            self.failure = untraced(error)
             raise
         start = offset - (self._part_end - len(self._part))
         return self._part[start : start + length]

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final, NoReturn
 
 from lsmkv.encoding.checksums import checksum
-from lsmkv.errors import CorruptionError
+from lsmkv.errors import CorruptionError, untraced
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
@@ -80,7 +80,7 @@ class TableSalvage:
             self._read_dictionary(self.footer)
             self._read_index(self.footer)
         except CorruptionError as error:
-            self.problems.append(error)
+            self.problems.append(untraced(error))
 
     def blocks(self) -> Iterator[tuple[int, Block | LostBlock]]:
         """Whole blocks, whose entries ascend, and lost ranges, with their offsets."""
@@ -115,7 +115,7 @@ class TableSalvage:
                 raise CorruptionError(self.path, footer.data_length, reason)
         except CorruptionError as error:
             self._dictionary_lost = True
-            self.problems.append(error)
+            self.problems.append(untraced(error))
         else:
             self._decompressor = Decompressor(data)
 
@@ -189,7 +189,7 @@ class TableSalvage:
         try:
             check_filter(frame[length:end], frame, end, seed, self.path, offset + length)
         except CorruptionError as error:
-            self.problems.append(error)
+            self.problems.append(untraced(error))
         return block
 
     # Blocks by their trailers

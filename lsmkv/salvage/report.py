@@ -19,7 +19,10 @@ def raise_unless_damage(error: Exception) -> None:
     """Raise an error of permissions, resources or releases: no bytes are lost."""
     is_other = isinstance(error, OSError) and error.errno in _NO_DAMAGE
     if is_other or isinstance(error, UnsupportedFormatError):
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # or its traceback would keep it, and open tables, alive
 
 
 def left_out(byte_count: int) -> str:

@@ -235,7 +235,10 @@ class TableFilters:
         for chunk in range(self.index.chunk_count):
             error = self._damage(bits, 0, chunk)
             if error is not None:
-                raise error
+                try:
+                    raise error
+                finally:
+                    del error  # or its traceback would keep it, and this table, alive
         return bits
 
     def read_block_bits(self, block_number: i64, length: i64) -> bytes:

@@ -53,7 +53,8 @@ def check_file_number(number: int, directory: str) -> None:
         raise CorruptionError(directory, None, reason)
 
 
-_MOST_ASKS: Final = 1 << 62
+MOST_ASKS: Final = 1 << 62
+"""No count of lookups is higher: whoever adds to one at this limit leaves it there."""
 
 Asks = tuple[int, int]
 """How often a table was asked for absent keys, in how many lookups of the store."""
@@ -116,9 +117,7 @@ class State:
         if asks:
             numbers = {table.number for table in changed.levels.tables()}
             changed = replace(changed, asks={n: asks[n] for n in asks if n in numbers})
-            if any(
-                not 0 <= min(edit.asks[n]) <= max(edit.asks[n]) <= _MOST_ASKS for n in edit.asks
-            ):
+            if any(not 0 <= min(edit.asks[n]) <= max(edit.asks[n]) <= MOST_ASKS for n in edit.asks):
                 raise ValueError("counts of lookups are out of range")
             if not edit.asks.keys() <= numbers:
                 raise ValueError("counts of lookups of a table that is not there")

@@ -21,7 +21,7 @@ from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.memory_limit import usable_memory_bytes
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
-from lsmkv.tree.manifest import Asks, Manifest, State, VersionEdit
+from lsmkv.tree.manifest import MOST_ASKS, Asks, Manifest, State, VersionEdit
 from lsmkv.tree.version import Version
 
 
@@ -116,7 +116,8 @@ class VersionSet:
         """How often absent keys were asked of a table: what the manifest has, and since then."""
         absent, lookups = self.manifest.state.asks.get(table.meta.number, (0, 0))
         now = self.storage.stats.gets
-        return absent + int(table.absent_asks), lookups + now - table.lookups_before
+        absent += int(table.absent_asks)
+        return min(absent, MOST_ASKS), min(lookups + now - table.lookups_before, MOST_ASKS)
 
     def all_asks(self) -> dict[int, Asks]:
         """Those of every table, to be kept; none without a budget for filters."""

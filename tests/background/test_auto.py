@@ -19,6 +19,7 @@ from conftest import fill, open_small
 import lsmkv
 from filter_kinds import OwnPolicy, own_registry
 from gates import WAIT_S
+from helper_processes import open_store
 from lsmkv.background import background_thread
 from lsmkv.background.pace import Starvation
 from lsmkv.background.process import parent as process
@@ -208,8 +209,87 @@ def test_a_fork_of_another_thread_waits_while_a_helper_starts() -> None:
     assert order == ["started", "forked"]
 
 
-def test_after_a_failed_job_another_helper_is_started(
+def killed_in_each_job(program: str) -> str:
+    """The helper's program, which kills itself as ``program`` says when its first order comes."""
+    return (
+        "import sys, os, signal, time; sys.path += sys.argv[2:]; "
+        "sys.modules['lsmkv.not_compiled'] = None; "
+        "from lsmkv.background.process import child; "
+        f"child.run_and_reply = lambda order: {program}; child.main()"
+    )
+
+
+FAILING: dict[str, tuple[str, str]] = {
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", "killed by signal 9"),
+    "out of CPU time": ("os.kill(os.getpid(), signal.SIGXCPU)", "killed by signal 24"),
+    "exits": ("os._exit(3)", "exit status 3"),
+    "hangs up in a message": ("(os.write(3, b'\\x09'), os._exit(0))", "exit status 0"),
+    "raises": ("1 / 0", "division by zero"),
+    "answers nonsense": ("child.Ready(b'/')", "ready twice"),
+}
+
+
+@pytest.mark.parametrize("kind", [*FAILING, "imports nothing"])
+@pytest.mark.parametrize("work", ["compaction", "flush"])
+def test_a_thread_does_what_a_helper_fails_at(
+    path: str,
+    kind: str,
+    work: str,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: Any,
+    request: pytest.FixtureRequest,
+) -> None:
+    program, reason = FAILING.get(kind, ("", "exit status 1"))
+    text = killed_in_each_job(program) if program else "import nothing_of_this_name"
+    monkeypatch.setattr(process, "_PROGRAM", text)
+    if work == "flush":
+        request.getfixturevalue("starved")
+    events: list[lsmkv.Event] = []
+    with open_auto(path, on_event=events.append, write_buffer_size_bytes=1 << 20) as db:
+        contents = fill(db, range(2000))
+        db.flush()
+        if work == "compaction":
+            db.compact_range(force=True)
+        assert dict(db.items()) == contents
+        db.put(b"more", b"")
+        db.flush()
+        db.compact_range(force=True)
+        assert db.verify().ok
+        assert not list(Path(path).glob("staging-*"))
+        assert helper_pid(db) is None
+    failed = [event for event in events if isinstance(event, lsmkv.HelperFailed)]
+    runners = 1 if work == "compaction" else 2  # the starved flusher has its own
+    assert 1 <= len(failed) <= runners, "a pause gives no helper another job"
+    assert all(reason in event.reason for event in failed)
+    assert not [event for event in events if isinstance(event, lsmkv.BackgroundFailed)]
+    assert any("goes on in a thread for 300 s" in line and reason in line for line in lines())
+
+
+def test_a_killed_helper_fails_the_store_that_asked_for_processes(
     path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_PROGRAM", killed_in_each_job(FAILING["killed"][0]))
+    with open_store(path, write_buffer_size_bytes=1 << 20) as db:
+        fill(db, range(100))
+        with pytest.raises(lsmkv.BackgroundError, match="killed by signal 9"):
+            db.flush()
+
+
+def test_a_paused_helper_does_not_make_starved_jobs_run_twice(
+    path: str, monkeypatch: pytest.MonkeyPatch, starved: list[int]
+) -> None:
+    monkeypatch.setattr(process, "_PROGRAM", killed_in_each_job(FAILING["killed"][0]))
+    with open_starved(path) as db:
+        fill(db, range(2000))
+        db.flush()
+        steps = len(starved)
+        fill(db, range(2000))
+        db.flush()
+        assert len(starved) == steps
+
+
+def test_after_a_failed_job_and_a_pause_another_helper_is_started(
+    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
 ) -> None:
     """A helper keeps the limits under which it was started, and one of them may be what failed."""
     with open_auto(path) as db:
@@ -218,9 +298,10 @@ def test_after_a_failed_job_another_helper_is_started(
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         assert before is not None
         resource.prlimit(before, resource.RLIMIT_FSIZE, (64, limits[1]))
-        with pytest.raises((OSError, lsmkv.BackgroundError)):
-            db.compact_range(force=True)
-        db.resume()
+        db.compact_range(force=True)
+        assert helper_pid(db) is None
+        assert any("File too large" in line for line in lines())
+        monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: float("inf")))
         db.compact_range(force=True)
         assert helper_pid(db) not in (None, before)
 

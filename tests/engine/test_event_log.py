@@ -17,7 +17,16 @@ import pytest
 import lsmkv
 from event_stores import SMALL, fill, within_a_minute
 from gates import WAIT_S
-from lsmkv import BackgroundFailed, Event, FlushEnded, Ingested, Refreshed, Resumed, WriteStalled
+from lsmkv import (
+    BackgroundFailed,
+    Event,
+    FlushEnded,
+    HelperFailed,
+    Ingested,
+    Refreshed,
+    Resumed,
+    WriteStalled,
+)
 from lsmkv.background.events import EventTeller
 from threaded_stores import wait_until
 
@@ -60,6 +69,7 @@ def test_records_that_a_handler_keeps_hold_no_event(caplog: pytest.LogCaptureFix
         (WriteStalled("s", "flush", 1.0), logging.WARNING),
         (BackgroundFailed("s", OSError(28, "No space left")), logging.ERROR),
         (FlushEnded("s", 1, 1, 1, 1.0), logging.INFO),
+        (HelperFailed("s", "was killed", 1.0), logging.WARNING),
         (Ingested("s", 1, 1, 1), logging.INFO),
         (Resumed("s"), logging.INFO),
         (Refreshed("s", 1), logging.DEBUG),

@@ -6,24 +6,33 @@ import contextlib
 import ctypes
 import gc
 import random
+import shutil
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from conftest import contents, fill, number_key, open_small
 
 import lsmkv
+from gates import WAIT_S, GatedStorage
 from interruptions import at_each_place, in_time
 from leaks import open_descriptors, our_threads
+from lsmkv.background import handles
 from lsmkv.background.worker import Worker
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.block_cache import BlockCache, CacheItem
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
+from lsmkv.storage.store_lock import lock_store
+from storages import FaultyStorage
+from threaded_stores import wait_until
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -223,6 +232,181 @@ def test_an_interrupted_opening_leaves_nothing_open(path: str, stride: int) -> N
             assert len(db) == 100
 
     assert at_each_place(lambda: opened.append(open_small(path)), reopen, stride=4 * stride - 3)
+
+
+def test_an_interrupted_opening_of_a_reader_leaves_nothing_open(path: str, stride: int) -> None:
+    with open_small(path) as db:
+        fill(db, range(100))
+    before, watched = open_descriptors(), len(handles._watched)
+    opened: list[lsmkv.DB] = []
+
+    def check() -> None:
+        for db in opened:
+            db.close()
+        opened.clear()
+        wait_until(lambda: len(handles._watched) == watched and not our_threads())
+        assert open_descriptors() == before
+
+    def read() -> None:
+        opened.append(open_small(path, read_only=True, refresh_every_s=60.0))
+
+    assert at_each_place(read, check, stride=stride)
+
+
+def assert_free(path: str) -> None:
+    """The store is unlocked soon, without any help of the cyclic collector."""
+    lock_store(Storage(), path, wait_s=WAIT_S).release()
+    wait_until(lambda: not our_threads())
+
+
+@pytest.fixture
+def no_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # pytest's keeps the exceptions of finalizers, and so what these are to end.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_an_interrupt_while_a_failed_opening_is_undone_leaves_no_lock(
+    path: str, stride: int
+) -> None:
+    """As a second interrupt would come: the first one made the opening fail."""
+    with open_small(path) as db:
+        fill(db, range(100))
+    storage = FaultyStorage()
+
+    def fail() -> None:
+        with contextlib.suppress(OSError):
+            open_small(path, storage=storage)
+
+    for operation in ("create", "replace"):
+        storage.fail(operation, times=None)
+        assert at_each_place(fail, lambda: assert_free(path), stride=stride)
+        storage.heal()
+    assert len(contents(path)) == 100
+
+
+CLOSING: dict[str, Callable[[lsmkv.DB], object]] = {
+    "close": lambda db: db.close(),
+    "with": lambda db: db.__exit__(),
+    "drop": lambda db: None,
+}
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("kind", CLOSING)
+def test_a_handle_whose_close_is_interrupted_and_that_is_dropped_is_closed(
+    path: str, kind: str, stride: int
+) -> None:
+    opened: list[lsmkv.DB] = []
+
+    def open_it() -> None:
+        opened.clear()  # the first interrupt comes before it is taken out
+        assert_free(path)
+        opened.append(open_small(path))
+        opened[0].put(b"a", b"1")
+
+    def close() -> None:
+        CLOSING[kind](opened.pop())
+
+    opened.append(open_small(path))
+    assert at_each_place(close, open_it, stride=stride)
+    opened.pop().close()
+    assert contents(path) == {b"a": b"1"}
+
+
+def test_a_close_goes_on_after_an_interrupt_though_the_handle_is_kept(path: str) -> None:
+    storage = GatedStorage(suffix=".log", thread="lsmkv-close")
+    db = open_small(path, storage=storage)
+    db.put(b"a", b"1")
+    storage.shut()
+
+    def interrupt() -> None:
+        assert storage.held_up.wait(WAIT_S)
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        db.close()
+    thread.join()
+    assert db.closed
+    storage.open_up()
+    assert_free(path)
+    assert contents(path) == {b"a": b"1"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("act", ["open", "read", "close", "with", "destroy", "repair", "backup"])
+def test_no_number_of_interrupts_leaves_the_store_locked(
+    path: str, tmp_path: Path, count: int, act: str
+) -> None:
+    """Interrupts in short succession, at random places."""
+    dice, left, gap_s = random.Random(count), 0, 0.0
+
+    def handler(_signal: int, frame: FrameType | None) -> None:
+        nonlocal left
+        if left:  # one comes after the other, or a quick timer would nest these calls
+            signal.setitimer(signal.ITIMER_REAL, gap_s)
+        while frame is not None and frame.f_code is not interrupted.__code__:
+            frame = frame.f_back
+        if left and frame is not None:
+            left -= 1
+            raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        work()
+
+    def work() -> None:
+        if act == "open":
+            open_small(path)
+        elif act == "read":
+            open_small(path, read_only=True, refresh_every_s=60.0)
+        elif act == "with":
+            with open_small(path) as db:
+                db.put(b"a", b"1")
+        elif act == "close":
+            db = open_small(path)
+            db.close()
+        elif act == "destroy":
+            lsmkv.destroy(path)
+        elif act == "repair":
+            lsmkv.repair(path, in_place=True)
+        else:
+            with open_small(path) as db:
+                db.checkpoint(tmp_path / "copy")
+                lsmkv.backup(path, tmp_path / "copy")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        began = time.monotonic()
+        with contextlib.suppress(lsmkv.Error, OSError):
+            work()
+        took_s = time.monotonic() - began
+        for _ in range(100):
+            gc.collect()
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            if act == "destroy":  # half of it may have been done
+                shutil.rmtree(path, ignore_errors=True)
+            open_small(path).close()
+            left = count
+            gap_s = max(5e-5, dice.random() ** 3 * 0.01)
+            signal.setitimer(signal.ITIMER_REAL, max(1e-6, dice.random() * took_s))
+            with contextlib.suppress(KeyboardInterrupt, lsmkv.Error, OSError):
+                interrupted()
+            left = 0
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            Path(path).mkdir(exist_ok=True)
+            assert_free(path)
+    finally:
+        left = 0
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("kind", ["create", "open_append", "open_random", "lock"])

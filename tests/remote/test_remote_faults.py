@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,8 @@ import pytest
 
 import lsmkv
 from bench.harness.object_server import Fault, ObjectServer
-from lsmkv.remote.bucket import Bucket
+from gates import WAIT_S
+from lsmkv.remote.bucket import _MOST_REQUESTS, Bucket
 from lsmkv.remote.generation import Generation, encode_generation, generation_name, read_generation
 from published_stores import (
     COUNT,
@@ -30,7 +32,6 @@ from published_stores import (
     reader,
     value,
 )
-from threaded_stores import wait_until
 from time_limits import join
 
 ENTRIES: Final = contents()
@@ -144,6 +145,14 @@ def test_a_scan_raises_and_another_goes_on(db: lsmkv.DB, server: ObjectServer) -
     assert list(iter(db.items())) == list(ENTRIES.items())
 
 
+def await_requests(db: lsmkv.DB) -> None:
+    """Return once no request of ``db`` is under way: all of its threads are free."""
+    together = threading.Barrier(_MOST_REQUESTS)
+    pool = db._engine.location.bucket._pool  # type: ignore[attr-defined]
+    waiting = [pool.submit(together.wait, WAIT_S) for _ in range(_MOST_REQUESTS)]
+    assert not wait(waiting, WAIT_S).not_done
+
+
 def test_a_scan_that_ends_early_leaves_no_answer_to_another(
     tmp_path: Path, server: ObjectServer, url: str
 ) -> None:
@@ -156,7 +165,7 @@ def test_a_scan_that_ends_early_leaves_no_answer_to_another(
         with pytest.raises(lsmkv.CorruptionError):
             list(scan)
         del scan
-        wait_until(lambda: len(server.log()) >= 4)
+        await_requests(db)  # however many were on their way
         server.inject()
         assert dict(db.items()) == ENTRIES
 

@@ -29,7 +29,7 @@ class Held:
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.path = path
-        self.storage = GatedStorage(suffix=".log", thread="closer")
+        self.storage = GatedStorage(suffix=".log", thread="lsmkv-close")
         self.db = open_store(path, storage=self.storage, **options)
         self.db[b"key"] = b"value"
         self._thread = threading.Thread(target=self.db.close, name="closer", daemon=True)

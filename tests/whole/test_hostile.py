@@ -15,6 +15,7 @@ from conftest import fill, open_small
 
 import lsmkv
 from damage import files, footer_of, open_table, write_table
+from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.inspection.table_check import check_table
 from lsmkv.options import Options
@@ -23,7 +24,9 @@ from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.format import FOOTER_BYTES, decode_footer, decode_properties
 from lsmkv.storage.file_names import MAX_FILE_NUMBER, parse_file_name
 from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.tree.manifest import MOST_ASKS
 from lsmkv.tree.version_set import table_format
+from torture.fuzz.crafting import state_of, write_manifest
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_table
 
 
@@ -222,3 +225,62 @@ def test_storage_limits_what_it_reads_whole(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught:
         Storage().read_whole(str(path), ReadKind.LOG, 1 << 30)
     assert caught.value.errno == errno.EFBIG
+
+
+@pytest.mark.parametrize("work", ["count", "compact"])
+@pytest.mark.parametrize("asks", [MOST_ASKS, MOST_ASKS - 1])
+def test_counts_of_lookups_at_their_limit_stay_there(tmp_path: Path, work: str, asks: int) -> None:
+    path = tmp_path / "counted"
+    with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+        for run in range(3):
+            db.update({b"%05d" % number: b"v" for number in range(run, 300, 3)})
+            db.flush()
+    numbers = [table.number for table in state_of(path).levels.tables()]
+    edit = state_of(path).as_edit()
+    forged = msgspec.structs.replace(edit, asks=dict.fromkeys(numbers, (asks, asks)))
+    write_manifest(path, msgspec.json.encode(forged))
+    with open_small(path, filter_memory_bytes=500) as db:
+        for number in range(50):
+            assert db.get(b"%05dx" % number) is None
+        if work == "compact":
+            db.compact_range(force=True)
+            assert len(db) == 300
+    kept = state_of(path).asks
+    assert kept and all(max(counts) <= MOST_ASKS for counts in kept.values())
+
+
+def test_counts_of_lookups_above_their_limit_are_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "counted"
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+        db.flush()
+    edit = msgspec.to_builtins(state_of(path).as_edit())
+    (table,) = state_of(path).levels.tables()
+    edit["asks"] = {table.number: (0, MOST_ASKS + 1)}
+    write_manifest(path, msgspec.json.encode(edit))
+    with pytest.raises(CorruptionError, match=r"at offset .* counts of lookups"):
+        lsmkv.open(path)
+
+
+@pytest.mark.parametrize("work", ["put", "batch", "ingest"])
+def test_a_store_whose_sequence_numbers_are_used_up_is_read_and_says_so(
+    tmp_path: Path, work: str
+) -> None:
+    path, table = tmp_path / "full", tmp_path / "table"
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+        db.flush()
+    edit = state_of(path).as_edit()
+    full = msgspec.structs.replace(edit, last_seq=MAX_SEQUENCE, closed_log=None, closed_salt=None)
+    write_manifest(path, msgspec.json.encode(full))
+    with lsmkv.TableWriter(table) as writer:
+        writer.add(b"b", b"2")
+    with open_small(path) as db:
+        with pytest.raises(CorruptionError, match="sequence numbers are used up"):
+            if work == "put":
+                db[b"b"] = b"2"
+            elif work == "batch":
+                db.update({b"b": b"2"})
+            else:
+                db.ingest([table])
+        assert dict(db.items()) == {b"a": b"1"}

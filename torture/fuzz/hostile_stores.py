@@ -44,6 +44,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "grafite": {"filter_policy": "grafite", "compression": "none"},
     "prefix": {"filter_key": filter_key_from_spec("fixed:2")},
     "unfiltered": {"filter_policy": "none", "compression": "none"},
+    "budget": {"filter_memory_bytes": 400},
 }
 _KEYS: Final = [b"%04d" % number for number in range(0, 400, 3)]
 _ASKED: Final = [*_KEYS[::9], b"", b"0000x", b"0123x", b"02", b"9", b"\xff" * 9]
@@ -78,6 +79,7 @@ def whole(form: str) -> dict[str, bytes]:
                 seen.close()
             for key in _KEYS[1::20]:
                 db[key] = b"in the log"
+            db.multi_get(_ASKED)  # with a budget, the manifest has their counts
         return {file.name: file.read_bytes() for file in path.iterdir() if file.name != "LOCK"}
 
 
@@ -129,7 +131,8 @@ def try_one(seed: str, directory: Path, counts: Counter[str], failures: list[str
         return
     counts[f"{NAME}: tried"] += 1
     ends = [False, False]
-    for name, call in (*_reading(store), *_writing(store, directory)):
+    budget_bytes = FORMS[form].get("filter_memory_bytes", 0)
+    for name, call in (*_reading(store), *_writing(store, directory, budget_bytes)):
         problem = _problem(call, ends)
         if problem:
             failures.append(f"{form}, {lie}: {name}: {problem} [{NAME}/one:{seed}]")
@@ -224,13 +227,16 @@ def _moved_cursor(db: lsmkv.DB) -> None:
                     cursor.prev()
 
 
-def _writing(store: Path, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+def _writing(
+    store: Path, directory: Path, budget_bytes: int
+) -> Iterator[tuple[str, Callable[[], object]]]:
     """Repair first, because a compaction may remove the wrong field."""
     output = directory / "output"
     shutil.rmtree(output, ignore_errors=True)
     yield "repair", lambda: _repaired(store, output)
-    yield "compact_range", lambda: _compacted(store)
-    yield "write", lambda: _written(store)
+    yield "count lookups", lambda: _counted(store, budget_bytes)
+    yield "compact_range", lambda: _compacted(store, budget_bytes)
+    yield "write", lambda: _written(store, budget_bytes)
     yield "repair in place", lambda: _repaired(store, None)
 
 
@@ -242,14 +248,20 @@ def _repaired(store: Path, output: Path | None) -> None:
     expect_sound(output or store)
 
 
-def _compacted(store: Path) -> None:
-    with lsmkv.open(store) as db:
+def _compacted(store: Path, budget_bytes: int) -> None:
+    with lsmkv.open(store, filter_memory_bytes=budget_bytes) as db:
         db.compact_range(force=True)
     expect_sound(store)
 
 
-def _written(store: Path) -> None:
-    with lsmkv.open(store) as db:
+def _counted(store: Path, budget_bytes: int) -> None:
+    """Look keys up and close the store, which adds to the counts in the manifest."""
+    with lsmkv.open(store, filter_memory_bytes=budget_bytes) as db:
+        db.multi_get(_ASKED)
+
+
+def _written(store: Path, budget_bytes: int) -> None:
+    with lsmkv.open(store, filter_memory_bytes=budget_bytes) as db:
         db[b"0050"] = b"written"
         db.flush()
 

@@ -28,14 +28,16 @@ from lsmkv.background.process.parent import (
     interpreter,
 )
 from lsmkv.background.process.staged import Failed, StagingDirectory, Written
+from lsmkv.errors import Error
 from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import VersionSet
 
-_NEXT_TRY_S: Final = 60.0  # what keeps a helper from starting, such as a limit, may pass
+PAUSE_S: Final = 300.0  # what ends a helper, such as want of memory or a limit, may pass
 
 
 def runners(
@@ -53,8 +55,11 @@ def runners(
             stacklevel=2,
         )
         return None, None
-    flushes, merges = (HelperProcess(sys.executable) for _ in range(2))
-    return JobRunner(flushes, tables, stats, _warn), JobRunner(merges, tables, stats, _warn)
+
+    def runner() -> JobRunner:
+        return JobRunner(HelperProcess(sys.executable), tables, stats, _warn, is_optional=False)
+
+    return runner(), runner()
 
 
 def runner_where_possible(
@@ -62,8 +67,9 @@ def runner_where_possible(
     tables: VersionSet,
     stats: Stats,
     log: Callable[[str], None],
+    say: Callable[[str], None],
 ) -> JobRunner | None:
-    """A runner, or the ``known`` one, where it can do the work.
+    """A runner, or the ``known`` one, where it can do the work.  ``say`` is its own.
 
     Otherwise, as without a second core, None; and the log has the reason.
     """
@@ -73,7 +79,9 @@ def runner_where_possible(
     if reason is not None:
         log(f"{tables.directory}: a job is done in a thread, not in a process: {reason}")
         return None
-    return known or JobRunner(HelperProcess(sys.executable), tables, stats, log)
+    if known is not None:
+        return known
+    return JobRunner(HelperProcess(sys.executable), tables, stats, say, is_optional=True)
 
 
 def _why_no_helper() -> str | None:
@@ -89,9 +97,11 @@ def _core_count() -> int:
     return os.cpu_count() or 1
 
 
-def _warn(text: str) -> None:
+def _warn(reason: str) -> None:
     with contextlib.suppress(Warning):  # as an exception it would stop the store
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"background work goes on in a thread: {reason}", RuntimeWarning, stacklevel=3
+        )
 
 
 def why_not_in_processes(tables: VersionSet) -> str | None:
@@ -112,16 +122,28 @@ def with_fresh_numbers(tables: VersionSet, job: Job, count: int) -> Job:
 
 
 class JobRunner:
-    """Runs jobs in one process; ``say`` is told why it no longer can."""
+    """Runs jobs in one process.
+
+    Args:
+        say: is told why a thread must do the work for :data:`PAUSE_S`.
+        is_optional: a thread may do any job, so no failure in the process is one of the store.
+    """
 
     def __init__(
-        self, process: HelperProcess, tables: VersionSet, stats: Stats, say: Callable[[str], None]
+        self,
+        process: HelperProcess,
+        tables: VersionSet,
+        stats: Stats,
+        say: Callable[[str], None],
+        *,
+        is_optional: bool,
     ) -> None:
         self.process = process
         self._say = say
         self._tables = tables
         self._stats = stats
-        self._unavailable_until_s = 0.0
+        self._is_optional = is_optional
+        self._paused_until_s = 0.0
 
     def spec(
         self,
@@ -147,25 +169,37 @@ class JobRunner:
             replaces=[*replaces, *tables.unremoved],
         )
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a failure keeps jobs out of the process for now."""
+        return time.monotonic() < self._paused_until_s
+
     def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         """Run ``job``, which writes at most ``max_tables`` tables.
 
-        A process that dies is replaced once.  None means that this process must do the work: no helper
-        can be started, or it cannot use the log.  Raises CancelledError, HelperDiedError when the process
-        ended twice, and whatever the job raised.
+        None means that a thread must do the work: no process can be started, it cannot use the log, or
+        it failed and is optional.  Raises CancelledError; unless it is optional also HelperDiedError,
+        when the process ended twice, and whatever the job raised.
         """
-        if time.monotonic() < self._unavailable_until_s:
+        if self.is_paused:
             return None
+        try:
+            return self._run(job, max_tables)
+        except CancelledError:
+            raise
+        except Exception as error:
+            if not self._is_optional and not isinstance(error, HelperUnavailableError):
+                raise
+            self._paused_until_s = time.monotonic() + PAUSE_S
+            self._say(_said(error))
+            return None
+
+    def _run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         with StagingDirectory(self._tables) as staging:
-            try:
-                reply = self._run_or_repeat(job, staging)
-                if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
-                    again = with_fresh_numbers(self._tables, job, max_tables)
-                    reply = self._run_or_repeat(again, staging)
-            except HelperUnavailableError as error:
-                self._unavailable_until_s = time.monotonic() + _NEXT_TRY_S
-                self._say(f"background work goes on in a thread: {error}")
-                return None
+            reply = self._run_or_repeat(job, staging)
+            if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
+                again = with_fresh_numbers(self._tables, job, max_tables)
+                reply = self._run_or_repeat(again, staging)
             if isinstance(reply, Written):
                 return staging.adopt(reply)
         if reply.failure.kind == LogUnusableError.__name__:
@@ -174,6 +208,7 @@ class JobRunner:
         raise error_of(reply.failure)
 
     def _run_or_repeat(self, job: Job, staging: StagingDirectory) -> Written | Failed:
+        """The reply to ``job``; a process that dies is replaced once."""
         order = Order(job, os.fsencode(staging.path))
         try:
             reply = self.process.run(order)
@@ -181,3 +216,7 @@ class JobRunner:
             reply = self.process.run(order)
         self._stats.add_work(reply.stats)
         return reply
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
