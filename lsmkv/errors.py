@@ -73,7 +73,8 @@ class Error(Exception):
 
 
 def _made_again(kind: type[Error], args: tuple[object, ...]) -> Error:
-    error: Error = kind.__new__(kind, *args)  # sets ``args`` without calling the constructor
+    error: Error = kind.__new__(kind, *args)  # without calling the constructor
+    error.args = args
     return error
 
 
@@ -159,6 +160,21 @@ class NotAStoreError(Error):
 
 class StoreExistsError(Error):
     """There is already a store at the path, and ``error_if_exists`` is True."""
+
+
+class StoreReplacedError(Error, OSError):
+    """The store's directory was removed or replaced while this handle had it open for writing.
+
+    Nothing was changed at its path since then.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} was removed or replaced while it was open for writing: this handle changes "
+            "nothing there any more, and what it wrote is in the old files alone, if they are "
+            "anywhere; close it, and open the store that is there now"
+        )
+        self.path = path
 
 
 class ReadOnlyError(Error):

@@ -226,7 +226,9 @@ class Engine:
                 extents = self._logs.extents()
             manifest = self.tables.manifest.state
             storage, directory = self.location.storage, self.location.name
-            return capture_open(storage, directory, current, last_seq, manifest, extents)
+            captured = capture_open(storage, directory, current, last_seq, manifest, extents)
+            storage.check_place(directory)  # or the logs are another store's
+            return captured
 
     # The end
 
@@ -288,6 +290,7 @@ class Engine:
             if not self.state.read_only:
                 is_sound = self.state.failure is None
                 number, end, salt = self._logs.finish(mark=is_sound)
+                self._logs.check_place()
                 if is_sound:  # otherwise the manifest may be what failed
                     with self.tables.lock:
                         asks = self.tables.all_asks()

@@ -139,12 +139,10 @@ class StoreFollower:
         return _Seen(stamp, state, manifest.without_data(), logs, current)
 
     def _read_manifest(self, before: _Seen, stamp: tuple[int, int, int]) -> tuple[State, LogReader]:
-        number = before.manifest.number
-        if stamp != before.current_stamp:
+        if stamp != before.current_stamp:  # another manifest, or another store's of this number
             number = read_current(self._storage, self._directory)
-        if number != before.manifest.number:
             return read_manifest(self._storage, self._directory, number)
-        path = manifest_path(self._directory, number)
+        path = manifest_path(self._directory, before.manifest.number)
         if self._storage.file_size(path) != before.manifest.size:
             return read_more_manifest(self._storage, before.state, before.manifest)
         return before.state, before.manifest

@@ -94,6 +94,7 @@ class Directory:
     def verify(self, current: SuperVersion, progress: Progress | None, /) -> VerifyReport:
         from lsmkv.inspection.verify import verify_store
 
+        self.storage.check_place(self.directory)
         return verify_store(self.storage, self.directory, current, progress)
 
     def close(self) -> None:

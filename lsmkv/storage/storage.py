@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from lsmkv.errors import CorruptionError, LockedError, caused
+from lsmkv.errors import CorruptionError, LockedError, StoreReplacedError, caused
 from lsmkv.runtime import Opened
 from lsmkv.stats import Stats
 from lsmkv.storage.append_file import AppendFile as AppendFile
-from lsmkv.storage.file_names import UNFINISHED
+from lsmkv.storage.file_names import LOCK, UNFINISHED
 from lsmkv.storage.files import DIRECT_ALIGNMENT_BYTES as DIRECT_ALIGNMENT_BYTES
 from lsmkv.storage.files import NO_DIRECT, Descriptor
 from lsmkv.storage.files import FileLock as FileLock
@@ -71,6 +71,9 @@ class Storage:
 
     Its files count their reads in ``stats``.  With ``direct_reads`` those of ``open_random`` bypass the
     page cache.  New files have the permission bits ``file_mode``, whatever the umask.
+
+    While it holds the lock of a store, nothing changes in the store's directory unless the lock's file
+    is still there: a directory of the same name, in place of this one, is somebody else's.
     """
 
     def __init__(
@@ -79,9 +82,23 @@ class Storage:
         self.stats = Stats() if stats is None else stats
         self.direct_reads = direct_reads
         self.file_mode = file_mode
+        self._places: dict[str, tuple[int, int]] = {}  # device and number of each LOCK
+
+    def check_place(self, directory: str) -> None:
+        """Raise StoreReplacedError if ``directory`` was locked here, and another took its place."""
+        locked = self._places.get(directory)
+        if locked is None:
+            return
+        try:
+            is_there = _file_at(os.path.join(directory, LOCK)) == locked
+        except OSError:  # nobody knows, as where the parent may no longer be searched
+            return
+        if not is_there:
+            raise StoreReplacedError(directory)
 
     def create(self, path: str) -> AppendFile:
         """Create an empty file; FileExistsError for anything there, even a dangling link."""
+        self.check_place(os.path.dirname(path))
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
         opened = self._open(path, flags)
         descriptor = opened.numbers[0]
@@ -92,6 +109,7 @@ class Storage:
 
     def open_append(self, path: str, length: int) -> AppendFile:
         """Open an existing file, cut to ``length`` bytes; ValueError if it has fewer."""
+        self.check_place(os.path.dirname(path))
         opened, size = self._open_regular(path, os.O_RDWR)
         file = self._append_file(path, opened.numbers[0], size)
         file.own(opened)
@@ -105,9 +123,7 @@ class Storage:
             self.create(path).close()
         opened, _ = self._open_regular(path, os.O_RDWR)
         descriptor = opened.numbers[0]
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _flock(path, descriptor):
             return None
         # Only now: whoever held it may have made it longer.
         file = self._append_file(path, descriptor, os.fstat(descriptor).st_size)
@@ -116,6 +132,7 @@ class Storage:
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:
         """Rewrite bytes after a failed sync: later ones may skip their pages."""
+        self.check_place(os.path.dirname(path))
         with _owner(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
             try:
                 while data:
@@ -154,10 +171,12 @@ class Storage:
 
     def replace(self, source: str, target: str) -> None:
         """Rename, replacing ``target`` atomically; durable after ``sync_directory``."""
+        self.check_place(os.path.dirname(target))
         os.replace(source, target)
 
     def link(self, source: str, target: str) -> None:
         """Give a file (or the link itself) a second name; FileExistsError if that is taken."""
+        self.check_place(os.path.dirname(target))
         os.link(source, target, follow_symlinks=False)
 
     def write_atomically(self, path: str, data: bytes) -> None:
@@ -176,6 +195,7 @@ class Storage:
         self.sync_directory(_parent(path))
 
     def remove(self, path: str) -> None:
+        self.check_place(os.path.dirname(path))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
@@ -194,6 +214,11 @@ class Storage:
         """A file's device and number, and how many names it has."""
         status = os.lstat(path)
         return status.st_dev, status.st_ino, status.st_nlink
+
+    def is_at(self, path: str, file: RandomFile) -> bool:
+        """Whether ``path`` names the open file."""
+        status = os.fstat(file.fileno())
+        return _file_at(path) == (status.st_dev, status.st_ino)
 
     def fingerprint(self, path: str) -> tuple[int, int, int]:
         """Device, number and time of the last change: the same as before, if the bytes are."""
@@ -217,6 +242,7 @@ class Storage:
 
     def create_directory(self, path: str) -> None:
         """Create a directory (mode 0o700) in one that exists."""
+        self.check_place(os.path.dirname(path))
         os.mkdir(path, 0o700)
 
     def remove_directory(self, path: str) -> None:
@@ -227,6 +253,7 @@ class Storage:
 
         It is renamed first, so that other processes create nothing more in it.
         """
+        self.check_place(os.path.dirname(path))
         if os.path.islink(path) or not os.path.isdir(path):
             return  # rmtree would wait for the other end of a pipe
         going = path if path.endswith(UNFINISHED) else path + UNFINISHED
@@ -243,6 +270,7 @@ class Storage:
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in the directory durable."""
+        self.check_place(path)
         with _owner(path, self._open(path, os.O_RDONLY | os.O_DIRECTORY)) as directory:
             try:
                 os.fsync(directory.fileno())
@@ -256,6 +284,7 @@ class Storage:
         The file then holds the number of this process, unless another program has written to it.
         LockedError if another process (whose number is in the file) or this one holds the lock.
         """
+        self._places.pop(os.path.dirname(path), None)  # of a lock that was let go
         while True:
             with contextlib.suppress(FileExistsError):
                 self.create(path).close()
@@ -263,13 +292,13 @@ class Storage:
             descriptor = opened.numbers[0]
             lock = FileLock(path, descriptor)
             lock.own(opened)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _flock(path, descriptor):
                 holder = _read_pid(descriptor)
                 lock.close()
                 raise caused(LockedError(_parent(path), holder), None)
-            if _is_at(path, descriptor):
+            status = os.fstat(descriptor)
+            file = status.st_dev, status.st_ino
+            if _file_at(path) == file:
                 break
             lock.release()  # its holder destroyed the store meanwhile, and the file with it
         with contextlib.suppress(OSError):  # only for people to read: a full disk is no failure
@@ -277,6 +306,8 @@ class Storage:
                 record = b"%b%d\n" % (_LOCK_RECORD, os.getpid())
                 os.pwrite(descriptor, record, 0)
                 os.ftruncate(descriptor, len(record))
+        if os.path.basename(path) == LOCK:
+            self._places[os.path.dirname(path)] = file
         return lock
 
     def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
@@ -329,14 +360,37 @@ def _parent(path: str) -> str:
     return os.path.dirname(path.rstrip("/")) or "."
 
 
-def _is_at(path: str, descriptor: int) -> bool:
-    """Whether ``path`` still names the open file."""
-    opened = os.fstat(descriptor)
+def _file_at(path: str) -> tuple[int, int] | None:
+    """Device and number of the file at ``path``; None if there is none."""
     try:
-        named = os.lstat(path)
-    except FileNotFoundError:
+        status = os.lstat(path)
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
+    return status.st_dev, status.st_ino
+
+
+_GONE: Final = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
+_NO_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+def _flock(path: str, descriptor: int) -> bool:
+    """Lock an open file; False if another has the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    return (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        if error.errno in _NO_LOCKS:
+            reason += (
+                ": this file system has no file locks (flock), without which two processes might "
+                "write at once; put the store on a local disk, or mount the file system with "
+                "locks (NFS needs its lock service); read_only=True needs no lock"
+            )
+        raise caused(OSError(error.errno, reason, path), None)
+    return True
 
 
 def is_lock_record(data: bytes) -> bool:

@@ -47,6 +47,10 @@ class VersionSet:
         self.unremoved: list[int] = []
         self._manifest: Manifest | None = None
 
+    def check_place(self) -> None:
+        """Raise StoreReplacedError if another store took the place of this one."""
+        self.storage.check_place(self.directory)
+
     @property
     def is_in_doubt(self) -> bool:
         """Whether an edit may be on disk or not; ``mend_manifest`` ends that."""
@@ -140,6 +144,7 @@ class VersionSet:
         the edit cannot be recorded they stay, because the record may be on disk.
         """
         with self.lock:
+            self.check_place()
             metas = [placed.meta for placed in edit.added]
             fresh = [meta for meta in metas if meta.number not in self._readers]
             opened: dict[int, TableReader] = {}

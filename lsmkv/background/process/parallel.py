@@ -212,6 +212,7 @@ class ParallelMerge:
                 elif reply.failure.kind == NumbersUsedUpError.__name__:
                     waiting.add(self._with_more_numbers(job))
                 else:
+                    self._tables.check_place()  # which is the cause, where it fails
                     raise error_of(reply.failure)
         return replies
 
