@@ -226,9 +226,10 @@ class Engine:
                 extents = self._logs.extents()
             manifest = self.tables.manifest.state
             storage, directory = self.location.storage, self.location.name
-            captured = capture_open(storage, directory, current, last_seq, manifest, extents)
-            storage.check_place(directory)  # or the logs are another store's
-            return captured
+            try:
+                return capture_open(storage, directory, current, last_seq, manifest, extents)
+            finally:
+                storage.check_place(directory)  # or the logs are missing, or another store's
 
     # The end
 

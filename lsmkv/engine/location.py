@@ -77,7 +77,7 @@ class Directory:
 
     def open_tables(self, options: Options, cache: BlockCache) -> VersionSet:
         tables = VersionSet(self.storage, self.directory, options, cache)
-        self._follower = StoreFollower(self.storage, self.directory, tables.open_version)
+        self._follower = StoreFollower(self.storage, self.directory, tables)
         return tables
 
     @property

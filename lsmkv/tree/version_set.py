@@ -93,6 +93,16 @@ class VersionSet:
                 reader.leave_cache()
         return Version(levels, readers)
 
+    def forget_replaced(self) -> None:
+        """Forget the readers of files that are no longer at their paths.
+
+        What a manifest says of a table does not tell it from that of another store with equal keys.
+        """
+        for number, reader in list(self._readers.items()):
+            if not self.storage.is_at(reader.path, reader.file):
+                del self._readers[number]
+                reader.leave_cache()
+
     def _reader_of(self, meta: TableMeta) -> TableReader | None:
         """The open reader of this table, not of another with its number."""
         reader = self._readers.get(meta.number)
