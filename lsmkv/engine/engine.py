@@ -346,7 +346,11 @@ class Engine:
     def _for_child(self) -> Engine:
         storage = self.location.storage
         if type(storage) is Storage:  # any other may be none to make anew
-            storage = Storage(direct_reads=storage.direct_reads, file_mode=storage.file_mode)
+            storage = Storage(
+                direct_reads=storage.direct_reads,
+                file_mode=storage.file_mode,
+                follow_links=storage.follow_links,
+            )
         engine = Engine(
             Directory(self.location.name, storage),
             self.state.options,

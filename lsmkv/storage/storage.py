@@ -33,17 +33,33 @@ from lsmkv.storage.posix import fcntl
 PathLike = str | os.PathLike[str]
 
 _URL: Final = re.compile("[a-z][a-z0-9+.-]*://")
+_SQL_SCHEME: Final = re.compile("(file|sqlite[a-z0-9+]*):", re.IGNORECASE)
 _LOCK_RECORD: Final = b"lsmkv process "
 MAX_LOCK_BYTES: Final = 64  # a lock's file has at most these, if nobody else writes to it
 _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 # Symbolic links are refused, so that a store writes only in its own directory.  O_NONBLOCK has no
 # effect on regular files, and makes a pipe an error instead of a wait.
-_OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FOLLOWING_FLAGS: Final = os.O_CLOEXEC | os.O_NONBLOCK
+_OPEN_FLAGS: Final = os.O_NOFOLLOW | _FOLLOWING_FLAGS
 
 
 def is_url(path: object) -> bool:
     """Whether ``path`` names something in object storage."""
     return isinstance(path, str) and _URL.match(path) is not None
+
+
+def shown_url(url: str) -> str:
+    """A URL for messages, without user, query and fragment, which may hold secrets.
+
+    >>> shown_url("s3://bucket/x?signature=1"), shown_url("s3://me:password@bucket/x")
+    ('s3://bucket/x?...', 's3://...')
+    """
+    scheme = re.match("([A-Za-z][A-Za-z0-9+.-]*:/*)?", url)
+    start = "" if scheme is None else scheme[0]
+    if "@" in url:  # in a user's part, a password or a query: nobody knows
+        return f"{start}..."
+    kept = re.split("[?#]", url)[0]
+    return kept if kept == url else f"{kept}?..."
 
 
 def absolute_path(path: Any, name: str = "path") -> str:
@@ -55,10 +71,27 @@ def absolute_path(path: Any, name: str = "path") -> str:
         raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
     if not given:
         raise ValueError(f"{name}='': give a directory; '.' is the working directory")
-    if is_url(given):
+    if is_url(given.lower()):
         raise ValueError(
-            f"{name}={given!r}: it is a URL, and a directory is needed; only lsmkv.open with "
+            f"{name}={shown_url(given)!r}: it is a URL, and a directory is needed; only lsmkv.open with "
             "read_only=True and DB.publish take URLs"
+            + ("" if is_url(given) else ", with a scheme in lower case")
+        )
+    if given == ":memory:":
+        raise ValueError(
+            f"{name}={given!r}: a store is always in a directory; tempfile.TemporaryDirectory() "
+            "makes one that is removed at the end"
+        )
+    scheme = _SQL_SCHEME.match(given)
+    if scheme is not None:
+        raise ValueError(
+            f"{name}={shown_url(given)!r}: {scheme[0]} is for SQL databases; give the path of a "
+            f"directory alone, or ./{scheme[0]}... for one of that name"
+        )
+    if given == "~" or given.startswith("~/"):
+        raise ValueError(
+            f"{name}={given!r}: ~ is not expanded; give os.path.expanduser({given!r}), or "
+            f"{'./' + given!r} for a directory of that name"
         )
     if "\0" in given:
         raise ValueError(f"{name}={given!r}: no path may hold a NUL character; leave it out")
@@ -70,18 +103,26 @@ class Storage:
     """Opens files and changes directories.  Any thread may use it.
 
     Its files count their reads in ``stats``.  With ``direct_reads`` those of ``open_random`` bypass the
-    page cache.  New files have the permission bits ``file_mode``, whatever the umask.
+    page cache.  New files have the permission bits ``file_mode``, whatever the umask; so have new
+    directories, and users who may read may enter them.  With ``follow_links`` files that are symbolic
+    links are read; they are never written.
 
     While it holds the lock of a store, nothing changes in the store's directory unless the lock's file
     is still there: a directory of the same name, in place of this one, is somebody else's.
     """
 
     def __init__(
-        self, stats: Stats | None = None, *, direct_reads: bool = False, file_mode: int = 0o600
+        self,
+        stats: Stats | None = None,
+        *,
+        direct_reads: bool = False,
+        file_mode: int = 0o600,
+        follow_links: bool = False,
     ) -> None:
         self.stats = Stats() if stats is None else stats
         self.direct_reads = direct_reads
         self.file_mode = file_mode
+        self.follow_links = follow_links
         self._places: dict[str, tuple[int, int]] = {}  # device and number of each LOCK
 
     def check_place(self, directory: str) -> None:
@@ -104,7 +145,7 @@ class Storage:
         descriptor = opened.numbers[0]
         file = self._append_file(path, descriptor, 0)
         file.own(opened)
-        os.fchmod(descriptor, self.file_mode)
+        _set_mode(path, descriptor, self.file_mode)
         return file
 
     def open_append(self, path: str, length: int) -> AppendFile:
@@ -175,9 +216,10 @@ class Storage:
         os.replace(source, target)
 
     def link(self, source: str, target: str) -> None:
-        """Give a file (or the link itself) a second name; FileExistsError if that is taken."""
+        """Give a file a second name; FileExistsError if that is taken."""
         self.check_place(os.path.dirname(target))
-        os.link(source, target, follow_symlinks=False)
+        found = os.path.realpath(source) if self.follow_links else source
+        os.link(found, target, follow_symlinks=False)
 
     def write_atomically(self, path: str, data: bytes) -> None:
         """Replace a file durably: a crash leaves the old or the new contents."""
@@ -202,42 +244,54 @@ class Storage:
     def exists(self, path: str) -> bool:
         """Whether there is anything, even a dangling link; OSError if that is unknown."""
         try:
-            os.lstat(path)
+            self._status(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 
     def file_size(self, path: str) -> int:
-        return os.lstat(path).st_size
+        return self._status(path).st_size
 
     def identity(self, path: str) -> tuple[int, int, int]:
         """A file's device and number, and how many names it has."""
-        status = os.lstat(path)
+        status = self._status(path)
         return status.st_dev, status.st_ino, status.st_nlink
 
     def is_at(self, path: str, file: RandomFile) -> bool:
         """Whether ``path`` names the open file."""
-        status = os.fstat(file.fileno())
-        return _file_at(path) == (status.st_dev, status.st_ino)
+        try:
+            named = self._status(path)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(named, os.fstat(file.fileno()))
 
     def fingerprint(self, path: str) -> tuple[int, int, int]:
         """Device, number and time of the last change: the same as before, if the bytes are."""
-        status = os.lstat(path)
+        status = self._status(path)
         return status.st_dev, status.st_ino, status.st_mtime_ns
 
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
-        """Create the directory and its missing parents (mode 0o700), durably."""
+        """Create the directory and its missing parents, durably; NotADirectoryError if one is a file."""
         if os.path.isdir(path):
             return
         self.make_directory(_parent(path))
+        self.check_place(_parent(path))
+        mode = 0o700 | self.file_mode | (self.file_mode & 0o444) >> 2  # x where r
         try:
-            os.mkdir(path, 0o700)
+            os.mkdir(path, mode)
         except FileExistsError:
             if not os.path.isdir(path):
-                raise
+                told = "is a file, and a directory is needed; give another path"
+                raise caused(NotADirectoryError(errno.ENOTDIR, told, path), None)
+        else:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+            with _owner(path, self._open(path, flags)) as directory:
+                present = stat.S_IMODE(os.fstat(directory.fileno()).st_mode)
+                if present & 0o777 != mode:  # but for the umask
+                    _set_mode(path, directory.fileno(), present & ~0o777 | mode)
         self.sync_directory(_parent(path))
 
     def create_directory(self, path: str) -> None:
@@ -310,6 +364,9 @@ class Storage:
             self._places[os.path.dirname(path)] = file
         return lock
 
+    def _status(self, path: str) -> os.stat_result:
+        return os.stat(path) if self.follow_links else os.lstat(path)
+
     def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
         return AppendFile(path, descriptor, offset)
 
@@ -322,11 +379,12 @@ class Storage:
         return opened
 
     def _open_regular(self, path: str, flags: int) -> tuple[Opened, int]:
+        may_follow = self.follow_links and not flags & (os.O_RDWR | os.O_WRONLY)
         try:
-            opened = self._open(path, flags | _OPEN_FLAGS)
+            opened = self._open(path, flags | (_FOLLOWING_FLAGS if may_follow else _OPEN_FLAGS))
         except OSError as error:
             if error.errno == errno.ELOOP and os.path.islink(path):
-                reason = "is a symbolic link; none is followed"
+                reason = "is a symbolic link; only lsmkv.open with read_only=True follows one"
                 raise caused(OSError(errno.ELOOP, reason, path), None)
             raise
         status = os.fstat(opened.numbers[0])
@@ -369,6 +427,19 @@ def _file_at(path: str) -> tuple[int, int] | None:
             return None
         raise
     return status.st_dev, status.st_ino
+
+
+# What file systems say that have no permission bits, or none to change: of Windows, through FUSE.
+_NO_MODES: Final = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+def _set_mode(path: str, descriptor: int, mode: int) -> None:
+    """Set permission bits; those that the file system gives stay if it refuses."""
+    try:
+        os.fchmod(descriptor, mode)
+    except OSError as error:
+        if error.errno not in _NO_MODES:
+            raise caused(OSError(error.errno, os.strerror(error.errno or 0), path), None)
 
 
 _GONE: Final = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
