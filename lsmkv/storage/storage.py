@@ -364,6 +364,20 @@ class Storage:
             self._places[os.path.dirname(path)] = file
         return lock
 
+    def first_place(self, directory: str) -> FileLock | None:
+        """Become the first of those who wait for the lock in ``directory``; None if another is.
+
+        It is a lock on the directory itself.  Where there are no such locks, everybody is the first.
+        """
+        opened = self._open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        place = FileLock(directory, opened.numbers[0])
+        place.own(opened)
+        with contextlib.suppress(OSError):
+            if not _flock(directory, opened.numbers[0]):
+                place.close()
+                return None
+        return place
+
     def _status(self, path: str) -> os.stat_result:
         return os.stat(path) if self.follow_links else os.lstat(path)
 

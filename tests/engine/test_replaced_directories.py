@@ -42,8 +42,8 @@ def ingest(db: lsmkv.DB, folder: Path) -> None:
 
 
 def fill_up(db: lsmkv.DB, _: Path) -> None:
-    for _ in range(2):
-        fill(db, range(500))
+    for numbers in (range(500), range(500)):
+        fill(db, numbers)
 
 
 USES: dict[str, Callable[[lsmkv.DB, Path], object]] = {
