@@ -123,6 +123,15 @@ class UnsupportedFormatError(Error):
         self.reason = reason
 
 
+def unfit(path: str, offset: int, what: str, error: Exception) -> UnsupportedFormatError:
+    """The error for a whole ``what`` whose fields are not those of this release."""
+    reason = (
+        f"the {what} at offset {offset} is whole, but its fields are not those that this release "
+        "knows: read it with the release that wrote it, and copy what it holds to a new store"
+    )
+    return UnsupportedFormatError(path, f"{reason} ({error})")
+
+
 class ClosedError(Error):
     """A closed store, snapshot, cursor, batch or iterator was used."""
 
