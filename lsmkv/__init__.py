@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from lsmkv.errors import PublishConflictError as PublishConflictError
     from lsmkv.errors import ReadOnlyError as ReadOnlyError
     from lsmkv.errors import StoreExistsError as StoreExistsError
+    from lsmkv.errors import StoreReplacedError as StoreReplacedError
     from lsmkv.errors import UnsupportedFormatError as UnsupportedFormatError
     from lsmkv.errors import WorkerError as WorkerError
     from lsmkv.filters.keys import DelimitedPrefix as DelimitedPrefix
@@ -135,6 +136,7 @@ _HOMES: Final = {
         "PublishConflictError",
         "ReadOnlyError",
         "StoreExistsError",
+        "StoreReplacedError",
         "UnsupportedFormatError",
         "WorkerError",
     ),

@@ -85,7 +85,8 @@ class Error(Exception):
 
 
 def _made_again(kind: type[Error], args: tuple[object, ...]) -> Error:
-    error: Error = kind.__new__(kind, *args)  # sets ``args`` without calling the constructor
+    error: Error = kind.__new__(kind, *args)  # without calling the constructor
+    error.args = args
     return error
 
 
@@ -134,6 +135,15 @@ class UnsupportedFormatError(Error):
         self.reason = reason
 
 
+def unfit(path: str, offset: int, what: str, error: Exception) -> UnsupportedFormatError:
+    """The error for a whole ``what`` whose fields are not those of this release."""
+    reason = (
+        f"the {what} at offset {offset} is whole, but its fields are not those that this release "
+        "knows: read it with the release that wrote it, and copy what it holds to a new store"
+    )
+    return UnsupportedFormatError(path, f"{reason} ({error})")
+
+
 class ClosedError(Error):
     """A closed store, snapshot, cursor, batch or iterator was used."""
 
@@ -171,6 +181,21 @@ class NotAStoreError(Error):
 
 class StoreExistsError(Error):
     """There is already a store at the path, and ``error_if_exists`` is True."""
+
+
+class StoreReplacedError(Error, OSError):
+    """The store's directory was removed or replaced while this handle had it open for writing.
+
+    Nothing was changed at its path since then.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} was removed or replaced while it was open for writing: this handle changes "
+            "nothing there any more, and what it wrote is in the old files alone, if they are "
+            "anywhere; close it, and open the store that is there now"
+        )
+        self.path = path
 
 
 class ReadOnlyError(Error):

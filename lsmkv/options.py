@@ -214,7 +214,9 @@ class Options:
         disk_cache_size_bytes: the most that all files in it take; the oldest are dropped.  1 GiB.
 
     Files
-        file_mode: permission bits of new files, whatever the umask.  0o600: the owner alone.
+        file_mode: permission bits of new files, whatever the umask; new directories have them, too, and
+            whoever may read may enter.  Where a file system refuses such bits, its own count.  0o600:
+            the owner alone.
 
     Raises:
         TypeError: an option has the wrong type.

@@ -783,12 +783,17 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             yield "memory budget, bytes", usage.budget
 
 
+def new_storage(options: Options, *, read_only: bool) -> Storage:
+    """The storage of a store in a directory."""
+    return Storage(
+        direct_reads=options.direct_reads, file_mode=options.file_mode, follow_links=read_only
+    )
+
+
 def location_of(path: str, options: Options) -> Location:
     """The location that a path or URL names."""
     if not is_url(path):
-        return Directory(
-            path, Storage(direct_reads=options.direct_reads, file_mode=options.file_mode)
-        )
+        return Directory(path, new_storage(options, read_only=True))
     from lsmkv.remote.published import PublishedStore
 
     return PublishedStore(path, options, Storage())

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Final, Unpack
 
-from lsmkv.api.db import DB, location_of
+from lsmkv.api.db import DB, location_of, new_storage
 from lsmkv.background.events import OnEvent
 from lsmkv.engine.engine import Engine
 from lsmkv.engine.location import Directory, Location
@@ -22,7 +22,7 @@ from lsmkv.storage.file_names import (
     is_unfinished_name,
     parse_file_name,
 )
-from lsmkv.storage.storage import FileLock, PathLike, Storage, absolute_path, is_url
+from lsmkv.storage.storage import FileLock, PathLike, Storage, absolute_path, is_url, shown_url
 from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.manifest import no_store
 from lsmkv.tree.ownership import (
@@ -113,12 +113,12 @@ def open(  # more than 60 lines: its parameters and its docstring
         checked_url(str(path))
         if not read_only or error_if_exists:
             raise ValueError(
-                f"path={path!r}: stores in object storage are only read, with read_only=True; "
-                "write to a store in a directory, and publish it"
+                f"path={shown_url(str(path))!r}: stores in object storage are only read, with "
+                "read_only=True; write to a store in a directory, and publish it"
             )
         return _reader(location_of(str(path), chosen), chosen, refresh_every_s, on_event)
     directory = absolute_path(path)
-    files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
+    files = storage or new_storage(chosen, read_only=read_only)
     may_create = create_if_missing and not read_only
     if _to_create(files, directory, may_create, error_if_exists) is None:
         check_is_ours(files, directory)

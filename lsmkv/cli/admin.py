@@ -24,7 +24,7 @@ from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.inspection.verify import VerifyReport
 from lsmkv.salvage.report import LOST_FOLDER
 from lsmkv.storage.file_names import CURRENT, UNFINISHED_COPY
-from lsmkv.storage.storage import Storage, is_url
+from lsmkv.storage.storage import Storage, is_url, shown_url
 from lsmkv.storage.store_lock import holds_store
 from lsmkv.tree.ownership import check_is_ours
 
@@ -75,7 +75,7 @@ class _Directory(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if is_url(value):
             self.fail(
-                f"{value} is a URL: repair the store in its directory, and publish it again",
+                f"{shown_url(value)} is a URL: repair the store in its directory, and publish it again",
                 param,
                 ctx,
             )

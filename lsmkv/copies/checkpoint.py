@@ -77,11 +77,12 @@ def _copied(
     linked = copied_bytes = 0
     for table in tables:  # first of all: a compaction may remove them, and then they are copied
         source, path = source_path(capture, table.number), table_path(target, table.number)
-        if source is not None and link_table(storage, source, path):
+        file = capture.tables[table.number]
+        if source is not None and link_table(storage, source, file, path):
             linked += 1
             steps.add(table.size_bytes)
         else:
-            copy_table(storage, capture.tables[table.number], path, steps)
+            copy_table(storage, file, path, steps)
             copied_bytes += table.size_bytes
     install(storage, target, copy_logs(storage, capture, target, steps))
     return CheckpointReport(

@@ -33,15 +33,18 @@ _CANNOT_LINK: Final = {
 }
 
 
-def link_table(storage: Storage, source: str, target: str) -> bool:
-    """Give a table a second name; False where links are refused."""
+def link_table(storage: Storage, source: str, file: RandomFile, target: str) -> bool:
+    """Give a table, which is open, a second name; False where links are refused."""
     try:
         storage.link(source, target)
     except OSError as error:
         if error.errno not in _CANNOT_LINK:
             raise
         return False
-    return True
+    if storage.is_at(target, file):
+        return True
+    storage.remove(target)  # another store took the place of the source
+    return False
 
 
 def copy_table(storage: Storage, file: RandomFile, path: str, steps: Steps) -> str:

@@ -17,6 +17,7 @@ from lsmkv.storage.file_names import (
     CURRENT,
     LOCK,
     UNFINISHED_COPY,
+    is_let_be,
     is_unfinished_name,
     parse_file_name,
 )
@@ -68,7 +69,8 @@ def check_new(storage: Storage, target: str) -> None:
         if name == LOCK:
             is_allowed = is_our_lock(storage, target)
         else:
-            is_allowed = is_unfinished_name(name) or (is_begun and _is_of_copy(name))
+            is_of_copy = is_begun and _is_of_copy(name)
+            is_allowed = is_let_be(name) or is_unfinished_name(name) or is_of_copy
         if not is_allowed:
             reason = f"is not empty (it has {name}); give a directory that is, or does not exist"
             raise FileExistsError(errno.EEXIST, reason, target)

@@ -225,7 +225,10 @@ class Engine:
                 extents = self._logs.extents()
             manifest = self.tables.manifest.state
             storage, directory = self.location.storage, self.location.name
-            return capture_open(storage, directory, current, last_seq, manifest, extents)
+            try:
+                return capture_open(storage, directory, current, last_seq, manifest, extents)
+            finally:
+                storage.check_place(directory)  # or the logs are missing, or another store's
 
     # The end
 
@@ -286,6 +289,7 @@ class Engine:
             if self._is_writing:
                 is_sound = self.state.failure is None
                 number, end, salt = self._logs.finish(mark=is_sound)
+                self._logs.check_place()
                 if is_sound:  # otherwise the manifest may be what failed
                     with self.tables.lock:
                         asks = self.tables.all_asks()
@@ -340,7 +344,11 @@ class Engine:
     def _for_child(self) -> Engine:
         storage = self.location.storage
         if type(storage) is Storage:  # any other may be none to make anew
-            storage = Storage(direct_reads=storage.direct_reads, file_mode=storage.file_mode)
+            storage = Storage(
+                direct_reads=storage.direct_reads,
+                file_mode=storage.file_mode,
+                follow_links=storage.follow_links,
+            )
         engine = Engine(
             Directory(self.location.name, storage),
             self.state.options,

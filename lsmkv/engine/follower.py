@@ -11,7 +11,6 @@ store took the place of this one) makes it read everything again, as an opening 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +26,7 @@ from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State, read_current, read_manifest, read_more_manifest
 from lsmkv.tree.version import Version
+from lsmkv.tree.version_set import VersionSet
 
 _SMALL_BYTES: Final = 64 * 1024  # of log: such a memtable is merged with the next at once
 _GROWTH: Final = 4  # any other, once the newer ones have a quarter of its bytes
@@ -68,12 +68,10 @@ class StoreFollower:
     ``found_more``: whether the last look found writes that the one before did not.
     """
 
-    def __init__(
-        self, storage: Storage, directory: str, open_version: Callable[[Levels], Version]
-    ) -> None:
+    def __init__(self, storage: Storage, directory: str, tables: VersionSet) -> None:
         self._storage = storage
         self._directory = directory
-        self._open_version = open_version
+        self._tables = tables
         self._seen: _Seen | None = None
         self.found_more = False
 
@@ -104,7 +102,7 @@ class StoreFollower:
             stamp = self._storage.fingerprint(os.path.join(self._directory, CURRENT))
         except FileNotFoundError:  # which recovery says better, unless the file is back by then
             stamp = (0, 0, 0)
-        found, version = recover_beside_writer(self._storage, self._directory, self._open_version)
+        found, version = recover_beside_writer(self._storage, self._directory, self._open_anew)
         firsts = [memtable.first_seq for memtable in found.memtables]
         logs = [
             _FollowedLog(contents.without_data(), (memtable,), first, following)
@@ -114,6 +112,11 @@ class StoreFollower:
         ]
         manifest = found.manifest.without_data()
         return _Seen(stamp, found.state, manifest, logs, _super_version(logs, version))
+
+    def _open_anew(self, levels: Levels) -> Version:
+        """Open the tables where another store may have taken the place of the one before."""
+        self._tables.forget_replaced()
+        return self._tables.open_version(levels)
 
     def _read_on(self, before: _Seen) -> _Seen:
         """What the store holds now; raises if that does not go on from ``before``."""
@@ -131,7 +134,9 @@ class StoreFollower:
             expected = log.next_seq
             logs.append(log)
         if state.levels is not before.state.levels:
-            current = _super_version(logs, self._open_version(state.levels))
+            is_same = stamp == before.current_stamp
+            opening = self._tables.open_version if is_same else self._open_anew
+            current = _super_version(logs, opening(state.levels))
         elif _memtables(logs) != _memtables(before.logs):
             current = _super_version(logs, before.super_version.version)
         else:
@@ -139,12 +144,10 @@ class StoreFollower:
         return _Seen(stamp, state, manifest.without_data(), logs, current)
 
     def _read_manifest(self, before: _Seen, stamp: tuple[int, int, int]) -> tuple[State, LogReader]:
-        number = before.manifest.number
-        if stamp != before.current_stamp:
+        if stamp != before.current_stamp:  # another manifest, or another store's of this number
             number = read_current(self._storage, self._directory)
-        if number != before.manifest.number:
             return read_manifest(self._storage, self._directory, number)
-        path = manifest_path(self._directory, number)
+        path = manifest_path(self._directory, before.manifest.number)
         if self._storage.file_size(path) != before.manifest.size:
             return read_more_manifest(self._storage, before.state, before.manifest)
         return before.state, before.manifest

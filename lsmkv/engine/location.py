@@ -77,7 +77,7 @@ class Directory:
 
     def open_tables(self, options: Options, cache: BlockCache) -> VersionSet:
         tables = VersionSet(self.storage, self.directory, options, cache)
-        self._follower = StoreFollower(self.storage, self.directory, tables.open_version)
+        self._follower = StoreFollower(self.storage, self.directory, tables)
         return tables
 
     @property
@@ -94,6 +94,7 @@ class Directory:
     def verify(self, current: SuperVersion, progress: Progress | None, /) -> VerifyReport:
         from lsmkv.inspection.verify import verify_store
 
+        self.storage.check_place(self.directory)
         return verify_store(self.storage, self.directory, current, progress)
 
     def close(self) -> None:

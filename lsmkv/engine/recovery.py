@@ -15,6 +15,7 @@ from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
 from lsmkv.storage.file_names import (
+    CURRENT,
     UNFINISHED_COPY,
     is_staging_name,
     is_unfinished_name,
@@ -94,8 +95,12 @@ def recover_beside_writer(
     for _ in range(MAX_READ_ATTEMPTS):
         before = _manifest_extent(storage, directory)
         try:
+            stamp = storage.fingerprint(os.path.join(directory, CURRENT))
             found = recover(storage, directory)
-            return found, open_tables(found.state.levels)
+            opened = open_tables(found.state.levels)
+            # Another store may have taken the place of this one: then the tables may be that one's.
+            if storage.fingerprint(os.path.join(directory, CURRENT)) == stamp:
+                return found, opened
         except (FileNotFoundError, CorruptionError) as error:
             if str(error) == previous:
                 raise

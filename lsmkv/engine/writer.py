@@ -384,6 +384,7 @@ class Writer:
     def _sync(self, log: LogWriter, end: int) -> None:
         try:
             log.sync_through(end)
+            self._logs.check_place()  # what nobody will find is not durable
         except OSError as caught:
             error = untraced(caught)
             self.state.with_mutex(lambda: self.state.fail(error))

@@ -110,13 +110,15 @@ def _opened_anew(
     """The table opened from disk; if that fails, ``table`` and the reason."""
     try:
         fresh = open_uncached(storage, table.path, table.meta)
-    except FileNotFoundError as error:
-        # A writer beside this reader removes the tables that it has replaced.
-        state = _read_manifest(storage, directory, _LogCheck())
-        if state is not None and table.meta not in state.levels.tables():
-            return table, []
-        return table, [Problem.of(error, table.path)]
     except UNREADABLE as error:
+        # A writer beside this reader removes the tables that it has replaced, and another store may
+        # have taken the place of this one.
+        state = _read_manifest(storage, directory, _LogCheck())
+        if state is not None:
+            there = [meta for meta in state.levels.tables() if meta.number == table.meta.number]
+            is_missing = not there and isinstance(error, FileNotFoundError)
+            if is_missing or (there and there != [table.meta]):
+                return table, []
         return table, [Problem.of(error, table.path)]
     return fresh, []
 

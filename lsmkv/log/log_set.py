@@ -34,6 +34,10 @@ class LogSet:
         """Length of the current log; None in a read-only store."""
         return None if self._current is None else self._current.end
 
+    def check_place(self) -> None:
+        """Raise StoreReplacedError if the logs are no longer where they are to be found."""
+        self._storage.check_place(self._directory)
+
     def extents(self) -> list[tuple[int, int, int]]:
         """Number, salt and end of each log, oldest first."""
         logs = [*self._waiting.copy().values(), self.current]

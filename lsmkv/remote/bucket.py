@@ -22,6 +22,7 @@ from lsmkv.errors import ClosedError, CorruptionError, ForkedError, MissingExtra
 from lsmkv.options import MIB, Options
 from lsmkv.remote.urls import checked_url, local_folder
 from lsmkv.stats import Stats
+from lsmkv.storage.storage import shown_url
 
 try:
     import obstore
@@ -48,6 +49,7 @@ _ATTEMPTS: Final = 4
 _LONGEST_REASON: Final = 300
 _BEYOND_THE_END: Final = ("416 Range Not Satisfiable", "Requested range was invalid")
 _CUT_ANSWER: Final = "response body error"
+_ANY_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 _LEADS_ELSEWHERE: Final = re.compile(
     "(AWS|AZURE|GOOGLE)_.*(ENDPOINT|URL|REGION|ACCOUNT|EMULATOR|PROFILE|APPLICATION_CREDENTIALS).*",
     re.IGNORECASE,
@@ -110,7 +112,7 @@ class Bucket:
                 },
             )
         except failures.BaseError as error:
-            raise ValueError(f"url={self.url!r}: {_first_line(error)}") from error
+            raise ValueError(f"url={self.url!r}: {_first_line(error)}") from None
 
     def path(self, name: str) -> str:
         """The URL of an object."""
@@ -137,7 +139,7 @@ class Bucket:
             if not any(told in str(error) for told in _BEYOND_THE_END):
                 raise self._failure(
                     error, name, f"GET of {length} bytes at offset {offset}"
-                ) from error
+                ) from None
             data = b""
         if len(data) != length:
             reason = "object ends early"
@@ -158,7 +160,7 @@ class Bucket:
                 raise CorruptionError(self.path(name), None, reason)
             data = bytes(answer.bytes())
         except Exception as error:
-            raise self._failure(error, name, "GET of all bytes") from error
+            raise self._failure(error, name, "GET of all bytes") from None
         self._stats.object_get_bytes += len(data)
         return data
 
@@ -186,7 +188,7 @@ class Bucket:
                 return [name for page in pages for name in page]
             except Exception as error:
                 if not left or _CUT_ANSWER not in str(error):
-                    raise self._failure(error, folder, "LIST") from error
+                    raise self._failure(error, folder, "LIST") from None
         raise AssertionError("unreachable")
 
     def _pages(self, folder: str) -> Iterator[list[str]]:
@@ -212,10 +214,10 @@ class Bucket:
         self._stats.object_put_bytes += len(data)
         try:
             obstore.put(self._sending, name, data, mode=mode, use_multipart=False)
-        except failures.AlreadyExistsError as error:
-            raise AlreadyThereError(str(error)) from error
+        except failures.AlreadyExistsError:
+            raise AlreadyThereError(name) from None
         except Exception as error:
-            raise self._failure(error, name, f"PUT of {len(data)} bytes") from error
+            raise self._failure(error, name, f"PUT of {len(data)} bytes") from None
 
     def start_upload(
         self, name: str, size_bytes: int, read: Callable[[int, int], bytes]
@@ -243,7 +245,7 @@ class Bucket:
                 max_concurrency=_PARTS_AT_ONCE,
             )
         except Exception as error:
-            raise self._failure(error, name, f"PUT of {size_bytes} bytes in parts") from error
+            raise self._failure(error, name, f"PUT of {size_bytes} bytes in parts") from None
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects, by the thousand; one that is missing is no error."""
@@ -258,7 +260,7 @@ class Bucket:
         except FileNotFoundError:
             pass
         except Exception as error:
-            raise self._failure(error, names[0], f"DELETE of {len(names)} objects") from error
+            raise self._failure(error, names[0], f"DELETE of {len(names)} objects") from None
 
     # Threads, errors, the end
 
@@ -371,7 +373,7 @@ def _refused(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of an error's text; without queries of URLs, which may be secret."""
+    """The first line of an error's text; without the parts of URLs that may be secret."""
     line = (str(error).splitlines() or [type(error).__name__])[0]
-    line = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1?...", line)
+    line = _ANY_URL.sub(lambda found: shown_url(found[0]), line)
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."

@@ -6,7 +6,7 @@ import os
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from lsmkv.storage.storage import is_url
+from lsmkv.storage.storage import is_url, shown_url
 
 SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl", "file")
 
@@ -15,12 +15,16 @@ def checked_url(url: str) -> str:
     """``url`` without a slash at its end; TypeError or ValueError if it names no object storage."""
     if not isinstance(url, str):
         raise TypeError(f"url is str, not {type(url).__name__}")
-    parts = urlsplit(url)
+    shown = shown_url(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # which may show the user's part
+        raise ValueError(f"url={shown!r}: it is not well formed") from None
     if parts.scheme not in SCHEMES or not is_url(url):
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise ValueError(f"url={url!r}: object storage begins with one of {known}")
+        raise ValueError(f"url={shown!r}: object storage begins with one of {known}")
     if parts.query or parts.fragment:
-        raise ValueError(f"url={url!r}: it has a query or a fragment; leave them out")
+        raise ValueError(f"url={shown!r}: it has a query or a fragment; leave them out")
     if parts.username or parts.password:
         raise ValueError(
             "the url holds a user name or password; leave credentials to the environment"
@@ -29,12 +33,10 @@ def checked_url(url: str) -> str:
         pattern = (
             "file:///absolute/path" if parts.scheme == "file" else f"{parts.scheme}://bucket/prefix"
         )
-        raise ValueError(f"url={url!r}: it names no bucket or folder; write {pattern}")
+        raise ValueError(f"url={shown!r}: it names no bucket or folder; write {pattern}")
     url = url.rstrip("/")
     if parts.scheme == "file" and local_folder(url).strip("/") == "":
-        raise ValueError(
-            f"url={parts.geturl()!r}: it is the root of the file system; name a folder"
-        )
+        raise ValueError(f"url={shown!r}: it is the root of the file system; name a folder")
     return url
 
 

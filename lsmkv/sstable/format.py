@@ -32,7 +32,7 @@ import msgspec
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
-from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.errors import CorruptionError, UnsupportedFormatError, unfit
 from lsmkv.filters.policy import MAX_PARAMETER
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
 
@@ -151,11 +151,14 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
     """Parse the properties section, which starts at ``offset``.
 
-    Raises CorruptionError if it is not JSON of this form, or holds impossible values.
+    Raises CorruptionError if it is no JSON, or holds impossible values, and UnsupportedFormatError if it
+    has other fields.
     """
     try:
         properties = msgspec.json.decode(data, type=TableProperties)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.ValidationError as error:
+        raise unfit(path, offset, "properties section", error) from error
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise CorruptionError(path, offset, f"table properties do not parse: {error}") from error
     if problem := _impossible(properties):
         raise CorruptionError(path, offset, f"table properties cannot be: {problem}")

@@ -18,6 +18,19 @@ UNFINISHED_COPY: Final = "UNFINISHED"
 UNFINISHED: Final = ".lsmkv-tmp"
 """The suffix of files that are being written.  No other program uses it, so it tells whose they are."""
 
+_LET_BE: Final = re.compile(
+    r"lost\+found"  # of each ext file system
+    r"|\.DS_Store|\._.*|\.Spotlight-V100|\.Trashes|\.fseventsd|\.TemporaryItems"  # of macOS
+    r"|\.Trash|\.Trash-[0-9]+|\.directory"  # of Linux desktops
+    r"|desktop\.ini|Thumbs\.db|System Volume Information|\$RECYCLE\.BIN"  # of Windows
+    r"|\.gitkeep|\.keep|\.gitignore"  # directories that git is to keep
+    r"|\.stfolder|\.stignore|\.stversions"  # of Syncthing
+    r"|CACHEDIR\.TAG|\.nobackup"  # what backups leave out
+    r"|\.snapshot|\.snapshots|\.zfs|\.nfs[0-9a-f]+|\.fuse_hidden[0-9a-f]+",  # of file systems
+)
+"""Names that systems and tools put into any directory.  They hold nothing of a program that keeps its
+data there, so a directory with no others counts as empty; nobody removes them."""
+
 _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
 _SUFFIX: Final = re.escape(UNFINISHED)
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))({_SUFFIX})?")
@@ -61,6 +74,15 @@ def staged_path(directory: str, token: str, number: int) -> str:
     Nobody else uses names with this token, so such files need no lock and no number of the store.
     """
     return os.path.join(directory, f"{token}-{number:06}.sst{UNFINISHED}")
+
+
+def is_let_be(name: str) -> bool:
+    """Whether a system or tool puts this into directories in which nobody keeps anything.
+
+    >>> is_let_be("lost+found"), is_let_be(".Trash-1000"), is_let_be("notes.txt")
+    (True, True, False)
+    """
+    return _LET_BE.fullmatch(name) is not None
 
 
 def is_unfinished_name(name: str) -> bool:

@@ -23,7 +23,7 @@ import msgspec
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
-from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.errors import CorruptionError, NotAStoreError, unfit
 from lsmkv.log.chain import ClosedLog
 from lsmkv.log.reader import MARK_BYTES, LogReader, read_log, read_more
 from lsmkv.log.writer import LogWriter
@@ -231,10 +231,15 @@ def _state_after(state: State, contents: LogReader) -> State:
 
 
 def decode_edit(payload: bytes, path: str, offset: int) -> VersionEdit:
-    """A record of a manifest; CorruptionError if it is none."""
+    """A record of a manifest, whose checksum holds.
+
+    CorruptionError if it is none, UnsupportedFormatError if it has other fields.
+    """
     try:
         return msgspec.json.decode(payload, type=VersionEdit)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except msgspec.ValidationError as error:
+        raise unfit(path, offset, "manifest record", error) from error
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _bad_record(path, offset, error) from error
 
 

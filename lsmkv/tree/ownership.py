@@ -26,6 +26,7 @@ from lsmkv.storage.file_names import (
     CURRENT,
     LOCK,
     UNFINISHED_COPY,
+    is_let_be,
     is_unfinished_name,
     parse_file_name,
 )
@@ -54,6 +55,7 @@ _THEIR_COMPARATOR: Final = b"leveldb."  # what LevelDB and RocksDB write into th
 
 def check_is_ours(storage: Storage, directory: str) -> None:
     """Raise NotAStoreError unless lsmkv wrote CURRENT, or files beside it alone."""
+    link = ""
     try:
         read_current(storage, directory)
         return
@@ -62,12 +64,14 @@ def check_is_ours(storage: Storage, directory: str) -> None:
     except OSError as error:
         if error.errno not in _NOT_A_FILE:
             raise
+        if error.errno == errno.ELOOP:
+            link = f"; {CURRENT} {error.strerror}"
     names = storage.list_directory(directory)
     other = other_program(storage, directory, names)
     if other or _ours_among(storage, directory, names) is None:
         raise NotAStoreError(
             f"{directory} holds files that are not lsmkv's, though some are named like files of a store"
-            + (f"; it is a store of {other}" if other else "")
+            + (f"; it is a store of {other}" if other else link)
         )
 
 
@@ -77,7 +81,7 @@ def leftovers_of_creation(storage: Storage, directory: str) -> list[str]:
     NotAStoreError if there is anything besides them and ``LOCK``; NotADirectoryError for a file.
     """
     try:
-        names = storage.list_directory(directory)
+        names = [name for name in storage.list_directory(directory) if not is_let_be(name)]
     except NotADirectoryError as error:
         told = "is a file; a store is a directory"
         raise NotADirectoryError(error.errno, told, directory) from None
@@ -115,9 +119,11 @@ def other_program(storage: Storage, directory: str, names: list[str]) -> str:
 
 
 def is_free(storage: Storage, directory: str) -> bool:
-    """Whether a directory is empty, or holds a lock of ours alone."""
+    """Whether a directory is empty, or holds only a lock of ours and what is let be."""
     names = storage.list_directory(directory)
-    return all(name == LOCK and is_our_lock(storage, directory) for name in names)
+    return all(
+        is_let_be(name) or (name == LOCK and is_our_lock(storage, directory)) for name in names
+    )
 
 
 def is_our_lock(storage: Storage, directory: str) -> bool:

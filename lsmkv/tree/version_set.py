@@ -47,6 +47,10 @@ class VersionSet:
         self.unremoved: list[int] = []
         self._manifest: Manifest | None = None
 
+    def check_place(self) -> None:
+        """Raise StoreReplacedError if another store took the place of this one."""
+        self.storage.check_place(self.directory)
+
     @property
     def is_in_doubt(self) -> bool:
         """Whether an edit may be on disk or not; ``mend_manifest`` ends that."""
@@ -88,6 +92,16 @@ class VersionSet:
             if readers.get(number) is not reader:
                 reader.leave_cache()
         return Version(levels, readers)
+
+    def forget_replaced(self) -> None:
+        """Forget the readers of files that are no longer at their paths.
+
+        What a manifest says of a table does not tell it from that of another store with equal keys.
+        """
+        for number, reader in list(self._readers.items()):
+            if not self.storage.is_at(reader.path, reader.file):
+                del self._readers[number]
+                reader.leave_cache()
 
     def _reader_of(self, meta: TableMeta) -> TableReader | None:
         """The open reader of this table, not of another with its number."""
@@ -137,6 +151,7 @@ class VersionSet:
         the edit cannot be recorded they stay, because the record may be on disk.
         """
         with self.lock:
+            self.check_place()
             metas = [placed.meta for placed in edit.added]
             fresh = [meta for meta in metas if meta.number not in self._readers]
             opened: dict[int, TableReader] = {}

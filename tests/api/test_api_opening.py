@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,70 @@ def test_a_path_with_a_nul_is_refused(
     with pytest.raises(ValueError, match=r"^(path|output)='a\\x00b': no path may hold a NUL"):
         PATH_USES[use]("a\0b")
     assert os.listdir() == []
+
+
+NAMES_OF_OTHER_THINGS = {
+    ":memory:": "tempfile.TemporaryDirectory",
+    "file:data.db": "directory alone, or ./file:",
+    "file:memory?mode=memory": "directory alone",
+    "sqlite+aiosqlite:x": "directory alone",
+    "~": "os.path.expanduser",
+    "~/store": "os.path.expanduser",
+    "sqlite:///x": "URL",
+    "S3://bucket/x": "in lower case",
+}
+
+
+@pytest.mark.parametrize("name", NAMES_OF_OTHER_THINGS)
+@pytest.mark.parametrize("use", PATH_USES)
+def test_the_name_of_something_else_makes_no_directory(
+    use: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pattern = "object storage" if "://" in name else NAMES_OF_OTHER_THINGS[name]
+    with pytest.raises(ValueError, match=f"{pattern}|{NAMES_OF_OTHER_THINGS[name]}"):
+        PATH_USES[use](name)
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:x", "~"])
+def test_a_directory_may_have_the_name_of_something_else(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lsmkv.open(f"./{name}").close()
+    assert os.listdir() == [name]
+
+
+SECRET_URLS = [
+    "s3://bucket/x?X-Amz-Signature=SECRET",
+    "s3://bucket/x?a=b&X-Amz-Security-Token=SECRET",
+    "s3://bucket/x#SECRET",
+    "s3://user:SECRET@bucket/x",
+    "s3://user:pa/SECRET@bucket/x",
+    "s3://SECRET@bucket:no-port/x?q",
+    "s3://[SECRET/x?a@b",
+    "s3:///x?SECRET",
+    "S3://bucket/x?SECRET",
+    "file:///tmp/x?sig=SECRET",
+    "file:x?key=SECRET",
+    "https://h/x?sig=SECRET",
+]
+
+
+@pytest.mark.parametrize("url", SECRET_URLS)
+@pytest.mark.parametrize("use", [*PATH_USES, "publish"])
+def test_an_error_shows_no_secrets_of_a_url(use: str, url: str, path: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        if use == "publish":
+            with open_small(path) as db:
+                db.publish(url)
+        else:
+            PATH_USES[use](url)
+    assert "SECRET" not in "".join(traceback.format_exception(caught.value, chain=True)).replace(
+        repr(url), ""
+    )
+    assert "SECRET" not in str(caught.value)
 
 
 def test_the_working_directory_is_opened_by_its_name(

@@ -34,6 +34,7 @@ MADE: dict[str, lsmkv.Error] = {
     "LockedError": LockedError("/a/b", 1, may_read=True),
     "LockedError of nobody known": LockedError("/a/b", None),
     "LockedError in this process": LockedError("/a/b", os.getpid()),
+    "StoreReplacedError": lsmkv.StoreReplacedError("/a/b"),
     "MissingExtraError": lsmkv.MissingExtraError("what is wrong"),
     "HelperDiedError": HelperDiedError(-9, "killed"),
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -324,6 +326,94 @@ def test_destroy_removes_a_backup_with_its_record(tmp_path: Path, db: lsmkv.DB) 
     assert (tmp_path / "backup" / BACKUP).exists()
     lsmkv.destroy(tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
+
+
+LET_BE = [
+    "lost+found",
+    ".DS_Store",
+    "._.DS_Store",
+    ".Trash-0",
+    ".gitkeep",
+    ".stfolder",
+    "System Volume Information",
+    ".nfs000000000000a1b2",
+]
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+@pytest.mark.parametrize("use", ["open", "checkpoint", "back up to", "repair to"])
+def test_what_systems_put_into_any_directory_is_let_be(
+    tmp_path: Path, db: lsmkv.DB, use: str, is_folder: bool
+) -> None:
+    path = tmp_path / "volume"
+    path.mkdir()
+    for name in LET_BE:
+        (path / name).mkdir() if is_folder else (path / name).write_bytes(b"of nobody")
+    if use == "repair to":
+        db.close()
+    USES[use](path, db)
+    with lsmkv.open(path) as made:
+        made[b"k"] = b"v"
+    with lsmkv.open(path) as again:
+        assert again[b"k"] == b"v"
+    lsmkv.destroy(path)
+    assert sorted(os.listdir(path)) == sorted(LET_BE)
+
+
+@pytest.mark.parametrize("name", ["lost+found.txt", ".DS_Store2", ".Trash-me", "gitkeep", ".env"])
+def test_a_name_like_those_of_systems_is_not_let_be(
+    tmp_path: Path, db: lsmkv.DB, name: str
+) -> None:
+    path = tmp_path / "other"
+    write(path, {name: b"mine"})
+    check_refused("open", path, db)
+    check_refused("checkpoint", path, db)
+
+
+def test_a_store_of_links_is_read_and_not_written(tmp_path: Path, db: lsmkv.DB) -> None:
+    db.flush()
+    db[b"in the log"] = b"v"
+    expected = dict(db)
+    db.close()
+    snapshot, blobs = tmp_path / "snapshot", tmp_path / "blobs"
+    shutil.copytree(db.path, blobs)
+    snapshot.mkdir()
+    for file in blobs.iterdir():
+        (snapshot / file.name).symlink_to(f"../blobs/{file.name}")
+    before = read(blobs)
+    with lsmkv.open(snapshot, read_only=True) as reader:
+        assert dict(reader) == expected
+        assert reader.verify().ok
+        assert not reader.refresh()
+        assert dict(pickle.loads(pickle.dumps(reader))) == expected
+        reader.checkpoint(tmp_path / "copy")
+    with lsmkv.open(tmp_path / "copy") as copy:
+        assert dict(copy) == expected
+    assert not [file for file in (tmp_path / "copy").iterdir() if file.is_symlink()]
+    for use in (lsmkv.open, lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)):
+        with pytest.raises(lsmkv.NotAStoreError, match=r"symbolic link.*read_only=True"):
+            use(snapshot)
+    assert read(blobs) == before
+
+
+def test_a_reader_of_links_follows_them_to_the_next_store(tmp_path: Path) -> None:
+    """As a Kubernetes volume is replaced: the links stay, the directory that they lead through not."""
+    for name in ("1", "2"):
+        with lsmkv.open(tmp_path / name) as db:
+            db.update({b"%d" % number: name.encode() for number in range(50)})
+            db.flush()
+            db[b"log"] = name.encode()
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "..data").symlink_to("../1")
+    for file in (tmp_path / "1").iterdir():
+        (volume / file.name).symlink_to(f"..data/{file.name}")
+    with lsmkv.open(volume, read_only=True) as reader:
+        assert {*reader.values()} == {b"1"}
+        (volume / "new").symlink_to("../2")
+        (volume / "new").rename(volume / "..data")
+        assert reader.refresh()
+        assert {*reader.values()} == {b"2"}
 
 
 @pytest.mark.slow

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import math
 import os
 import signal
+import stat
 import threading
 import time
 from pathlib import Path
@@ -16,7 +19,9 @@ from conftest import open_small
 import lsmkv
 from commands import fail, succeed
 from gates import WAIT_S
+from leaks import open_descriptors
 from lsmkv.runtime import Opened
+from lsmkv.storage import store_lock
 from lsmkv.storage.storage import Storage
 from other_processes import HOLDER, line_of, process
 
@@ -81,6 +86,69 @@ def test_the_error_comes_after_the_wait(path: str, wait_s: float) -> None:
             waited = time.monotonic() - began
     assert waited >= wait_s
     assert caught.value.pid == os.getpid()
+
+
+def test_who_opens_a_store_again_comes_after_those_who_wait(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_lock, "_LONG_WAIT_S", WAIT_S)  # a busy machine may stop the first
+    order: list[str] = []
+    db = open_small(path)
+    storage = Looking()
+
+    def wait() -> None:
+        with open_waiting(path, WAIT_S, storage):
+            order.append("first")
+
+    for _ in range(10):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert storage.was_refused.wait(WAIT_S)
+        storage.was_refused.clear()
+        db.close()
+        db = open_waiting(path, WAIT_S, Storage())
+        order.append("again")
+        waiting.join(WAIT_S)
+    db.close()
+    assert order == ["first", "again"] * 10
+
+
+def test_a_stopped_process_that_waits_keeps_nobody_from_the_lock(path: str) -> None:
+    db = open_small(path)
+    with process(WAITER, path) as waiter:
+        assert line_of(waiter) == "refused"
+        waiter.send_signal(signal.SIGSTOP)
+        db.close()
+        open_waiting(path, WAIT_S, Storage()).close()
+
+
+def test_a_wait_that_ends_leaves_no_descriptor_and_no_place(path: str) -> None:
+    with open_small(path):
+        before = open_descriptors()
+        for _ in range(3):
+            with pytest.raises(lsmkv.LockedError):
+                lsmkv.open(path, wait_s=0.01)
+        assert open_descriptors() == before
+        place = Storage().first_place(path)
+        assert place is not None
+        place.release()
+
+
+@pytest.mark.parametrize("code", [errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_directory_that_cannot_be_locked_has_no_first(
+    path: str, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    real = fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    open_waiting(path, WAIT_S, Storage()).close()
+    with open_small(path), pytest.raises(lsmkv.LockedError):
+        lsmkv.open(path, wait_s=0.01)
 
 
 def test_a_reader_does_not_wait(path: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import gc
 import os
 import stat
@@ -40,6 +42,22 @@ def umask() -> Iterator[Callable[[int], int]]:
 
 
 # --- what may be opened --------------------------------------------------------------------------
+
+
+def test_a_storage_may_follow_links_of_files_that_it_reads_and_of_no_others(
+    full: str, tmp_path: Path
+) -> None:
+    link = str(tmp_path / "link")
+    os.symlink(full, link)
+    storage = Storage(follow_links=True)
+    assert storage.read_whole(link, ReadKind.LOG, 1 << 20) == CONTENT
+    assert storage.fingerprint(link) == storage.fingerprint(full)
+    with storage.open_random(link) as file:
+        assert storage.is_at(link, file)
+    for opener in (lambda: storage.open_append(link, 0), lambda: storage.lock(link)):
+        with pytest.raises(OSError, match="symbolic link"):
+            opener()
+    assert Path(full).read_bytes() == CONTENT
 
 
 def test_create_is_exclusive(full: str) -> None:
@@ -105,6 +123,67 @@ def test_permission_bits_are_exact_whatever_the_umask(
     storage.write_atomically(path + ".atomic", b"")
     for name in (path, path + ".lock", path + ".atomic"):
         assert stat.S_IMODE(os.stat(name).st_mode) == mode
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077, 0o177])
+@pytest.mark.parametrize(
+    ("mode", "of_directories"),
+    [(0o600, 0o700), (0o644, 0o755), (0o640, 0o750), (0o664, 0o775), (0o400, 0o700)],
+)
+def test_whoever_may_read_new_files_may_enter_new_directories(
+    tmp_path: Path, umask: Callable[[int], int], mask: int, mode: int, of_directories: int
+) -> None:
+    umask(mask)
+    Storage(file_mode=mode).make_directory(str(tmp_path / "a" / "b"))
+    for made in (tmp_path / "a", tmp_path / "a" / "b"):
+        assert stat.S_IMODE(made.stat().st_mode) == of_directories
+
+
+def test_a_new_directory_keeps_the_group_of_its_parent(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2755)
+    Storage(file_mode=0o664).make_directory(str(tmp_path / "a"))
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o2775
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_may_refuse_permission_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refused(_descriptor: int, _mode: int) -> None:
+        raise OSError(code, "refused")
+
+    monkeypatch.setattr(os, "fchmod", refused)
+    storage = Storage(file_mode=0o664)
+    storage.make_directory(str(tmp_path / "a"))
+    storage.create(str(tmp_path / "a" / "file")).close()
+    assert (tmp_path / "a" / "file").exists()
+
+
+def test_another_failure_of_permission_bits_names_the_file(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int, _mode: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "fchmod", fail)
+    with pytest.raises(OSError) as caught:
+        Storage().create(path)
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, path)
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EIO])
+@pytest.mark.parametrize("opener", ["lock", "claim"])
+def test_a_file_system_without_locks_is_named(
+    full: str, monkeypatch: pytest.MonkeyPatch, opener: str, code: int
+) -> None:
+    def refused(_descriptor: int, _operation: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(OSError) as caught:
+        getattr(Storage(), opener)(full)
+    assert (caught.value.errno, caught.value.filename) == (code, full)
+    assert ("local disk" in str(caught.value)) == (code != errno.EIO)
 
 
 def test_files_are_private_by_default(path: str, umask: Callable[[int], int]) -> None:
@@ -284,9 +363,11 @@ def test_make_directory_takes_relative_and_odd_paths(
         assert os.path.isdir(odd)
 
 
-def test_make_directory_over_a_file_fails(full: str) -> None:
-    with pytest.raises(FileExistsError):
-        Storage().make_directory(full)
+@pytest.mark.parametrize("below", ["", "/store", "/a/b"])
+def test_make_directory_over_or_below_a_file_fails(full: str, below: str) -> None:
+    with pytest.raises(NotADirectoryError) as caught:
+        Storage().make_directory(full + below)
+    assert caught.value.filename == full
 
 
 def test_remove_directory_removes_only_an_empty_one(tmp_path: Path) -> None:

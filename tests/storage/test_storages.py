@@ -50,7 +50,7 @@ def test_every_public_operation_can_be_made_to_fail() -> None:
         name
         for name, member in vars(Storage).items()
         if not name.startswith("_") and callable(member)
-    }
+    } - {"check_place"}  # where its call fails, nothing is known
     assert public | {"append", "copy", "truncate", "sync", "pread"} == OPERATIONS
     with pytest.raises(ValueError, match="none of"):
         FaultyStorage().fail("fsync")

@@ -187,6 +187,14 @@ class FaultyStorage(Storage):
         self.check("identity", path)
         return super().identity(path)
 
+    def first_place(self, directory: str) -> FileLock | None:
+        self.check("first_place", directory)
+        return super().first_place(directory)
+
+    def is_at(self, path: str, file: RandomFile) -> bool:
+        self.check("is_at", path)
+        return super().is_at(path, file)
+
     def fingerprint(self, path: str) -> tuple[int, int, int]:
         self.check("fingerprint", path)
         return super().fingerprint(path)

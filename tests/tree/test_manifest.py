@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from damage import flip
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
-from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.sstable.format import TableMeta
@@ -221,19 +221,13 @@ def test_damage_before_the_last_edit_is_an_error(tmp_path: Path) -> None:
     [
         b"",
         b"{",
-        b"[]",
-        b'{"next_file":"five"}',
-        b'{"from_the_future":1}',
         b'{"removed":[77]}',
         b'{"next_file":0}',
         b'{"next_file":%d}' % (MAX_FILE_NUMBER + 1),
         b'{"last_seq":-1}',
         b'{"log_number":99}',
-        b'{"last_seq":1e999}',
         b'{"last_seq":%d}' % (MAX_SEQUENCE + 1),
         b'{"last_seq":%d}' % 10**30,
-        b'{"added":[{"level":0,"run":1,"meta":{}}]}',
-        b'{"next_file":5,"closed_log":[1]}',
         b"\xff\xfe",
     ],
 )
@@ -247,6 +241,34 @@ def test_invalid_records_are_errors_with_their_place(tmp_path: Path, record: byt
     with pytest.raises(CorruptionError, match="bad manifest record") as caught:
         read(tmp_path)
     assert (caught.value.path, caught.value.offset) == (path, offset)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"[]",
+        b'{"next_file":"five"}',
+        b'{"from_the_future":1}',
+        b'{"last_seq":1e999}',
+        b'{"added":[{"level":0,"run":1,"meta":{}}]}',
+        b'{"next_file":5,"closed_log":[1]}',
+        b'{"last_seq":' + b"9" * 5000 + b"}",
+        b'{"asks":' + b"[" * 100_000,
+    ],
+)
+def test_whole_records_with_other_fields_are_of_another_release(
+    tmp_path: Path, record: bytes
+) -> None:
+    manifest = started(tmp_path)
+    path = manifest_path(str(tmp_path), manifest.number)
+    log = manifest._log
+    assert log is not None
+    offset = log.end + 17  # a sync mark comes first
+    log.append(record)
+    with pytest.raises(UnsupportedFormatError, match="the release that wrote it") as caught:
+        read(tmp_path)
+    assert caught.value.path == path
+    assert f"at offset {offset}" in str(caught.value)
 
 
 @pytest.mark.parametrize("asks", [(-1, 1), (1, -1), (1, 1 << 63), (10**400, 10**400)])

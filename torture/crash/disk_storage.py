@@ -143,6 +143,10 @@ class MemoryStorage(Storage):
             number = self._find(path)
             return 0, number, list(self.disk.names.values()).count(number)
 
+    def is_at(self, path: str, file: RandomFile) -> bool:
+        """Files of this disk have no descriptors, and nobody replaces its directories."""
+        return self.exists(path)
+
     def fingerprint(self, path: str) -> tuple[int, int, int]:
         """As a real one: it tells files apart.  No file of this disk has a time."""
         self.faults.check("fingerprint", path)

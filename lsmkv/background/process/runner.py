@@ -204,6 +204,7 @@ class JobRunner:
                 return staging.adopt(reply)
         if reply.failure.kind == LogUnusableError.__name__:
             return None
+        self._tables.check_place()  # which is the cause, where it fails
         self.process.reap()  # another is started under the limits of then, which may be what failed
         raise error_of(reply.failure)
 
