@@ -44,6 +44,9 @@ the directory after it, before its first record is written.
 A new store is made in this order: `LOCK`, the log `000001.log`, the manifest `MANIFEST-000002`,
 `CURRENT`. The last three are written and synced before they get these names, so whatever a crash
 leaves can be told from the files of other programs (`lsmkv/tree/ownership.py`).
+
+In JSON, objects have the fields listed below; one with a default may be missing. Bytes are base64, tuples
+are arrays, and numbers that are keys of an object are strings.
 """
 
 _SECTIONS: Final = (
@@ -54,7 +57,9 @@ _SECTIONS: Final = (
     ("Transposed payloads", "lsmkv.sstable.block.transposed"),
     ("Index", "lsmkv.sstable.index"),
     ("Packed index", "lsmkv.sstable.index_codec"),
-    ("Filters", "lsmkv.filters.bloom"),
+    ("What filters hold", "lsmkv.filters.keys"),
+    ("Bloom filters", "lsmkv.filters.bloom"),
+    ("Ribbon filters", "lsmkv.filters.ribbon"),
     ("Grafite filters", "lsmkv.filters.grafite"),
     ("Elias-Fano", "lsmkv.filters.elias_fano"),
     ("Hashing", "lsmkv.filters.hashing"),
@@ -67,17 +72,59 @@ _SECTIONS: Final = (
 )
 
 
+_RECORDS: Final = {
+    "Tables": [("lsmkv.sstable.format", "TableProperties")],
+    "Manifest and CURRENT": [
+        ("lsmkv.tree.manifest", "VersionEdit"),
+        ("lsmkv.tree.levels", "PlacedTable"),
+        ("lsmkv.sstable.format", "TableMeta"),
+    ],
+    "Published stores": [
+        ("lsmkv.remote.generation", "Generation"),
+        ("lsmkv.remote.generation", "PublishedTable"),
+    ],
+    "Backups": [
+        ("lsmkv.copies.record", "Records"),
+        ("lsmkv.copies.record", "Record"),
+        ("lsmkv.copies.record", "TableRecord"),
+        ("lsmkv.copies.record", "LogRecord"),
+    ],
+}
+"""The classes of JSON whose fields a section lists."""
+
+
 def render() -> str:
     parts = [_INTRODUCTION]
     for title, name in _SECTIONS:
         parts.append(f"\n## {title}\n\n`{name}`: {_as_markdown(_docstring_of(name))}\n")
+        parts += [_record(*place) for place in _RECORDS.get(title, ())]
     return "".join(parts)
+
+
+def _record(name: str, record: str) -> str:
+    """The fields of a class that is written as JSON, and what its docstring says of them."""
+    body = ast.parse(_source_of(name)).body
+    (found,) = (part for part in body if isinstance(part, ast.ClassDef) and part.name == record)
+    fields = [f"    {ast.unparse(part)}" for part in found.body if isinstance(part, ast.AnnAssign)]
+    text, _, attributes = (ast.get_docstring(found) or "").partition("\n\nAttributes:\n")
+    items = [
+        f"  {line.strip()}" if line.startswith("     ") else f"- {line.strip()}"
+        for line in attributes.splitlines()
+    ]
+    told = [f"`{record}`: {_as_markdown(text)}", "\n".join(fields)]
+    if items:
+        told.append(_as_markdown("\n".join(items)))
+    return "\n" + "\n\n".join(told) + "\n"
 
 
 def _docstring_of(name: str) -> str:
     """The docstring in a module's source: compiled modules have none."""
+    return ast.get_docstring(ast.parse(_source_of(name))) or ""
+
+
+def _source_of(name: str) -> str:
     path = ROOT / Path(*name.split(".")).with_suffix(".py")
-    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return path.read_text(encoding="utf-8")
 
 
 def _as_markdown(docstring: str) -> str:

@@ -52,7 +52,12 @@ KINDS: Final[dict[str, Callable[[random.Random], bytes]]] = {
     "100, random": partial(_random, 100, 100),
     "20 to 400, random": partial(_random, 20, 400),
     "400, random": partial(_random, 400, 400),
+    "1000, random": partial(_random, 1000, 1000),
     "1500, random": partial(_random, 1500, 1500),
+    "2500, random": partial(_random, 2500, 2500),
+    "8000, random": partial(_random, 8000, 8000),
+    "100 to 3000, random": partial(_random, 100, 3000),
+    "100 to 3000, text": partial(_text, 100, 3000),
 }
 
 
@@ -114,11 +119,15 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=16, help="of entries (default: %(default)s)")
     parser.add_argument("--lookups", type=int, default=2000, help="(default: %(default)s)")
     parser.add_argument("--block-size-bytes", type=int, default=4096)
+    parser.add_argument("--uncompressed", action="store_true", help="with compression='none'")
     parser.add_argument("--no-fit", action="store_true", help="with fit_pages=False")
     parser.add_argument("--kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
     asked = parser.parse_args()
     options = lsmkv.Options(
-        block_size_bytes=asked.block_size_bytes, fit_pages=not asked.no_fit, background="thread"
+        block_size_bytes=asked.block_size_bytes,
+        fit_pages=not asked.no_fit,
+        compression="none" if asked.uncompressed else "zstd",
+        background="thread",
     )
     print(
         f"{'value bytes':22}{'bytes read':>12}{'blocks':>8}{'disk':>10}{'index':>8}{'filters':>9}"

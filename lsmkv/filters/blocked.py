@@ -3,8 +3,9 @@
 A lookup touches one cache line, however large the filter.  Its rate is higher than a Bloom filter's:
 keys fall into lines by chance, and overfull lines err more than underfull ones make good.
 
-The first multiple of a key's hash (see :mod:`lsmkv.filters.bloom`) chooses the line; the top 9
-bits of each of the next k multiples choose a bit of it.
+The first multiple of a key's hash (h_1 of :mod:`lsmkv.filters.bloom`) chooses one of n lines,
+``(h_1 >> 31) * n >> 32``.  The top 9 bits of each of the next k multiples, h_2 to h_(k+1), choose a bit
+of it.  A filter is its lines; k is the probe_count beside it.
 
 Sources: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA 2007;
 RocksDB, ``util/bloom_impl.h``, ``FastLocalBloomImpl``, has the same scheme with 32-bit words: one half

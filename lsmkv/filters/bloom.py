@@ -1,10 +1,13 @@
 """Bloom filter bits: building and asking a filter.
 
 The probes of a key come from its one 63-bit hash h by a multiplicative sequence
-h_i = h_{i-1} * C mod 2^63.  The i-th bit is the top 32 bits of h_i scaled to the filter,
-``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).
+h_i = h_{i-1} * C mod 2^63, with h_0 = h and C = 0x1E3779B97F4A7C15.  The i-th bit is the top 32 bits of
+h_i scaled to the filter, ``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an
+interval", 2019).  The probes are h_1 to h_k, where k is the probe_count beside the filter; the filter may
+hold the key if all of their bits are set.
 
-A filter is plain bytes; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.
+A filter of m bits is m / 8 bytes and nothing else; bit b is bit ``b % 8`` (from the least significant)
+of byte ``b // 8``.
 """
 
 from __future__ import annotations

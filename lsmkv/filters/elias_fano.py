@@ -3,7 +3,8 @@
 n numbers below 2^l * u take n * (l + 1) + u bits.  Each number's lowest l bits stand in an array.  The
 rest, which ascends from 0 to below u, is written in unary: number i, with the rest h, sets bit ``h + i``
 of ``n + u`` bits.  So each bit that is not set passes on to the next h.  The unary bits come first, and
-the array ends with the last byte.  Bits that rounding leaves over count as unary ones.
+the array ends with the last byte: of B bytes, number i has the l bits from ``8 * B - (n - i) * l`` on,
+the lowest first.  Bits that rounding leaves over count as unary ones.
 
 Bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.
 

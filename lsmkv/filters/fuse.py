@@ -4,7 +4,16 @@ Each key has three f-bit cells, in three consecutive segments, that xor to its f
 an absent key do so by chance: 2^-f.  Peeling finds the contents of the cells: a cell that only one
 key needs is set last.  When peeling gets stuck, it starts again with another seed.
 
-Bits of a filter: seed (u8), log2 of the segment length (u8), then the cells, little-endian.
+Bits of a filter: seed (u8), log2 of the segment length L (u8), then the cells, little-endian, in s
+segments.  f, 8 or 16, is the probe_count beside it.  A key's hash h is mixed with the seed, modulo 2^63
+and with C as in a Bloom filter::
+
+    x = (h ^ seed * 0x14D049BB133111EB) * C
+    x = (x ^ (x >> 32)) * 0x3F58476D1CE4E5B9
+    x = x ^ (x >> 29)
+
+The cells are ``a = (x >> 31) * ((s - 2) * L) >> 32``, ``(a + L) ^ ((x >> 18) mod L)`` and
+``(a + 2 * L) ^ (x mod L)``; the fingerprint is the top f bits of the 63 in ``x * C``.
 
 Source: T. M. Graf, D. Lemire, "Binary fuse filters: fast and smaller than xor filters", ACM Journal
 of Experimental Algorithmics 27, 2022.  Here hashes have 63 bits, and small sets have shorter segments

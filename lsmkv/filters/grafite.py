@@ -1,19 +1,24 @@
-"""The Grafite filter: answers for keys and for short ranges of keys, with a bound that no data breaks.
+"""The Grafite filter: answers for keys and for short ranges of keys, with a bound for any data.
 
 A key's *granule* is the key without its last byte, and its *place* is that byte.  A filter of n keys has
 r codes, at least 256.  A key's code is its place after the code of its granule, which the granule's hash
-chooses: ``code = (hash(granule) + place) mod r``.  So the keys of a granule have codes of their own, in
-order, and different granules are independent.  The filter holds the codes of its keys in Elias-Fano
-(:mod:`lsmkv.filters.elias_fano`): log2(r/n) + 2 bits for each key.
+chooses: ``code = (((g >> 31) * r >> 32) + place) mod r``, where g is the granule's 63-bit hash.  So the
+keys of a granule have codes of their own, in order, and different granules are independent.  The filter
+holds the codes of its keys, ascending, in Elias-Fano (:mod:`lsmkv.filters.elias_fano`): log2(r/n) + 2
+bits for each key.
 
-An absent key passes at most with the chance n/r, and an empty range of k keys in one or two neighbouring
-granules at most with k * n/r, whatever the data are and wherever the range lies.
+Over the choice of a hash function, an absent key passes at most with the chance n/r, and an empty range
+of k keys in one or two neighbouring granules at most with k * n/r, whatever the data are and wherever
+the range lies.  Here the hash function is published, and its seed is always 0: who computes it can choose
+absent keys that all pass.  So the bound holds for keys and questions that were not chosen by their hash.
 
 A filter is n and a flag, ``n << 1 | flag``, in 7 bits a byte (the lowest first, and 128 where more
-follow), then the codes.  The flag tells that all keys are of one length: only then ranges can be asked.
+follow), then B bytes of codes in Elias-Fano.  The flag tells that all keys are of one length: only then
+ranges can be asked.  The codes have l low bits each, the probe_count beside the filter.  r follows from
+these: ``r = min((8 * B - n * (l + 1)) << l, 2^31 - 1)``.  A filter with r below 256 may hold anything.
 
 In place of a key's hash stands that of its granule, with the place in the lowest 8 bits
-(:func:`hash_key`).
+(:func:`hash_key`); an empty key has 0.  ``g >> 31`` does not reach these bits.
 
 Source: M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: taming adversarial queries with optimal range
 filters", PACMMOD 2(1) (SIGMOD), 2024, arXiv:2311.15380.  There, granules have r numbers.

@@ -3,6 +3,10 @@
 A filter of prefixes answers scans as well as lookups: "no key starts with this" skips a block for
 both.  It is smaller too, since it holds each prefix once, but wrong for lookups of absent keys whose
 prefix is there.
+
+In a table's properties it stands as text: ``whole``; ``fixed:N``, the first N bytes of each key, and
+shorter keys whole; or ``delimited:HEX:N``, each key up to and including its N-th delimiter, whose bytes
+are in hexadecimal, and keys with fewer whole.
 """
 
 from __future__ import annotations

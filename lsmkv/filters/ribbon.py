@@ -2,10 +2,17 @@
 
 A filter is r columns of m bits, packed one after another: bit i of column j is bit ``j * m + i``, and
 bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.  m is as large as the bytes
-allow: ``8 * bytes // r`` slots.  A key's hash gives a place, a window of coefficients from there on, and
-r result bits.  The filter holds a key if, in each column, the bits under the window's ones have the
-parity of that column's result bit.  An absent key passes each column with a chance of a half, so the
-rate is 2^-r, and two columns are asked on average before one says no.
+allow: ``8 * bytes // r`` slots.  r is the probe_count beside the filter.  A key's hash h gives a slot
+to begin at, a window of w = min(m, 56) coefficients from there on, and r result bits::
+
+    begin         ``((h * C mod 2^63) >> 31) * (m - w + 1) >> 32``, with C as in a Bloom filter
+    coefficients  ``(((h ^ (h >> 32)) * M mod 2^63) >> 7) mod 2^w``, with bit 0 set;
+                  M = 0x3F58476D1CE4E5B9; bit i is for slot begin + i
+    result        bit j of h, for column j
+
+The filter may hold a key if, in each column, the bits at the slots of the ones among its coefficients
+have the parity of that column's result bit.  An absent key passes each column with a chance of a half,
+so the rate is 2^-r, and two columns are asked on average before one says no.
 
 The columns are a solution of that system, which has an equation for each key.  As many slots as keys
 give it one with a chance of 3 in 10; each further slot about halves the chance of failure.  Up to

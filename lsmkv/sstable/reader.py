@@ -106,8 +106,10 @@ class TableReader:
         )
         self.learns: bool = adaptive_filters and self._has_filters
         self._has_learnt = False  # spares lookups a call
+        self._lacks_filters = True  # likewise; known once filters are loaded
         self.false_positives: i64 = 0
         self.absent_asks: i64 = 0  # lookups of keys that it lacks
+        self._unfiltered_misses: i64 = 0  # those of them that searched a block without a filter
         self.lookups_before: int = self._stats.gets
         # Spares threads from loading at once; what protects is that equal results are put in place by
         # assignments, index and filters last.  Re-entrant: a finalizer may run while this thread loads.
@@ -182,6 +184,7 @@ class TableReader:
             if filters is not None:
                 return filters
             self._memory.hold_filters(loaded.memory_bytes)
+            self._lacks_filters = loaded.lack_some
             self._filters = loaded
         finally:
             if waited:
@@ -235,7 +238,7 @@ class TableReader:
         if block_number < 0 or (self._has_learnt and self._is_learnt(block_number, h)):
             return ABSENT
         block = self.block(block_number, True)
-        position = self.find_in(block, key, h)
+        position = self.find_in(block, block_number, key, h)
         if position < 0:
             if self.learns:
                 self.learn(block, key, h)
@@ -300,21 +303,26 @@ class TableReader:
         return not self._has_learnt or not self._is_learnt(block_number, h)
 
     def _count_gap(self) -> None:
-        """Count a lookup whose key lies between two blocks."""
-        self._stats.fence_negatives += 1
+        """Count a lookup of a key between two blocks: as a false positive, if the table was asked."""
         filters = self._filters
         if filters is not None and filters.per_table:
             self._stats.filter_false_positives += 1
             self.false_positives += 1
             self.absent_asks += 1
+        else:
+            self._stats.fence_negatives += 1
 
-    def find_in(self, block: Block, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key``, or -1; counted."""
+    def find_in(self, block: Block, block_number: i64, key: bytes, h: i64) -> i64:
+        """Position of the newest version of ``key``, or -1; counted.
+
+        ``block`` is the one of that number.
+        """
         position = block.find(key, h)
-        if not self._has_filters:
+        if self._lacks_filters and not self.filters.asks_for(block_number):
             self._stats.unfiltered_probes += 1
             if position < 0:
                 self.absent_asks += 1
+                self._unfiltered_misses += 1
         elif position >= 0:
             self._stats.filter_true_positives += 1
         else:
@@ -335,7 +343,7 @@ class TableReader:
     @property
     def filter_negatives(self) -> int:
         """How often its filters denied a key, and spared a block."""
-        return int(self.absent_asks - self.false_positives) if self._has_filters else 0
+        return int(self.absent_asks - self.false_positives - self._unfiltered_misses)
 
     def learn(self, block: Block, key: bytes, h: i64) -> None:
         """List ``key``, which ``block`` spans and lacks; only if the table ``learns``."""

@@ -76,9 +76,10 @@ def filter_kind(properties: TableProperties, path: str, footer: Footer) -> Filte
 class TableFilters:
     """A table's filters, asked by any number of threads.
 
-    ``exist`` tells whether there are filters to ask: one ``per_block`` or one ``per_table``.  ``learnt``
-    has keys that they let pass, which lookups ask afterwards.  Raises CorruptionError if a filter has a
-    size or parameter that its policy cannot have.
+    ``exist`` tells whether there are filters to ask: one ``per_block`` or one ``per_table``.
+    ``lack_some`` tells whether some blocks are searched without asking one.  ``learnt`` has keys that
+    filters let pass, which lookups ask afterwards.  Raises CorruptionError if a filter has a size or
+    parameter that its policy cannot have.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class TableFilters:
         self.exist: bool = footer.filters_length > 0 and residency != "off"
         self.per_table: bool = self.exist and self._has_table_filter
         self.per_block: bool = self.exist and not self._has_table_filter
+        self.lack_some: bool = not self.exist
         self._check_shapes(properties)
         self.was_damaged = False
         self._kept: dict[int, FilterChunk] = {}  # chunks kept for good, above all damaged ones
@@ -128,6 +130,8 @@ class TableFilters:
             shapes.append((footer.properties_offset, table))
         for offset, shape in shapes:
             length, parameter = shape >> 8, shape & 0xFF
+            if not length and self.per_block:
+                self.lack_some = True
             if length and not policy.is_possible(length, parameter):
                 reason = (
                     f"no filter of policy {policy.name!r} has {length} bytes "
@@ -163,6 +167,13 @@ class TableFilters:
             if self._scheme == SCHEME_RIBBON:
                 return ribbon.may_contain(bits, start, length, probes, filter_hash)
         return self._ask(block_number, start, length, probes, filter_hash)
+
+    def asks_for(self, block_number: i64) -> bool:
+        """Whether a lookup in that block asks a filter: a block of one key, for example, has none."""
+        if not self.per_block:
+            return self.per_table
+        index = self.index
+        return index.filter_start(block_number) < index.filter_start(block_number + 1)
 
     def may_hold(self, block_number: i64, filter_hash: i64) -> bool:
         """The answer of the filters of table or block; True without any."""

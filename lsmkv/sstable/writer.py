@@ -443,7 +443,9 @@ class TableWriter:
         bits = block.filter_bits
         length = len(stored) + len(bits) + TRAILER_BYTES
         if self._fits_pages:
-            padding = self._pages.padding(block.entry_bytes, self._data_bytes, length)
+            padding = self._pages.padding(
+                block.entry_bytes, block.entry_count, self._data_bytes, length
+            )
             if padding > 0:
                 stored += bytes(padding)
                 length += padding

@@ -74,7 +74,8 @@ class VersionEdit(
         closed_log: number and end of the last log, if the store was then closed properly; any other
             edit clears it.
         closed_salt: that log's salt, which tells it from another store's log.
-        asks: new counts of lookups, by the numbers of tables that the tree then has.
+        asks: new counts of lookups, by the numbers of tables that the tree then has: how often a table
+            was asked for absent keys, and in how many lookups of the store.
     """
 
     added: list[PlacedTable] = []

@@ -194,7 +194,7 @@ def _find_entries(
             block.prefetch()
     for at in range(count):
         position = asked[at]
-        places[at] = tables[at].find_in(blocks[at], keys[position], hashes[position])
+        places[at] = tables[at].find_in(blocks[at], places[at], keys[position], hashes[position])
     if COMPILED:
         for at in range(count):
             if places[at] >= 0:

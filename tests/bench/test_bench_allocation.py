@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bench.experiments.allocation.measure import measure
@@ -44,6 +46,15 @@ def test_monkey_takes_the_same_memory_and_wastes_fewer_reads(rows: list[Row]) ->
         uniform, monkey = (row for row in rows if row.style == style and row.allocation != "hits")
         assert monkey.filter_bits_per_key == pytest.approx(uniform.filter_bits_per_key, rel=0.05)
         assert monkey.wasted_reads < uniform.wasted_reads
+
+
+@pytest.mark.parametrize("bits", [0.5, 2.0])
+def test_rates_above_a_half_take_the_memory_that_is_compared(tmp_path: Path, bits: float) -> None:
+    tree = Tree("lazy-leveled", 4, 3, 1500)
+    assert 0.5 < tree.rates("monkey", bits)[-1]
+    row = measure(Task(tree, "monkey", bits, 1499, 1970), str(tmp_path))
+    assert row.filter_bits_per_key == pytest.approx(bits, abs=0.1)
+    assert failures([row]) == []
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -109,6 +109,24 @@ def test_nearly_all_keys_are_in_blocks_of_one_page(
     assert inside > 0.875 * len(given_entries)  # 4.5 KiB a look-up
 
 
+@pytest.mark.parametrize(
+    ("least", "most", "pages_per_key"), [(1000, 1000, 1.3), (2500, 2500, 1.6), (100, 3000, 1.4)]
+)
+def test_of_large_entries_only_those_that_cross_a_border_are_in_two_pages(
+    tables: Tables, least: int, most: int, pages_per_key: float
+) -> None:
+    given_entries = entries_of(3000, least, most, 1.0)
+    table = tables.table(given_entries, block_size_bytes=4096, compression="zstd")
+    pages = sum(
+        table.index.entry_count(block) * (1 + (end - 1) // PAGE_BYTES - start // PAGE_BYTES)
+        for block, (start, end) in enumerate(spans(table))
+    )
+    assert pages < pages_per_key * len(given_entries)
+    assert table.index.offset(table.index.block_count) < 1.06 * sum(
+        len(key) + len(value) for key, value, _ in given_entries if value is not None
+    )
+
+
 def test_small_blocks_share_pages(tables: Tables) -> None:
     table = tables.table(entries_of(2000, 100, 100, 1.0), block_size_bytes=1000)
     found = spans(table)
@@ -144,7 +162,7 @@ def test_without_fit_pages_borders_do_not_depend_on_filters(tables: Tables) -> N
 def test_no_entry_is_too_large_for_a_block() -> None:
     pages = PageFit(4096)
     assert pages.entry_bytes(0) == 4096
-    pages.padding(1 << 20, 0, 1 << 20)
+    pages.padding(1 << 20, 1, 0, 1 << 20)
     assert pages.entry_bytes(1 << 20) >= 1
 
 

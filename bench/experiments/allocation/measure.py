@@ -67,8 +67,10 @@ def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int
     numbers = shuffled(sum(runs), seed)
     parts = [numbers[low:high] for low, high in pairwise(accumulate(runs, initial=0))]
     for part, rate in reversed(list(zip(parts, rates, strict=True))):
-        filters = lsmkv.Options(filter_granularity="table", error_rate=min(rate, 0.5))
-        if rate >= 1:
+        filters = lsmkv.Options(filter_granularity="table")
+        if rate < 1:
+            filters = filters.replace(error_rate=rate)
+        else:
             filters = filters.replace(filter_policy="none")
         options = settings_of_runs(filters)
         with lsmkv.open(path, options) as db:

@@ -19,6 +19,12 @@ FACTOR: Final = 2.0
 MEASURED: Final = frozenset({"cluster-build", "peers", "ycsb"})
 """Experiments whose every table depends on times: background work or the page cache has a say."""
 
+COUNTED: Final = (
+    *("saved-io", "saved-requests", "wasted-reads", "figures", "granularity", "allocation", "budget"),
+    *("adaptive", "learning", "memory", "openings"),
+)
+"""Experiments whose answers are counts: ``--sections counted``."""
+
 _TIME: Final = re.compile(r"µs|\b(us|ns|ms|seconds|p50|p95|p99|OS bytes)\b")
 _TIMED_COLUMNS: Final = {
     "filters": frozenset({"add ns", "present", "absent"}),

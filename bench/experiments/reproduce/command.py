@@ -20,7 +20,7 @@ from typing import Final
 
 from rich.console import Console
 
-from bench.experiments.reproduce.agreement import FACTOR, VERDICTS, Cell, Verdict, compare
+from bench.experiments.reproduce.agreement import COUNTED, FACTOR, VERDICTS, Cell, Verdict, compare
 from bench.experiments.reproduce.published import Section, sections
 from bench.harness.tables import Table
 from reports import document
@@ -148,7 +148,10 @@ def parser_of() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder for the files")
     parser.add_argument(
-        "--sections", metavar="NAMES", help="experiments, by commas; default: all published"
+        "--sections",
+        metavar="NAMES",
+        help="experiments, by commas, or 'counted': those whose answers are counts; default: all "
+        "published",
     )
     parser.add_argument(
         "--documents",
@@ -171,6 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = [section for section in sections(documents) if section.name != "reproduce"]
     if given.sections is not None:
         names = given.sections.split(",")
+        if names == ["counted"]:
+            names = [section.name for section in found if section.name in COUNTED]
         unknown = sorted(set(names) - {section.name for section in found})
         if unknown:
             known = ", ".join(dict.fromkeys(section.name for section in found))
