@@ -251,7 +251,7 @@ class Storage:
                 raise
 
     def sync_name(self, path: str) -> None:
-        """Make the name of a directory durable, unless its parent may not be read."""
+        """Make a directory's own name durable, where its parent may be read."""
         with contextlib.suppress(PermissionError):
             self.sync_directory(_parent(path))
 
