@@ -223,6 +223,10 @@ class FaultyStorage(Storage):
         self.check("sync_directory", path)
         super().sync_directory(path)
 
+    def sync_name(self, path: str) -> None:
+        self.check("sync_name", path)
+        super().sync_name(path)
+
     def lock(self, path: str) -> FileLock:
         self.check("lock", path)
         return super().lock(path)
