@@ -106,7 +106,7 @@ class AppendFile(Descriptor):
             raise
 
     def make_room(self, size_bytes: int) -> None:
-        """Put zeros behind the end where syncs come often, unless there is room for an append.
+        """Make room for an append with zeros, where syncs come often.
 
         A sync then writes data alone, while a longer file has its length written too.  If no room can
         be made, appends do without.
