@@ -77,6 +77,7 @@ COMPILED = (
     "read/bounds",
     "read/visible",
     "read/sources",
+    "read/start",
     "read/scan",
     "log/log_set",
     "read/view",

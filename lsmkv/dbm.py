@@ -51,6 +51,11 @@ def _translated(path: str | None = None) -> Iterator[None]:
         raise error(str(cause)) from cause
 
 
+def _translating(keys: Iterator[bytes]) -> Iterator[bytes]:
+    with _translated():
+        yield from keys
+
+
 def _encoded(text: object, what: str) -> bytes:
     if isinstance(text, str):
         try:
@@ -112,22 +117,23 @@ class Database(MutableMapping[bytes, bytes]):
     def __iter__(self) -> Iterator[bytes]:
         """The keys in order, as they are when the iteration starts."""
         with _translated():
-            yield from self._db.keys()
+            keys = iter(self._db)  # at once: list() asks for the length next
+        return _translating(keys)
 
     def keys(self) -> list[bytes]:  # type: ignore[override]  # a list, as in every dbm module
         """All keys in order, as a list."""
         with _translated():
-            return list(iter(self._db))
+            return list(self._db)
 
     def values(self) -> list[bytes]:  # type: ignore[override]
         """All values in the order of their keys, as a list."""
         with _translated():
-            return list(iter(self._db.values()))
+            return list(self._db.values())
 
     def items(self) -> list[tuple[bytes, bytes]]:  # type: ignore[override]
         """All keys in order, each with its value, as a list."""
         with _translated():
-            return list(iter(self._db.items()))
+            return list(self._db.items())
 
     def firstkey(self) -> bytes | None:
         """The first key in order, or None if there is none."""

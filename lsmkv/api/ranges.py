@@ -13,6 +13,7 @@ from lsmkv.errors import uncopyable
 from lsmkv.html import key_text, table
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
+from lsmkv.read.start import Start, count, started
 
 _NOTHING: Final[list[tuple[bytes, ...]]] = []
 
@@ -25,7 +26,8 @@ class EntryIterator:
     """
 
     def __init__(self, read_view: StoreView, wanted: Bounds, owner: object) -> None:
-        self._scan: Scan | None = Scan(read_view, wanted)  # None after the end
+        start = started(read_view.state.mutex, read_view.seq, wanted)
+        self._scan: Scan | None = Scan(read_view, wanted, start)  # None after the end
         self._state = read_view.state
         self._owner: object = owner
         self._entries = _NOTHING  # the fetched list
@@ -153,8 +155,14 @@ class RangeView:
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
-        self._read_view.state.require_open()
-        return sum(map(len, Scan(self._read_view, self._wanted)))
+        return self._count(True)
+
+    def _count(self, with_values: bool) -> int:
+        """The number of entries; ``with_values`` tells what an iterator that waits for them shows."""
+        read_view, wanted = self._read_view, self._wanted
+        read_view.state.require_open()
+        asked = Start(read_view.state.mutex, read_view.seq, wanted)
+        return count(Scan(read_view, wanted), asked, with_values)
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name} {text}" for name, text in self._bounds())

@@ -36,6 +36,7 @@ from lsmkv.log.batch import _HEADER, OPERATION_OVERHEAD_BYTES
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
+from lsmkv.read.start import Start, count, started
 
 if TYPE_CHECKING:
     from lsmkv.layers.prefixed import PrefixedMapping
@@ -58,6 +59,7 @@ class TransactionState:
         self.snapshot = snapshot
         self.own = Memtable(0, 0)
         self._moment = 0
+        self._is_frozen = False  # whether a view shows this moment: then the next write is later
         self._size_bytes = _HEADER.size
         self.reads = Reads()
         self.place: Place | None = place
@@ -119,14 +121,17 @@ class TransactionState:
                     f"writes of {size} bytes are over a transaction's limit of {MAX_BATCH_BYTES} "
                     "bytes; commit them in parts"
                 )
+            if self._is_frozen:
+                self._moment += 1
+                self._is_frozen = False
             self.own.put(key, value, self._moment, keep_old=self._moment > 0)
             self._size_bytes = size
 
     def freeze(self) -> int:
         """The present moment, for views to see nothing later."""
         self.check_usable()
-        self._moment += 1
-        return self._moment - 1
+        self._is_frozen = True
+        return self._moment
 
 
 class TransactionIterator:
@@ -135,7 +140,7 @@ class TransactionIterator:
     def __init__(self, state: TransactionState, wanted: Bounds, moment: int) -> None:
         state.check_usable()
         self._state = state
-        self._entries = _entries(state, wanted, moment)
+        self._entries = _entries(state, wanted, moment, started(state.lock, moment, wanted))
 
     def __iter__(self) -> Self:
         return self
@@ -150,13 +155,20 @@ class TransactionIterator:
         raise uncopyable("an iterator", "make another with iter() of its view")
 
 
-def _entries(state: TransactionState, wanted: Bounds, moment: int) -> Iterator[_Entry]:
+def _scan(state: TransactionState, wanted: Bounds, moment: int, start: Start | None = None) -> Scan:
+    scan = Scan(state.snapshot._read_view(), wanted, start)
+    scan.lay_over(state.own, moment)
+    return scan
+
+
+def _entries(
+    state: TransactionState, wanted: Bounds, moment: int, start: Start
+) -> Iterator[_Entry]:
     """The entries of a range.
 
     No method of the iterator, to which it would refer: then a forgotten one waits for the collector.
     """
-    scan = Scan(state.snapshot._read_view(), wanted)
-    scan.lay_over(state.own, moment)
+    scan = _scan(state, wanted, moment, start)
     seen = state.reads.add_range(wanted)
     for entries in scan:
         for entry in entries:
@@ -197,7 +209,17 @@ class _RangeView:
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
-        return sum(1 for _ in self)
+        return self._count(True)
+
+    def _count(self, with_values: bool) -> int:
+        """As that of a store's view."""
+        state, wanted = self._state, self._wanted
+        asked = Start(state.lock, self._moment, wanted)
+        state.check_usable()
+        with state.lock:
+            found = count(_scan(state, wanted, self._moment), asked, with_values)
+            state.reads.add_range(wanted).is_whole = True
+            return found
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._state.snapshot!r}>"
@@ -211,6 +233,9 @@ class TransactionKeys(_RangeView, OrderedKeys[bytes]):
 
     def _shown(self, entries: TransactionIterator) -> Iterator[bytes]:
         return (key for key, _ in entries)
+
+    def __len__(self) -> int:
+        return self._count(False)
 
 
 class TransactionValues(_RangeView, OrderedValues[bytes]):

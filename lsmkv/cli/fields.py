@@ -9,6 +9,7 @@ spaces.  A key is a string, a number or bytes.  A value is not null.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -192,8 +193,8 @@ class Columns:
             "".join(self._names).encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError("column names are not UTF-8") from None
-        for name in self._names:
-            if self._names.count(name) > 1:
+        for name, times in Counter(self._names).items():
+            if times > 1:
                 raise ValueError(f"{name!r} names more than one column")
         self._key = self._column(fields.key_name)
         self._has_rest = fields.value is None

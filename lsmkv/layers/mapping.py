@@ -78,8 +78,7 @@ class OrderedReader(Mapping[K, V], Generic[K, V, KeyIn, BoundIn]):
         Returns:
             A view of the mapping as it is now, whose entries the store keeps while it lives.  Each
             iteration reads it block by block.  An iterator is for one thread at a time (ValueError), and
-            raises ClosedError once the store is closed or the transaction has ended.  ``list(view)`` asks
-            for the length first, and so scans twice; ``list(iter(view))`` scans once.
+            raises ClosedError once the store is closed or the transaction has ended.  ``len`` scans.
         """
         if given:
             raise self._unnamed("keys", given)

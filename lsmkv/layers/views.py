@@ -96,16 +96,22 @@ class MappedView(Generic[K, V]):
         """What the view shows of entries below."""
 
     def __iter__(self) -> Iterator[Any]:
-        return self._decoded(self._below)
+        return self._decoded(iter(self._below))
 
     def __reversed__(self) -> Iterator[Any]:
         return self._decoded(reversed(self._below))
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
-        if isinstance(self._below, Sized):
-            return len(self._below)
-        return sum(1 for _ in self._below)
+        return self._count(True)
+
+    def _count(self, with_values: bool) -> int:
+        """As of a view below; ``with_values``: whether this one shows them."""
+        below = self._below
+        counting = getattr(below, "_count", None)
+        if counting is not None:
+            return int(counting(with_values))
+        return len(below) if isinstance(below, Sized) else sum(1 for _ in below)
 
     def value(self, key: object) -> V | None:
         """The value of ``key``; None if the range does not have it."""
@@ -137,6 +143,9 @@ class MappedKeys(MappedView[K, Any], OrderedKeys[K]):
     def _decoded(self, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[K]:
         key_of = self._coding.decode_key
         return (key_of(key) for key, _ in entries)
+
+    def __len__(self) -> int:
+        return self._count(False)
 
     def __contains__(self, key: object) -> bool:
         return self._find(key) is not None

@@ -20,6 +20,7 @@ from lsmkv.read.sources import (
     MemtableSource,
     Source,
 )
+from lsmkv.read.start import Start
 from lsmkv.read.view import ReadView
 from lsmkv.sstable.reader import TableReader
 
@@ -34,7 +35,9 @@ class Scan:
     It reads nothing before the first list is asked for, and little for that: most scans end soon.
     """
 
-    def __init__(self, read_view: ReadView, wanted: Bounds) -> None:
+    def __init__(self, read_view: ReadView, wanted: Bounds, start: Start | None = None) -> None:
+        self._start = start
+        self._ahead: list[list[Item]] | None = None  # what was read before the scan began
         self._read_view = read_view
         self._wanted = wanted
         self._reverse: bool = wanted.reverse
@@ -82,6 +85,11 @@ class Scan:
 
     def _begin(self) -> None:
         self._begun = True
+        if self._start is not None:
+            self._ahead = self._start.begin()
+            if self._ahead is not None:
+                self._sources = []
+                return
         wanted, read_view, sources = self._wanted, self._read_view, self._sources
         if wanted.is_empty:
             return
@@ -108,6 +116,9 @@ class Scan:
                 break
 
     def _fill(self, found: list[Item]) -> None:
+        if self._ahead:
+            found += self._ahead.pop()
+            return
         size = self._size
         self._size = min(size + (size >> 2) + 1, _MOST_ITEMS)
         missing = size

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
+from lsmkv.cli.fields import Columns, Fields
+from lsmkv.cli.keys import Form
 
 PEOPLE = b"id,name,town\n7,Ann,Oslo\n8,Bob,Rome\n"
 
@@ -30,6 +32,25 @@ def refuse(store: str, file_format: str, content: bytes, *options: str) -> str:
 
 
 # --- tables ---
+
+
+class CountedName(str):
+    """The name of a column, which counts how often any is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.comparisons += 1
+        return str(self) == other
+
+    __hash__ = str.__hash__
+
+
+def test_each_column_of_a_header_is_compared_with_few_others() -> None:
+    header: list[str] = [CountedName(f"column {number}") for number in range(1000)]
+    Columns(Fields(key="column 5"), Form.TEXT, header)
+    assert CountedName.comparisons < 3 * len(header)
 
 
 @pytest.mark.parametrize(("file_format", "tab"), [("csv", b","), ("tsv", b"\t")])

@@ -197,3 +197,15 @@ def test_a_shelf_that_is_closed_closes_its_store(path: str) -> None:
     assert db.closed
     with shelf_of(lsmkv.open(path)) as shelf:
         assert shelf["list"] == [1]
+
+
+def test_a_list_of_keys_reads_each_block_once(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "store", block_cache_size_bytes=0, block_size_bytes=512) as db:
+        db.update((b"%04d" % number, b"value") for number in range(1000))
+    with lsmkv.dbm.open(tmp_path / "store", "w") as names:
+        reads = []
+        for take in (lambda: [*iter(names)], lambda: list(names), lambda: [*names]):
+            before = names._db.stats()
+            take()
+            reads.append((names._db.stats() - before).block_reads)
+    assert reads[0] == reads[1] == reads[2]

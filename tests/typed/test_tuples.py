@@ -10,6 +10,8 @@ import contextlib
 import enum
 import math
 import struct
+import sys
+from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
@@ -354,7 +356,6 @@ class Counted(bytes):
     [
         (b"", b"\x00"),
         (b"\x05", b"\x00\xff"),  # a tuple of None, without an end
-        (b"\x01", b"\x00\xff"),  # a string of NULs, without an end
         (b"", b"\x01\x00\xff\x00"),
         (b"", b"\x02text\x00"),
         (b"", b"\x05\x00"),
@@ -370,3 +371,33 @@ def test_twice_the_bytes_take_twice_the_steps(head: bytes, repeated: bytes) -> N
             unpack(data)
         steps.append(data.steps)
     assert len(data) <= steps[1] <= 2.2 * steps[0]
+
+
+def _calls(function: Callable[[], object]) -> int:
+    """How many functions of Python and of C ``function`` calls."""
+    events: list[str] = []
+    sys.setprofile(lambda _frame, event, _argument: events.append(event))
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return sum(event in ("call", "c_call") for event in events)
+
+
+@pytest.mark.parametrize(
+    "of_size",
+    [
+        pytest.param(lambda size: (b"\0" * size,), id="zeros"),
+        pytest.param(lambda size: ("\0" * size,), id="a text of zeros"),
+        pytest.param(lambda size: (b"\0\xff" * size,), id="zeros that look escaped"),
+        pytest.param(lambda size: ((b"\0x" * size,),), id="zeros in a nested tuple"),
+    ],
+)
+def test_a_long_string_takes_as_many_steps_as_a_short_one(
+    of_size: Callable[[int], tuple[Any, ...]],
+) -> None:
+    short, long = of_size(3), of_size(3000)
+    packed_short, packed_long = pack(short), pack(long)
+    assert unpack(packed_long) == long
+    assert _calls(lambda: unpack(packed_long)) == _calls(lambda: unpack(packed_short))
+    assert _calls(lambda: pack(long)) == _calls(lambda: pack(short))
