@@ -88,14 +88,14 @@ def level_target_bytes(level: int, options: Options) -> int:
 
 
 def most_tables(size_bytes: int, options: Options) -> int:
-    """How many tables a run of this size may have before neighbours are merged."""
+    """How many tables a run of this size may have."""
     free, loose = _FREE_TABLES
     size = options.table_size_bytes
     return max(free + loose * size_bytes // size, _LOOSE_TABLES * size_bytes // size)
 
 
 def _pick_neighbours(levels: Levels, options: Options) -> Compaction | None:
-    """Merge neighbours of a run that has too many tables for its size."""
+    """Merge neighbours in a run of too many tables."""
     for level, runs in enumerate(levels.by_depth):
         for run in runs:
             if len(run.tables) <= _FREE_TABLES[0]:
@@ -112,7 +112,7 @@ def _pick_neighbours(levels: Levels, options: Options) -> Compaction | None:
 def _neighbours(
     tables: tuple[TableMeta, ...], most_bytes: int, *, in_order: bool
 ) -> tuple[TableMeta, ...]:
-    """The neighbours that grow most if they are merged into one table; empty if none do.
+    """The neighbours that grow most if they are merged; or none.
 
     A byte is rewritten the fewer times, the more each merge makes of the largest input.  With
     ``in_order`` they were written in the order of their keys, or the reverse: between two series,

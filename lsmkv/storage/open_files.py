@@ -1,4 +1,4 @@
-"""Bounds how many files are open: those read last stay open, others are opened again when read.
+"""Bounds how many files are open: others are opened when read.
 
 There is no lock: a finalizer may read a table inside any change here.  Each step is one operation on a
 dict, or one assignment.  Whoever reads a file keeps its :class:`OpenDescriptor`, which closes with its
@@ -47,7 +47,7 @@ class OpenDescriptor:
 
 
 class SharedFile:
-    """A file that is closed while others are read, and opened again when it is read.
+    """A file that is closed while others are read.
 
     ``open_again`` opens it, and returns its size, too.  An OSError (``ESTALE``) says that another file,
     or none, has its path by then.
@@ -58,6 +58,7 @@ class SharedFile:
         "_is_direct",
         "_open_again",
         "_pinned",
+        "_size",
         "_tail",
         "held",
         "number",
@@ -79,7 +80,8 @@ class SharedFile:
         self._is_direct = is_direct
         self._pinned: OpenDescriptor | None = None
         held = OpenDescriptor(opened)
-        self._tail = self._tail_of(held, size)
+        self._size = size
+        self._tail = self._tail_of(held)
         self.held: OpenDescriptor | None = held
         self.number = files.add(self)
 
@@ -92,7 +94,7 @@ class SharedFile:
             except FileNotFoundError as error:
                 raise caused(OSError(errno.ESTALE, _GONE, self.path), error)
             held = OpenDescriptor(opened)
-            if self._tail_of(held, size) != self._tail:
+            if size != self._size or self._tail_of(held) != self._tail:
                 raise OSError(errno.ESTALE, _GONE, self.path)
             if not self._is_direct and hasattr(os, "posix_fadvise"):
                 with contextlib.suppress(OSError):
@@ -118,10 +120,10 @@ class SharedFile:
         self._files.keep(self)
         return True
 
-    def _tail_of(self, held: OpenDescriptor, size: int) -> tuple[int, bytes]:
-        """The file's size and last bytes, which tell it from all others."""
-        length = min(size, _TAIL_BYTES)
-        start = size - length
+    def _tail_of(self, held: OpenDescriptor) -> bytes:
+        """The last bytes of a file of its size, which tell it from all others."""
+        length = min(self._size, _TAIL_BYTES)
+        start = self._size - length
         if not self._is_direct:
             tail = os.pread(held.number, length, start)
         else:
@@ -130,7 +132,7 @@ class SharedFile:
                 got = os.preadv(held.number, [buffer], start - skipped)
                 tail = buffer[skipped:got]
         held.was_read = True  # here, so that it is open until here
-        return size, tail
+        return tail
 
 
 class OpenFiles:
@@ -202,7 +204,10 @@ _shared = OpenFiles(_LEAST)
 
 
 def shared_by_default() -> OpenFiles:
-    """The open files of all stores without a bound of their own: half of what the process may open."""
+    """The open files of all stores without a bound of their own.
+
+    The bound is half of what the process may open.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = 1 << 30
