@@ -38,6 +38,7 @@ COMPILED = (
     "filters/grafite",
     "filters/learning",
     "filters/policy",
+    "storage/open_files",
     "storage/files",
     "storage/append_file",
     "storage/storage",

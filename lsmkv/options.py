@@ -53,6 +53,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "request_timeout_s": (1, 3600),
     "request_retries": (0, 100),
     "disk_cache_size_bytes": (MIB, 1 << 50),
+    "max_open_files": (0, 1 << 30),
     "file_mode": (0o400, 0o777),
 }
 
@@ -70,7 +71,6 @@ _NAMES_ELSEWHERE: Final = {
     "max_bytes_for_level_multiplier": "size_ratio",
     "max_dbs": "parts of a store are db.prefixed(prefix)",
     "max_file_size": "table_size_bytes",
-    "max_open_files": "every table is one open file: leave it out",
     "max_write_buffer_number": "max_immutable_memtables",
     "paranoid_checks": "checksums are always checked: leave it out",
     "sync": "an argument of each write: put(key, value, sync=True)",
@@ -214,6 +214,14 @@ class Options:
         disk_cache_size_bytes: the most that all files in it take; the oldest are dropped.  1 GiB.
 
     Files
+        max_open_files: how many tables are kept open; beyond that, those not read lately are closed, and
+            opened again when they are read.  Tables that were replaced and are still read count, too.
+            Each opening for a read takes some 20 us.  Other files are a few for each store: lock,
+            manifest and logs.  A reader beside a writer keeps what it has open; of what it had to close
+            and the writer has removed, a read raises OSError (``ESTALE``), and ``refresh()`` helps.  0:
+            all stores of this process that leave it at 0 share half of the descriptors that the system
+            allows the process (its soft limit, ``ulimit -n``; looked up at each opening).  The other half
+            is the program's.  lsmkv never raises that limit: it belongs to the program.  0.
         file_mode: permission bits of new files, whatever the umask; new directories have them, too, and
             whoever may read may enter.  Where a file system refuses such bits, its own count.  0o600:
             the owner alone.
@@ -263,6 +271,7 @@ class Options:
     request_retries: int = 8
     disk_cache_path: str | None = None
     disk_cache_size_bytes: int = 1024 * MIB
+    max_open_files: int = 0
     file_mode: int = 0o600
 
     def __post_init__(self) -> None:
@@ -432,6 +441,7 @@ class OptionsDict(TypedDict, total=False):
     request_retries: int
     disk_cache_path: str | None
     disk_cache_size_bytes: int
+    max_open_files: int
     file_mode: int
 
 

@@ -76,12 +76,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __init__(self, engine: Engine) -> None:
         if not isinstance(engine, Engine):
             raise TypeError(f"open a store with lsmkv.open({engine!r}), not with DB(...)")
+        self._guard: Finalizer | None = None
         self._use(engine)
         self._contents: dict[int, str] = {}  # whole-file checksums of tables, by number
 
     def _use(self, engine: Engine) -> None:
         """Work on ``engine`` from now on: at first, and in the child of a fork."""
-        if "_guard" in vars(self):
+        if self._guard is not None:
             self._guard.cancel()
         # An interrupt may come in place of ``__del__``.  This is C code, and starts a thread.
         self._guard = Finalizer(partial(start_new_thread, engine.close, ()))
@@ -741,7 +742,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             if not engine.is_closed:
                 with contextlib.suppress(Exception):
                     engine.close()
-            self._guard.cancel()  # unless an interrupt came
+            if self._guard is not None:  # unless an interrupt came
+                self._guard.cancel()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         engine = self._engine

@@ -58,6 +58,7 @@ class Compactor(BackgroundThread):
     def run_once(self) -> bool:
         """Run the most urgent compaction, or nap; False when none is due."""
         may_be_more = self._run_once()
+        self.tables.remove_unread()
         self.store.events.tell()
         return may_be_more
 
@@ -188,6 +189,7 @@ class Compactor(BackgroundThread):
                     if self.store.super_version is None or is_cancelled():
                         raise CancelledError("the store is closing")
                     action(is_cancelled)
+                    self.tables.remove_unread()
             except BaseException:
                 failed()
                 raise

@@ -12,13 +12,17 @@ tiered
 lazy-leveled
     Tiered, but the deepest level is kept one run (Dayan and Idreos, "Dostoevsky", SIGMOD 2018).
     Most data is in one run, so most lookups and long scans cost the same as in a leveled tree.
+
+Tables that overlap nothing change their level as they are, so ascending keys leave one for each flush.
+In every style neighbours in a run are merged once the run has too many tables for its size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Final
 
 from lsmkv.filters.maths.allocation import monkey_error_rates
 from lsmkv.options import Options
@@ -26,6 +30,13 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import Levels, RunMeta
 
 LEVELED_RUN = 0  # the number of the one run of a level that has only one
+
+# A run may have as many tables as the larger of these says.  Counted for time series: more free ones, or
+# fewer for each table_size_bytes, rewrite more.
+_FREE_TABLES: Final = 48, 2  # whatever their size, and for each table_size_bytes in the run
+_LOOSE_TABLES: Final = 8  # for each table_size_bytes
+_LEAST_GROWTH: Final = 8
+_LATE: Final = 4  # with so many times as many tables, neighbours of different series are merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,9 @@ class PickState:
 
 def pick(levels: Levels, options: Options, state: PickState) -> Compaction | None:
     """The most urgent compaction; None when none is due.  Changes nothing but ``state``."""
+    gathering = _pick_neighbours(levels, options)
+    if gathering is not None:  # first: it is rare, and never larger than a table
+        return gathering
     if options.compaction == "leveled":
         return _pick_leveled(levels, options, state)
     return _pick_tiered(levels, options, lazy=options.compaction == "lazy-leveled")
@@ -71,6 +85,76 @@ def pick(levels: Levels, options: Options, state: PickState) -> Compaction | Non
 def level_target_bytes(level: int, options: Options) -> int:
     """Target size of a level, 1 or deeper, of a leveled tree."""
     return options.level1_size_bytes * int(options.size_ratio ** (level - 1))
+
+
+def most_tables(size_bytes: int, options: Options) -> int:
+    """How many tables a run of this size may have."""
+    free, loose = _FREE_TABLES
+    size = options.table_size_bytes
+    return max(free + loose * size_bytes // size, _LOOSE_TABLES * size_bytes // size)
+
+
+def _pick_neighbours(levels: Levels, options: Options) -> Compaction | None:
+    """Merge neighbours in a run of too many tables."""
+    for level, runs in enumerate(levels.by_depth):
+        for run in runs:
+            if len(run.tables) <= _FREE_TABLES[0]:
+                continue
+            most = most_tables(run.size_bytes, options)
+            if len(run.tables) > most:
+                is_late = len(run.tables) > _LATE * most
+                tables = _neighbours(run.tables, options.table_size_bytes, in_order=not is_late)
+                if tables:
+                    return _whole_runs(levels, level, (tables,), level, run.number)
+    return None
+
+
+def _neighbours(
+    tables: tuple[TableMeta, ...], most_bytes: int, *, in_order: bool
+) -> tuple[TableMeta, ...]:
+    """The neighbours that grow most if they are merged; or none.
+
+    A byte is rewritten the fewer times, the more each merge makes of the largest input.  With
+    ``in_order`` they were written in the order of their keys, or the reverse: between two series,
+    later keys of the first would overlap the merged table.
+    """
+    growth = float(_LEAST_GROWTH)
+    found: tuple[TableMeta, ...] = ()
+    for bits in sorted({table.size_bytes.bit_length() for table in tables}):
+        for part in _parts(tables, 1 << bits, most_bytes, in_order=in_order):
+            sizes = [table.size_bytes for table in part]
+            if sum(sizes) / max(sizes) > growth:
+                growth, found = sum(sizes) / max(sizes), tuple(part)
+    return found
+
+
+def _parts(
+    tables: tuple[TableMeta, ...], limit_bytes: int, most_bytes: int, *, in_order: bool
+) -> Iterator[list[TableMeta]]:
+    """Neighbours below ``limit_bytes`` each, and up to ``most_bytes`` together."""
+    part: list[TableMeta] = []
+    size_bytes = 0
+    for table in tables:
+        is_small = table.size_bytes < limit_bytes
+        if part and (
+            not is_small
+            or size_bytes + table.size_bytes > most_bytes
+            or (in_order and _turns(part, table))
+        ):
+            yield part
+            part, size_bytes = [], 0
+        if is_small:
+            part.append(table)
+            size_bytes += table.size_bytes
+    if part:
+        yield part
+
+
+def _turns(part: list[TableMeta], following: TableMeta) -> bool:
+    """Whether file numbers stop to ascend, or to descend, at the table after ``part``."""
+    if len(part) < 2:
+        return False
+    return (following.number > part[-1].number) != (part[1].number > part[0].number)
 
 
 def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compaction | None:
@@ -135,15 +219,11 @@ def _with_next_level(
 ) -> Compaction:
     """Merge ``inputs`` of ``level`` into the run of the next level."""
     smallest, largest = _key_range(inputs)
-    below = tuple(
-        table
-        for run in levels.by_depth[level + 1 : level + 2]
-        for table in (run[0].overlapping(smallest, largest) if run else ())
-    )
+    below = _overlapped(levels, level + 1, smallest, largest)
     deletes = any(table.tombstone_count for run in inputs for table in run)
     drop = not _overlaps_below(levels, level + 2, smallest, largest)
     # A deletion with nothing below it is dropped by a merge, not moved: no later one may reach it.
-    if not below and _disjoint(inputs) and not (deletes and drop):
+    if not (deletes and drop) and _disjoint(inputs) and _fit_between(inputs, below):
         return Compaction(inputs, level + 1, LEVELED_RUN, False, move=True)
     inputs = (*inputs, below) if below else inputs
     smallest, largest = _key_range(inputs)
@@ -263,6 +343,27 @@ def _key_range(inputs: Iterable[tuple[TableMeta, ...]]) -> tuple[bytes, bytes]:
 def _disjoint(inputs: tuple[tuple[TableMeta, ...], ...]) -> bool:
     tables = sorted((table for run in inputs for table in run), key=lambda table: table.smallest)
     return all(left.largest < right.smallest for left, right in pairwise(tables))
+
+
+def _fit_between(inputs: Iterable[tuple[TableMeta, ...]], below: tuple[TableMeta, ...]) -> bool:
+    """Whether no table of ``inputs`` overlaps one of ``below``."""
+    return not any(
+        table.smallest <= other.largest and other.smallest <= table.largest
+        for run in inputs
+        for table in run
+        for other in below
+    )
+
+
+def _overlapped(
+    levels: Levels, level: int, smallest: bytes, largest: bytes
+) -> tuple[TableMeta, ...]:
+    """The tables of a level of one run, at most, that overlap a range."""
+    return tuple(
+        table
+        for run in levels.by_depth[level : level + 1]
+        for table in (run[0].overlapping(smallest, largest) if run else ())
+    )
 
 
 def _overlaps_below(levels: Levels, level: int, smallest: bytes, largest: bytes) -> bool:

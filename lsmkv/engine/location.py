@@ -133,10 +133,11 @@ def capture_directory(storage: Storage, directory: str) -> Capture:
     """
 
     def open_files(levels: Levels) -> dict[int, RandomFile]:
-        return {
-            table.number: storage.open_random(table_path(directory, table.number))
-            for table in levels.tables()
-        }
+        files: dict[int, RandomFile] = {}
+        for table in levels.tables():
+            file = files[table.number] = storage.open_random(table_path(directory, table.number))
+            file.share(storage.shared_files)
+        return files
 
     found, tables = recover_beside_writer(storage, directory, open_files)
     logs = [CapturedLog(log.number, log.salt, log.end, log.piece) for log in found.logs]

@@ -19,10 +19,12 @@ from lsmkv.storage.storage import Storage
 UNREADABLE: Final = (CorruptionError, UnsupportedFormatError, OSError)
 
 
-def open_uncached(storage: Storage, path: str, meta: TableMeta | None = None) -> TableReader:
+def open_uncached(
+    storage: Storage, path: str, meta: TableMeta | None = None, *, shared: bool = False
+) -> TableReader:
     """A reader that keeps no block and asks no filter; ``meta`` is what the table must be."""
     cache = BlockCache(0, storage.stats)
-    return TableReader(storage, path, cache, meta=meta, filter_residency="off")
+    return TableReader(storage, path, cache, meta=meta, filter_residency="off", shared=shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,7 +292,9 @@ class _Repair:
             (
                 entry
                 for meta in run
-                for entry in table_entries(open_uncached(self._storage, paths[meta.number], meta))
+                for entry in table_entries(
+                    open_uncached(self._storage, paths[meta.number], meta, shared=True)
+                )
             )
             for run in stack([table.meta for table in tables])
         ]

@@ -57,7 +57,7 @@ class TableReader:
     Opening reads footer and properties; index and filters are read at first use, or by :meth:`load`.
     Either may raise CorruptionError, UnsupportedFormatError (the format version, index codec or filter
     scheme is unknown) or OSError.  The file is closed when the last reference to the reader goes, so it
-    may be used even after the file was deleted.
+    may be used even after the file was deleted; a ``shared`` one only once it was pinned.
     """
 
     def __init__(
@@ -70,13 +70,20 @@ class TableReader:
         read_around: bool = False,
         adaptive_filters: bool = False,
         eviction: Eviction | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
-        """Open the table at ``path``; CorruptionError if ``meta`` describes another."""
+        """Open the table at ``path``; CorruptionError if ``meta`` describes another.
+
+        With ``shared`` its file is closed while others are read (``RandomFile.share``).
+        """
         self._is_obsolete = False
         self._cache = cache
         self._stats = storage.stats
         self.path = path
         self._file = storage.open_random(path)
+        if shared:
+            self._file.share(storage.shared_files)
         self._file.expect_random_reads()
         end = read_end(self._file)
         footer: Footer = end.footer
@@ -500,7 +507,15 @@ def open_table(
     path = table_path(directory, meta.number)
     try:
         return TableReader(
-            storage, path, cache, meta, filter_residency, read_around, adaptive_filters, eviction
+            storage,
+            path,
+            cache,
+            meta,
+            filter_residency,
+            read_around,
+            adaptive_filters,
+            eviction,
+            shared=True,
         )
     except FileNotFoundError as error:
         reason = "a table that the manifest names is missing"

@@ -185,8 +185,9 @@ class AppendFile(Descriptor):
         if not hasattr(os, "copy_file_range"):  # macOS
             return 0
         try:
-            return os.copy_file_range(
-                source.fileno(), self._descriptor, size_bytes, start, self.offset
+            target, end = self._descriptor, self.offset
+            return source.use(
+                lambda number: os.copy_file_range(number, target, size_bytes, start, end)
             )
         except OSError as error:
             if error.errno in _CANNOT_COPY:

@@ -12,17 +12,15 @@ import mmap
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from mypy_extensions import mypyc_attr
 
 from lsmkv.errors import CorruptionError, caused
 from lsmkv.runtime import Finalizer, Opened
 from lsmkv.stats import Stats
+from lsmkv.storage.open_files import DIRECT_ALIGNMENT_BYTES, OpenFiles, SharedFile
 from lsmkv.storage.posix import fcntl
-
-DIRECT_ALIGNMENT_BYTES: Final = 4096
-"""Direct reads start and end at multiples of this many bytes."""
 
 LOOKUPS_TOGETHER: Final = 64
 """How many keys are looked up side by side in files on a disk."""
@@ -39,6 +37,8 @@ class ReadKind(enum.IntEnum):
     LOG = 3
     COMPACTION = 4
 
+
+_Result = TypeVar("_Result")
 
 _DATA: Final = ReadKind.DATA  # a global is faster to read than an enum member
 
@@ -91,6 +91,8 @@ class RandomFile(Descriptor):
     :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.
 
     Attributes:
+        open_again: opens the file at its path, and returns its size, too; None: nothing can.
+        shared: closes and opens it after :meth:`share`; None: it stays open.
         lookups_together: how many keys are best looked up side by side; so many blocks are held.
         read_ahead_bytes: how long the reads of a scan become.
         reads_under_way: how many of these are best fetched before the first is used; 1: none.
@@ -101,8 +103,10 @@ class RandomFile(Descriptor):
         "_stats",
         "can_fetch",
         "lookups_together",
+        "open_again",
         "read_ahead_bytes",
         "reads_under_way",
+        "shared",
         "size",
     )
 
@@ -114,7 +118,38 @@ class RandomFile(Descriptor):
         self.read_ahead_bytes = 256 * 1024
         self.reads_under_way = 1
         self._stats = stats
+        self.open_again: Callable[[], tuple[Opened, int]] | None = None
+        self.shared: SharedFile | None = None
         self.size = size
+
+    def share(self, files: OpenFiles) -> None:
+        """Let ``files`` close it between two reads, if it can be opened again.
+
+        A read raises OSError (``ESTALE``) if its path names another file by then, or none.
+        """
+        opened, open_again = self._finalizer, self.open_again
+        if open_again is None or not isinstance(opened, Opened):
+            return
+        shared = SharedFile(files, self.path, opened, self.size, open_again, self._direct)
+        self._finalizer = files.forgetting(shared)
+        self._descriptor = -1
+        self.shared = shared
+        files.note_open(shared)
+
+    def close(self) -> None:
+        self.shared = None
+        super().close()
+        self._finalizer = Finalizer(object)
+
+    def use(self, call: Callable[[int], _Result]) -> _Result:
+        """What ``call`` returns for the descriptor, which stays open meanwhile."""
+        shared = self.shared
+        if shared is None:
+            return call(self._descriptor)
+        held = shared.reopen()
+        result = call(held.number)
+        held.was_read = True
+        return result
 
     def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
         """Exactly ``length`` bytes from ``offset``, counted as ``count`` reads.
@@ -157,20 +192,21 @@ class RandomFile(Descriptor):
         """
         if self.can_fetch:
             with contextlib.suppress(OSError):
-                os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+                self.use(lambda number: os.posix_fadvise(number, 0, 0, os.POSIX_FADV_RANDOM))
 
     def fetch(self, offset: int, length: int) -> None:
         """Hint the operating system to cache a range; does not wait."""
         if self.can_fetch:
             with contextlib.suppress(OSError):  # the read itself will report it
-                os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
+                willneed = os.POSIX_FADV_WILLNEED
+                self.use(lambda number: os.posix_fadvise(number, offset, length, willneed))
 
     def is_in_memory(self, offset: int) -> bool:
         """Whether the operating system caches the byte at ``offset``; True if it does not tell."""
         if not hasattr(os, "RWF_NOWAIT"):
             return True
         try:
-            os.preadv(self._descriptor, [bytearray(1)], offset, os.RWF_NOWAIT)
+            self.use(lambda number: os.preadv(number, [bytearray(1)], offset, os.RWF_NOWAIT))
         except BlockingIOError:
             return False
         except OSError:  # the file system has no such reads
@@ -203,12 +239,23 @@ class RandomFile(Descriptor):
         return CorruptionError(self.path, offset, reason, expected=length, got=max(0, got))
 
     def _pread(self, length: int, offset: int) -> bytes:
+        shared = self.shared
+        if shared is None:
+            return self._read_at(self._descriptor, length, offset)
+        held = shared.held
+        if held is None:
+            held = shared.reopen()
+        data = self._read_at(held.number, length, offset)
+        held.was_read = True  # after the read: it keeps the descriptor open until here
+        return data
+
+    def _read_at(self, descriptor: int, length: int, offset: int) -> bytes:
         if not self._direct:
-            return os.pread(self._descriptor, length, offset)
+            return os.pread(descriptor, length, offset)
         # A mapping is page-aligned.  It is shared memory, and new for each call: a fork in another
         # thread must not copy the pages that the device writes to (open(2), NOTES).
         with mmap.mmap(-1, length) as buffer:
-            count = os.preadv(self._descriptor, [buffer], offset)
+            count = os.preadv(descriptor, [buffer], offset)
             return buffer[:count]
 
 

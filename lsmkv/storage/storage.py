@@ -23,11 +23,17 @@ from lsmkv.runtime import Opened
 from lsmkv.stats import Stats
 from lsmkv.storage.append_file import AppendFile as AppendFile
 from lsmkv.storage.file_names import LOCK, UNFINISHED
-from lsmkv.storage.files import DIRECT_ALIGNMENT_BYTES as DIRECT_ALIGNMENT_BYTES
 from lsmkv.storage.files import NO_DIRECT, Descriptor
 from lsmkv.storage.files import FileLock as FileLock
 from lsmkv.storage.files import RandomFile as RandomFile
 from lsmkv.storage.files import ReadKind as ReadKind
+from lsmkv.storage.open_files import DIRECT_ALIGNMENT_BYTES as DIRECT_ALIGNMENT_BYTES
+from lsmkv.storage.open_files import (
+    WANT_OF_DESCRIPTORS,
+    OpenFiles,
+    shared_by_default,
+    too_many_open,
+)
 from lsmkv.storage.posix import fcntl
 
 PathLike = str | os.PathLike[str]
@@ -109,6 +115,9 @@ class Storage:
 
     While it holds the lock of a store, nothing changes in the store's directory unless the lock's file
     is still there: a directory of the same name, in place of this one, is somebody else's.
+
+    Attributes:
+        shared_files: what tables share their files with (``RandomFile.share``).
     """
 
     def __init__(
@@ -124,6 +133,7 @@ class Storage:
         self.file_mode = file_mode
         self.follow_links = follow_links
         self._places: dict[str, tuple[int, int]] = {}  # device and number of each LOCK
+        self.shared_files: OpenFiles = shared_by_default()
 
     def check_place(self, directory: str) -> None:
         """Raise StoreReplacedError if ``directory`` was locked here, and another took its place."""
@@ -271,7 +281,11 @@ class Storage:
         return status.st_dev, status.st_ino, status.st_mtime_ns
 
     def list_directory(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            self._cope(error, path)
+            return self.list_directory(path)
 
     def make_directory(self, path: str) -> None:
         """Create the directory and its missing parents, durably; NotADirectoryError if one is a file."""
@@ -394,8 +408,19 @@ class Storage:
 
     def _open(self, path: str, flags: int) -> Opened:
         opened = Opened()
-        opened.open(path, flags, self.file_mode)
+        try:
+            opened.open(path, flags, self.file_mode)
+        except OSError as error:
+            self._cope(error, path)
+            return self._open(path, flags)
         return opened
+
+    def _cope(self, error: OSError, path: str) -> None:
+        """Close tables for want of descriptors; raise for want of anything else, or if none is open."""
+        if error.errno not in WANT_OF_DESCRIPTORS:
+            raise error
+        if not self.shared_files.make_room():
+            raise caused(too_many_open(error, path), error)
 
     def _open_regular(self, path: str, flags: int) -> tuple[Opened, int]:
         may_follow = self.follow_links and not flags & (os.O_RDWR | os.O_WRONLY)
@@ -413,18 +438,22 @@ class Storage:
         raise OSError(code, "is not a regular file", path)
 
     def _open_random(self, path: str, direct: bool) -> RandomFile:
+        opened, size = self._opened_for_reads(path, direct)
+        file = self._random_file(path, opened.numbers[0], size, direct)
+        file.own(opened)
+        file.open_again = lambda: self._opened_for_reads(path, direct)
+        return file
+
+    def _opened_for_reads(self, path: str, direct: bool) -> tuple[Opened, int]:
         try:
             opened, size = self._open_regular(path, os.O_RDONLY | (_O_DIRECT if direct else 0))
         except OSError as error:
             if direct and error.errno == errno.EINVAL:
                 raise caused(OSError(errno.EINVAL, NO_DIRECT, path), error)
             raise
-        descriptor = opened.numbers[0]
-        file = self._random_file(path, descriptor, size, direct)
-        file.own(opened)
         if direct and sys.platform == "darwin":
-            fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)  # macOS has no O_DIRECT
-        return file
+            fcntl.fcntl(opened.numbers[0], fcntl.F_NOCACHE, 1)  # macOS has no O_DIRECT
+        return opened, size
 
 
 def _owner(path: str, opened: Opened) -> Descriptor:

@@ -19,6 +19,7 @@ from lsmkv.sstable.reader import TableReader, open_table
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.memory_limit import usable_memory_bytes
+from lsmkv.storage.open_files import OpenFiles, SharedFile
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import MOST_ASKS, Asks, Manifest, State, VersionEdit
@@ -30,7 +31,8 @@ class VersionSet:
 
     Attributes:
         lock: held during a change; taken before the engine's mutex, never after.
-        unremoved: numbers of tables that left the tree, but whose files could not be removed.
+        unremoved: numbers of tables that left the tree, but whose files could not be removed, or are
+            still read and too many to be kept open.
     """
 
     def __init__(
@@ -40,11 +42,14 @@ class VersionSet:
         self.storage = storage
         self.directory = directory
         self.options = options
+        if options.max_open_files:
+            storage.shared_files = OpenFiles(options.max_open_files)
         self._cache = cache
         self._readers: dict[int, TableReader] = {}
         self._eviction = Eviction()
         self._doubtful: list[TableMeta] = []  # added by edits that may or may not be on disk
         self.unremoved: list[int] = []
+        self._still_read: dict[int, int] = {}  # of ``unremoved``: numbers of shared files
         self._manifest: Manifest | None = None
 
     def check_place(self) -> None:
@@ -147,8 +152,9 @@ class VersionSet:
         """Commit ``edit``: open its tables, record it durably, publish the new version.
 
         The files of tables that left the tree are removed at once: a repair without a manifest must not
-        take them for live tables.  When a new table cannot be opened, all new ones are removed.  When
-        the edit cannot be recorded they stay, because the record may be on disk.
+        take them for live tables.  Older versions may still read them: those are kept open, or, if they
+        are too many, removed by a later change.  When a new table cannot be opened, all new ones are
+        removed.  When the edit cannot be recorded they stay, because the record may be on disk.
         """
         with self.lock:
             self.check_place()
@@ -174,6 +180,7 @@ class VersionSet:
             staying = {meta.number for meta in metas}
             gone = [number for number in edit.removed if number not in staying]
             runs = _runs_of(self.manifest.state.levels, gone)
+            files = {number: self._readers[number].file.shared for number in gone}
             try:
                 self.manifest.append(edit)
             except BaseException:
@@ -184,7 +191,7 @@ class VersionSet:
             except BaseException:  # raised by another thread: manifest and version must agree
                 self._publish(publish, gone)
                 raise
-            self._remove(runs, is_noted=bool(metas))
+            self._remove(runs, files, is_noted=bool(metas))
 
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish the manifest's version, and mark tables obsolete; idempotent."""
@@ -194,11 +201,15 @@ class VersionSet:
             if reader is not None:
                 reader.leave_cache()
 
-    def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
+    def _remove(
+        self, runs: list[list[int]], files: dict[int, SharedFile | None], *, is_noted: bool
+    ) -> None:
         """Remove tables' files, oldest run first: no old value may reappear.
 
         Unless a new table notes the tables it replaced, the order must hold after a power failure too.
+        ``files`` are kept open for those who still read them.
         """
+        self._remove_unread()
         for run in runs:
             if not is_noted:
                 self._sync_directory()
@@ -208,12 +219,36 @@ class VersionSet:
                 if self.unremoved and not is_noted:
                     self.unremoved.append(number)
                     continue
+                file = files.get(number)
+                if file is not None and not file.pin():
+                    self._still_read[number] = file.number
+                    self.unremoved.append(number)
+                    continue
                 try:
                     self.storage.remove(table_path(self.directory, number))
                 except OSError:  # the next open tries again
                     self.unremoved.append(number)
         if runs and not is_noted:
             self._sync_directory()
+
+    def remove_unread(self) -> None:
+        """Remove tables that left the tree before, and were still read then."""
+        if self._still_read:
+            with self.lock:
+                self._remove_unread()
+
+    def _remove_unread(self) -> None:
+        """Remove what was still read, in the order in which it came."""
+        while self.unremoved:
+            number = self.unremoved[0]
+            file = self._still_read.get(number)
+            if file is None or self.storage.shared_files.has(file):
+                return
+            try:
+                self.storage.remove(table_path(self.directory, number))
+            except OSError:  # the next open tries again
+                return
+            del self._still_read[self.unremoved.pop(0)]
 
     def _sync_directory(self) -> None:
         with contextlib.suppress(OSError):  # the store is whole without it
@@ -261,6 +296,7 @@ class VersionSet:
     def close(self) -> None:
         """Close the manifest, and forget every table (its last user closes it)."""
         self._readers = {}
+        self.remove_unread()
         if self._manifest is not None:
             self._manifest.close()
 

@@ -14,7 +14,6 @@ import os
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ import lsmkv
 from damage import files, flip
 from leaks import open_descriptors
 from lsmkv.aio.work import Work
-from lsmkv.background.process.parallel import ParallelMerge
 from lsmkv.background.refresher import Refresher
 from lsmkv.background.threads import Errand
 from lsmkv.cli.streams import Lines
@@ -144,22 +142,6 @@ def test_failed_compactions_keep_no_table_open(path: str, background: Any) -> No
     assert open_descriptors() == before
 
 
-def test_a_failed_compaction_in_an_executor_keeps_no_table_open(path: str) -> None:
-    damaged(path)
-    before = open_descriptors()
-    db = open_small(path)
-    with ThreadPoolExecutor(1) as executor:
-        assert_lets_go(lambda: db.compact_range(force=True, executor=executor))
-    db.close()
-    assert open_descriptors() == before
-
-
-def test_an_executors_error(path: str) -> None:
-    with open_small(path) as db, ThreadPoolExecutor(1) as executor:
-        merge = ParallelMerge(executor, db._engine.tables, lambda: False)
-        assert_lets_go(lambda: merge._reply(executor.submit(raise_error)))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("failing", ["append", "sync", "create"])
 def test_a_handle_that_is_dropped_after_a_failed_write_is_closed(path: str, failing: str) -> None:
     """The store keeps why it failed, and that must not keep the frame that has the handle."""
@@ -195,9 +177,7 @@ def test_a_damaged_table_that_is_repaired_is_closed(path: str) -> None:
 def test_a_damaged_filter_section(path: str) -> None:
     damaged(path)
     with open_small(path) as db:
-        (reader,) = db._engine.tables.readers(
-            [info.meta for info in db._engine.state.require_open().version.tables()][:1]
-        )
+        reader = next(db._engine.state.require_open().version.tables())
         footer = reader.footer
         table = Path(path, reader.path)
         flip(table, footer.filters_offset + 10)

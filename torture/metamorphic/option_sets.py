@@ -54,6 +54,7 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
     "table_size_bytes": (0.8, (4 * _KIB, 4 * _KIB, 16 * _KIB, 100 * _KIB)),
     "file_mode": (0.1, (0o640,)),
     "read_around": (0.3, (False,)),
+    "max_open_files": (0.2, (1, 4, 64)),
 }
 
 
