@@ -127,8 +127,10 @@ class Options:
             compression it is at most three times that.  Smaller blocks make lookups cheaper and indexes
             larger.  4 KiB.
         fit_pages: end blocks where pages of 4 KiB end, so that to look a key up reads one page where
-            blocks are no larger.  Zeros fill what is left of a page, up to 384 bytes: 1 to 3 % of a
-            table, and up to 7 % if entries of 200 to 500 bytes do not compress.  False closes each block
+            blocks are no larger and entries are small.  Entries above 500 bytes cross into a second page
+            more often the larger they are (``docs/measurements.md``).  Zeros fill what is left of a page,
+            up to 384 bytes: 1 to 3 % of a table, and up to 7 % if entries of 200 to 500 bytes do not
+            compress.  False closes each block
             once its keys and values, and 7 bytes for each entry, reach ``block_size_bytes`` before
             compression: no filter or compression shifts the blocks' borders then.  True.
         block_cache_size_bytes: memory for uncompressed blocks (and, with
@@ -158,13 +160,15 @@ class Options:
         filter_memory_bytes: the size of all filters together, in place of ``error_rate`` and
             ``filter_allocation``.  New tables get the rates that waste the fewest reads in it: lower
             ones in small runs, and where lookups ask more often for absent keys; without any lookups
-            yet they are Monkey's.  Counts are by table, so smaller tables follow lookups more closely.  A
-            compaction of the whole store (``compact_range(force=True)``) makes Bloom and ribbon filters
-            that large, within 2 %; until then a store that exists or grows may exceed it.  Other kinds
-            have a least size for each filter (4 bits a key with ``"grafite"``), and take it where the
-            budget has less.  No rate is below 1e-6, so part of a large budget stays unused.  What has no
-            budget uses ``error_rate``: ``bulk_load`` of an iterable without a length, ``TableWriter``,
-            the newest writes in a backup.  0: no such budget.
+            yet they are Monkey's.  Counts are by table, so smaller tables follow lookups more closely; in one
+            table (``table_size_bytes`` is 64 MiB by default) all filters have one rate, so a budget saves
+            nothing there.  A compaction of the whole store (``compact_range(force=True)``) makes Bloom
+            and ribbon filters that large, within 2 %; before it filters took up to 1.45 times as much
+            where keys were written again (``docs/tuning.md``).  Other kinds have a least size for each
+            filter (4 bits a key with ``"grafite"``), and take it where the budget has less.  No rate is
+            below 1e-6, so part of a large budget stays unused.  What has no budget uses ``error_rate``:
+            ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest writes in a
+            backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
             ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one

@@ -69,7 +69,7 @@ class PageFit:
         return left if left <= MOST_PADDING_BYTES and left < self._usual_size() / 2 else 0
 
     def _splits_pages(self) -> bool:
-        """Whether an entry mostly leaves more of a page than zeros may fill, and does not compress."""
+        """Whether entries are larger than zeros may fill, and do not compress."""
         return self._entry_size > MOST_PADDING_BYTES and self._ratio > _LEAST_RATIO
 
     def _usual_size(self) -> float:

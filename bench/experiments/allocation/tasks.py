@@ -16,7 +16,7 @@ BITS: Final = 8.0
 ALL_BITS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 ALL_LEVELS: Final = (1, 2, 3, 4, 5)
 ALL_RATIOS: Final = (2, 3, 4, 6, 8)
-QUICK_BITS: Final = (4.0, 8.0)
+QUICK_BITS: Final = (2.0, 8.0)
 QUICK_LEVELS: Final = (2, 3)
 QUICK_RATIOS: Final = (3, 4)
 
