@@ -13,7 +13,7 @@ from lsmkv.errors import uncopyable
 from lsmkv.html import key_text, table
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
-from lsmkv.read.start import Start, count, started
+from lsmkv.read.start import Range, count
 
 _NOTHING: Final[list[tuple[bytes, ...]]] = []
 
@@ -26,8 +26,11 @@ class EntryIterator:
     """
 
     def __init__(self, read_view: StoreView, wanted: Bounds, owner: object) -> None:
-        start = started(read_view.state.mutex, read_view.seq, wanted)
-        self._scan: Scan | None = Scan(read_view, wanted, start)  # None after the end
+        waiting: Range | None = None
+        if isinstance(wanted, Range):
+            waiting = wanted
+            waiting.wait()
+        self._scan: Scan | None = Scan(read_view, wanted, waiting)  # None after the end
         self._state = read_view.state
         self._owner: object = owner
         self._entries = _NOTHING  # the fetched list
@@ -96,17 +99,17 @@ class ValueIterator(EntryIterator):
         return self._entries[at][1]
 
 
-def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
+def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Range:
     """The bounds of a range; TypeError for one that is not bytes-like."""
     low = None if start is None else key_bytes(start)
     high = None if stop is None else key_bytes(stop)
     head = None if prefix is None else key_bytes(prefix)
     if not head:
-        return Bounds(low, high, None, reverse)
+        return Range(low, high, None, reverse)
     end = prefix_successor(head)
     if end is not None:
         high = end if high is None else min(high, end)
-    return Bounds(head if low is None else max(low, head), high, head, reverse)
+    return Range(head if low is None else max(low, head), high, head, reverse)
 
 
 def key_within(wanted: Bounds, key: object) -> bytes | None:
@@ -136,11 +139,15 @@ class RangeView:
     ) -> None:
         self._owner: object = owner
         self._wanted = scan_range(start, stop, prefix, reverse)
-        self._read_view: StoreView = owner._read_view()
+        read_view: StoreView = owner._read_view()
+        self._read_view = read_view
+        self._wanted.belong_to(read_view.state.mutex, read_view.seq)
 
     def iterate(self, kind: type[EntryIterator], reverse: bool) -> EntryIterator:
         """An iterator over the range; ``reverse`` turns its order around."""
-        wanted = self._wanted
+        if kind is KeyIterator:
+            self.show_keys_only()
+        wanted: Bounds = self._wanted
         if reverse:
             wanted = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
         return kind(self._read_view, wanted, self._owner)
@@ -155,14 +162,13 @@ class RangeView:
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
-        return self._count(True)
-
-    def _count(self, with_values: bool) -> int:
-        """The number of entries; ``with_values`` tells what an iterator that waits for them shows."""
         read_view, wanted = self._read_view, self._wanted
         read_view.state.require_open()
-        asked = Start(read_view.state.mutex, read_view.seq, wanted)
-        return count(Scan(read_view, wanted), asked, with_values)
+        return count(Scan(read_view, wanted), wanted)
+
+    def show_keys_only(self) -> None:
+        """Whoever iterates needs no values."""
+        self._wanted.needs_values = False
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name} {text}" for name, text in self._bounds())

@@ -37,9 +37,6 @@ class RangeKeys(RangeView, OrderedKeys[bytes]):
     def __reversed__(self) -> Iterator[bytes]:
         return self.iterate(KeyIterator, True)
 
-    def __len__(self) -> int:
-        return self._count(False)
-
 
 class RangeItems(EntryRangeView, OrderedItems[bytes, bytes]):
     """The items of a range, in order, unchanged by later writes.  ``len`` scans."""

@@ -36,7 +36,7 @@ from lsmkv.log.batch import _HEADER, OPERATION_OVERHEAD_BYTES
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
-from lsmkv.read.start import Start, count, started
+from lsmkv.read.start import Range, count
 
 if TYPE_CHECKING:
     from lsmkv.layers.prefixed import PrefixedMapping
@@ -140,7 +140,9 @@ class TransactionIterator:
     def __init__(self, state: TransactionState, wanted: Bounds, moment: int) -> None:
         state.check_usable()
         self._state = state
-        self._entries = _entries(state, wanted, moment, started(state.lock, moment, wanted))
+        if isinstance(wanted, Range):
+            wanted.wait()
+        self._entries = _entries(state, wanted, moment)
 
     def __iter__(self) -> Self:
         return self
@@ -155,20 +157,18 @@ class TransactionIterator:
         raise uncopyable("an iterator", "make another with iter() of its view")
 
 
-def _scan(state: TransactionState, wanted: Bounds, moment: int, start: Start | None = None) -> Scan:
-    scan = Scan(state.snapshot._read_view(), wanted, start)
+def _scan(state: TransactionState, wanted: Bounds, moment: int, waiting: Range | None) -> Scan:
+    scan = Scan(state.snapshot._read_view(), wanted, waiting)
     scan.lay_over(state.own, moment)
     return scan
 
 
-def _entries(
-    state: TransactionState, wanted: Bounds, moment: int, start: Start
-) -> Iterator[_Entry]:
+def _entries(state: TransactionState, wanted: Bounds, moment: int) -> Iterator[_Entry]:
     """The entries of a range.
 
     No method of the iterator, to which it would refer: then a forgotten one waits for the collector.
     """
-    scan = _scan(state, wanted, moment, start)
+    scan = _scan(state, wanted, moment, wanted if isinstance(wanted, Range) else None)
     seen = state.reads.add_range(wanted)
     for entries in scan:
         for entry in entries:
@@ -189,6 +189,7 @@ class _RangeView:
         self._wanted = scan_range(start, stop, prefix, reverse)
         self._state: TransactionState = transaction._state
         self._moment = self._state.freeze()
+        self._wanted.belong_to(self._state.lock, self._moment)
 
     @abstractmethod
     def _shown(self, entries: TransactionIterator) -> Iterator[Any]:
@@ -209,17 +210,16 @@ class _RangeView:
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
-        return self._count(True)
-
-    def _count(self, with_values: bool) -> int:
-        """As that of a store's view."""
         state, wanted = self._state, self._wanted
-        asked = Start(state.lock, self._moment, wanted)
         state.check_usable()
         with state.lock:
-            found = count(_scan(state, wanted, self._moment), asked, with_values)
+            found = count(_scan(state, wanted, self._moment, None), wanted)
             state.reads.add_range(wanted).is_whole = True
             return found
+
+    def show_keys_only(self) -> None:
+        """Whoever iterates needs no values."""
+        self._wanted.needs_values = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._state.snapshot!r}>"
@@ -231,11 +231,12 @@ class _RangeView:
 class TransactionKeys(_RangeView, OrderedKeys[bytes]):
     """The keys of a range of a transaction, in order."""
 
+    def __iter__(self) -> Iterator[bytes]:
+        self.show_keys_only()
+        return super().__iter__()
+
     def _shown(self, entries: TransactionIterator) -> Iterator[bytes]:
         return (key for key, _ in entries)
-
-    def __len__(self) -> int:
-        return self._count(False)
 
 
 class TransactionValues(_RangeView, OrderedValues[bytes]):

@@ -103,15 +103,15 @@ class MappedView(Generic[K, V]):
 
     def __len__(self) -> int:
         """The number of entries.  O(n): scans them."""
-        return self._count(True)
+        if isinstance(self._below, Sized):
+            return len(self._below)
+        return sum(1 for _ in self._below)
 
-    def _count(self, with_values: bool) -> int:
-        """As of a view below; ``with_values``: whether this one shows them."""
-        below = self._below
-        counting = getattr(below, "_count", None)
-        if counting is not None:
-            return int(counting(with_values))
-        return len(below) if isinstance(below, Sized) else sum(1 for _ in below)
+    def show_keys_only(self) -> None:
+        """Whoever iterates needs no values."""
+        tell = getattr(self._below, "show_keys_only", None)
+        if tell is not None:  # a view, and no other iterable
+            tell()
 
     def value(self, key: object) -> V | None:
         """The value of ``key``; None if the range does not have it."""
@@ -140,12 +140,13 @@ class MappedView(Generic[K, V]):
 class MappedKeys(MappedView[K, Any], OrderedKeys[K]):
     """The keys of a range, in order.  ``len`` scans."""
 
+    def __iter__(self) -> Iterator[K]:
+        self.show_keys_only()
+        return super().__iter__()
+
     def _decoded(self, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[K]:
         key_of = self._coding.decode_key
         return (key_of(key) for key, _ in entries)
-
-    def __len__(self) -> int:
-        return self._count(False)
 
     def __contains__(self, key: object) -> bool:
         return self._find(key) is not None

@@ -20,7 +20,7 @@ from lsmkv.read.sources import (
     MemtableSource,
     Source,
 )
-from lsmkv.read.start import Start
+from lsmkv.read.start import Range
 from lsmkv.read.view import ReadView
 from lsmkv.sstable.reader import TableReader
 
@@ -35,8 +35,8 @@ class Scan:
     It reads nothing before the first list is asked for, and little for that: most scans end soon.
     """
 
-    def __init__(self, read_view: ReadView, wanted: Bounds, start: Start | None = None) -> None:
-        self._start = start
+    def __init__(self, read_view: ReadView, wanted: Bounds, waiting: Range | None = None) -> None:
+        self._waiting = waiting
         self._ahead: list[list[Item]] | None = None  # what was read before the scan began
         self._read_view = read_view
         self._wanted = wanted
@@ -85,8 +85,8 @@ class Scan:
 
     def _begin(self) -> None:
         self._begun = True
-        if self._start is not None:
-            self._ahead = self._start.begin()
+        if self._waiting is not None:
+            self._ahead = self._waiting.begin()
             if self._ahead is not None:
                 self._sources = []
                 return

@@ -22,64 +22,71 @@ _MOST_LEFT_BYTES: Final = 256 * 1024 * 1024
 _ITEM_BYTES: Final = 150  # of Python's objects for one item, without its key and value
 
 
-class Start:
-    """The start of an iteration.
+class Range(Bounds):
+    """The bounds of a view, whose iterators may get what its length has read.
 
     Attributes:
-        left: what a length has read for it, the last list first; None if there is nothing.
-        is_past: whether the iteration has begun to read.
+        left: what a length has read for the next iteration, the last list first; None: nothing.
+        is_waiting: whether the newest iteration has yet to begin to read.
+        needs_values: whether it shows more than keys.
     """
 
-    def __init__(self, whose: object, moment: int, wanted: Bounds) -> None:
-        """It iterates over entries as of ``moment``.
+    def __init__(
+        self,
+        start: bytes | None = None,
+        stop: bytes | None = None,
+        prefix: bytes | None = None,
+        reverse: bool = False,
+    ) -> None:
+        super().__init__(start, stop, prefix, reverse)
+        self._whose: object = None
+        self._moment = 0
+        self.left: list[list[Item]] | None = None
+        self.is_waiting = False
+        self.needs_values = True
 
-        ``whose`` is one object for each store or transaction.  The newest start outlives its iteration:
-        it refers to nothing that holds tables or memtables.
+    def belong_to(self, whose: object, moment: int) -> None:
+        """These are bounds of entries as of ``moment``.
+
+        ``whose`` is one object for each store or transaction.  The range may outlive its view: ``whose``
+        refers to nothing that holds tables or memtables.
         """
         self._whose = whose
         self._moment = moment
-        self._wanted = wanted
-        self.left: list[list[Item]] | None = None
-        self.is_past = False
 
-    def is_same(self, other: Start) -> bool:
-        """Whether both iterate over the same entries."""
-        wanted, others = self._wanted, other._wanted
-        return (
-            self._whose is other._whose
-            and self._moment == other._moment
-            and wanted.start == others.start
-            and wanted.stop == others.stop
-            and wanted.reverse == others.reverse
-        )
+    def wait(self) -> None:
+        """An iteration is made, and may begin later."""
+        self.is_waiting = True
+        _NEWEST[0] = self
 
     def begin(self) -> list[list[Item]] | None:
-        """What is left, as the iteration begins to read."""
-        self.is_past = True
+        """What is left, as an iteration begins to read."""
+        self.is_waiting = False
         left, self.left = self.left, None
         return left
 
+    def has_entries_of(self, other: Range) -> bool:
+        """Whether both have the same entries, in the same order."""
+        return (
+            self._whose is other._whose
+            and self._moment == other._moment
+            and self.start == other.start
+            and self.stop == other.stop
+            and self.reverse == other.reverse
+        )
 
-_NEWEST: Final[list[Start | None]] = [None]
+
+_NEWEST: Final[list[Range | None]] = [None]
 
 
-def started(whose: object, moment: int, wanted: Bounds) -> Start:
-    """The start of an iteration that begins now."""
-    start = Start(whose, moment, wanted)
-    _NEWEST[0] = start
-    return start
+def count(lists: Iterable[list[Item]], wanted: Range, most: i64 = _MOST_LEFT_BYTES) -> int:
+    """The number of items in all lists, which are those of ``wanted``.
 
-
-def count(
-    lists: Iterable[list[Item]], asked: Start, with_values: bool, most: i64 = _MOST_LEFT_BYTES
-) -> int:
-    """The number of items in all lists.
-
-    The newest iteration gets them if it has yet to read the same: with their values if it needs these,
-    and if they take no more than ``most`` bytes.
+    The newest iteration gets them if it has yet to read the same, and if what it needs of them takes no
+    more than ``most`` bytes.
     """
     waiting = _NEWEST[0]
-    if waiting is None or waiting.is_past or not waiting.is_same(asked):
+    if waiting is None or not waiting.is_waiting or not waiting.has_entries_of(wanted):
         return sum(map(len, lists))
     _NEWEST[0] = None
     total: i64 = 0
@@ -89,14 +96,14 @@ def count(
         total += len(items)
         if size > most:
             continue
-        if not with_values:
+        if not waiting.needs_values:
             items = [(key, b"") for key, _ in items]
         for key, value in items:
             size += _ITEM_BYTES + len(key) + len(value)
         left.append(items)
         if size > most:
             left = []
-    if size <= most and not waiting.is_past:
+    if size <= most and waiting.is_waiting:
         left.reverse()
         waiting.left = left
     return total

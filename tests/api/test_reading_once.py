@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
@@ -11,8 +12,7 @@ from typing import Any, Final
 import pytest
 
 import lsmkv
-from lsmkv.read.bounds import Bounds
-from lsmkv.read.start import Start, count, started
+from lsmkv.read.start import Range, count
 from lsmkv.typed import Bytes, Str, TypedDB
 
 KEYS: Final = [b"p/%04d" % number for number in range(1500)]
@@ -165,27 +165,57 @@ def test_a_transaction_that_asked_only_for_a_length_has_read_the_range(db: lsmkv
         del waiting
 
 
-def started_list(size: int) -> tuple[Start, list[list[tuple[bytes, bytes]]]]:
-    """An iteration that has not read yet, and what it will read."""
-    return started(size, 0, Bounds()), [[(b"key", bytes(1000))] for _ in range(size)]
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_a_length_leaves_values_to_iterators_that_show_them(db: lsmkv.DB, name: str) -> None:
+    with ExitStack() as opened:
+        mapping = MAPPINGS[name](db, opened)
+        for kind in ("items", "values", "keys"):
+            seen = list(iter(getattr(mapping, kind)()))
+            waiting = iter(getattr(mapping, kind)())
+            assert len(mapping) == len(seen)
+            assert list(waiting) == seen
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_a_list_of_keys_takes_no_memory_for_values(db: lsmkv.DB, name: str) -> None:
+    for number in range(30):
+        db[b"p/large %d" % number] = bytes(1_000_000)
+    db.flush()
+    with ExitStack() as opened:
+        mapping = MAPPINGS[name](db, opened)
+        list(mapping)  # whatever stays
+        tracemalloc.start()
+        try:
+            list(mapping)
+            assert tracemalloc.get_traced_memory()[1] < 15_000_000
+        finally:
+            tracemalloc.stop()
+
+
+def waiting_range() -> tuple[Range, list[list[tuple[bytes, bytes]]]]:
+    """A range with an iteration that has not read yet, and ten lists that it will read."""
+    wanted = Range()
+    wanted.wait()
+    return wanted, [[(b"key", bytes(1000))]] * 10
 
 
 @pytest.mark.parametrize("with_values", [False, True])
 def test_what_takes_little_memory_is_left_to_the_iteration(with_values: bool) -> None:
-    waiting, lists = started_list(10)
-    assert count(lists, Start(10, 0, Bounds()), with_values, 10 * 1153) == 10
+    waiting, lists = waiting_range()
+    waiting.needs_values = with_values
+    assert count(lists, waiting, 10 * 1153) == 10
     left = waiting.begin()
     assert left is not None
     assert [len(value) for items in left for _, value in items] == [1000 * with_values] * 10
 
 
 def test_what_takes_much_memory_is_not_left_and_counts_all_the_same() -> None:
-    waiting, lists = started_list(10)
-    assert count(lists, Start(10, 0, Bounds()), True, 9 * 1153) == 10
+    waiting, lists = waiting_range()
+    assert count(lists, waiting, 9 * 1153) == 10
     assert waiting.begin() is None
 
 
-def test_the_newest_start_keeps_no_store_open(tmp_path: Path) -> None:
+def test_the_newest_iteration_keeps_no_store_open(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "store") as db:
         db[b"k"] = b"v"
         db.flush()
