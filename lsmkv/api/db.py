@@ -736,7 +736,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
-        if engine is not None and not self.closed:
+        if engine is not None and not self.closed and not engine.is_left_open:
             message = f"{engine.location.name} was not closed"
             try:
                 if not engine.opened_by_itself:
