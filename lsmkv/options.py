@@ -164,11 +164,11 @@ class Options:
             one table (``table_size_bytes`` is 64 MiB by default) all filters have one rate, so a budget
             saves nothing there.  A compaction of the whole store (``compact_range(force=True)``) makes
             Bloom and ribbon filters that large, within 2 %; before it filters took up to 1.45 times as
-            much where keys were written again (``docs/tuning.md``).  Other kinds have a least size for each
-            filter (4 bits a key with ``"grafite"``), and take it where the budget has less.  No rate is
-            below 1e-6, so part of a large budget stays unused.  What has no budget uses ``error_rate``:
-            ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest writes in a
-            backup.  0: no such budget.
+            much where keys were written again (``docs/tuning.md``).  Other kinds have a least size for
+            each filter (4 bits a key with ``"grafite"``), and take it where the budget has less.  No
+            rate is below 1e-6, so part of a large budget stays unused.  What has no budget uses
+            ``error_rate``: ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest
+            writes in a backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
             ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one

@@ -734,12 +734,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         engine: Engine | None = getattr(self, "_engine", None)
         if engine is None:
             return
+        is_left = engine.is_left_open
         try:
-            if not self.closed and not engine.opened_by_itself:
+            if not (self.closed or engine.opened_by_itself or is_left):
                 message = f"{engine.location.name} was not closed"
                 warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
         finally:  # also where warnings are errors
-            if not engine.is_closed:
+            if not (engine.is_closed or is_left):
                 with contextlib.suppress(Exception):
                     engine.close()
             if self._guard is not None:  # unless an interrupt came

@@ -80,8 +80,9 @@ class BackgroundWork:
 
         def look() -> None:
             nonlocal done
-            self._store.check_not_ending()
             done = is_done()
+            if not done:
+                self._store.check_not_ending()
 
         while True:
             ticket = self._store.changes.ticket

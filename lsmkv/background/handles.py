@@ -1,11 +1,18 @@
-"""Closes open stores at exit, and invalidates them after a fork."""
+"""Ends the work of open stores at exit, and invalidates them after a fork.
+
+At exit, stores stay open.  Exit handlers that were registered before lsmkv was imported run later, and
+daemon threads run on until the interpreter stops them.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import sys
+import threading
 from typing import Protocol
 
+from lsmkv.errors import ClosedError
 from lsmkv.storage.posix import register_at_fork
 
 
@@ -15,11 +22,16 @@ class Handle(Protocol):
     def mark_forked(self) -> None:
         """In the child of a fork: become unusable, waiting for no lock."""
 
-    def close(self) -> None:
-        """Close it at the end of the process; may come twice."""
+    def end_with_program(self) -> None:
+        """Start no more work; may come after it was closed, and before."""
 
 
 _watched: set[Handle] = set()
+
+
+def is_interpreter_ending() -> bool:
+    """Whether threads have been stopped, with whatever locks they hold."""
+    return sys.is_finalizing()
 
 
 def watch(handle: Handle) -> None:
@@ -36,11 +48,24 @@ def _mark_forked() -> None:
         handle.mark_forked()
 
 
-def _close_all() -> None:
+def _end_all() -> None:
+    _silence_daemons()
     for handle in list(_watched):
         with contextlib.suppress(Exception):  # writes that were not synced may be lost
-            handle.close()
+            handle.end_with_program()
+
+
+def _silence_daemons() -> None:
+    """Let daemon threads end without a traceback where a store does no more work for them."""
+    told = threading.excepthook
+
+    def hook(failed: threading.ExceptHookArgs) -> None:
+        is_daemon = failed.thread is not None and failed.thread.daemon
+        if not (is_daemon and isinstance(failed.exc_value, ClosedError)):
+            told(failed)
+
+    threading.excepthook = hook
 
 
 register_at_fork(after_in_child=_mark_forked)
-atexit.register(_close_all)
+atexit.register(_end_all)

@@ -61,6 +61,7 @@ class Engine:
         state, readers, writer, first_keys, upkeep: its parts.
         location: where it is.
         refresh_every_s: how often a read-only store looks for new writes by itself; None: never.
+        is_left_open: the program ends, and nobody has to close it.
         opened_by_itself: it was left to its first use, so nobody has to close it.
         follow_fork: a weak reference to what the handle does with its engine in a forked child.
     """
@@ -107,6 +108,7 @@ class Engine:
         self._opener = 0  # the thread that recovers for reading
         self._has_news = False
         self._seq_at_fork = -1
+        self.is_left_open = False
         self.opened_by_itself = False
         self.follow_fork: Callable[[], Callable[[Engine], object] | None] = lambda: None
 
@@ -232,11 +234,46 @@ class Engine:
 
     # The end
 
+    def end_with_program(self) -> None:
+        """Stop background work, sync the log, note that the store was closed; but stay open.
+
+        Exit handlers and daemon threads may write on.  The log takes that, without a flush, and the next
+        opening finds it there.
+        """
+        state = self.state
+        if self.location.directory is None:  # threads that send requests have ended
+            self.close()
+            return
+        with self._ending:
+            self.is_left_open = True
+            if self._refresher is not None:
+                self._refresher.stop()
+            if state.read_only or self.is_closed:
+                return
+            state.with_mutex(self._begin_exit)
+            self.background.stop()
+            state.with_mutex(self.writer.stop_rotating)  # again: an ingest that ends undoes it
+            log = self._logs.current
+            end = log.end
+            log.sync_through(end)
+            self._logs.check_place()
+            if state.failure is None:
+                with self.tables.lock:
+                    asks = self.tables.all_asks()
+                    self.tables.manifest.note_closed_log(log.number, end, log.salt, asks)
+                    self.tables.manifest.close()
+
+    def _begin_exit(self) -> None:
+        self.writer.stop_rotating()
+        self._begin_ending()
+
     def close(self) -> None:
         """Stop background work, sync the log, release the lock.  As ``DB.close``.
 
         A thread does it, where no interrupt comes: one of the caller ends the waiting alone.
         """
+        if handles.is_interpreter_ending():
+            return  # a finalizer: threads that were stopped may hold any lock
         if in_worker():
             self._close_in_worker()
             return

@@ -37,6 +37,7 @@ from lsmkv.stats import Stats
 from lsmkv.tree.version_set import VersionSet
 
 SLOWED_BYTES_PER_S: Final = 16 * 1024 * 1024
+_ENDLESS_BYTES: Final = 1 << 62
 _SHORTEST_SLEEP_S: Final = 0.001  # shorter ones add up first
 
 
@@ -320,6 +321,10 @@ class Writer:
     def let_go(self) -> None:
         self._is_held, self._full_bytes = False, self.state.options.write_buffer_size_bytes
         self.state.changes.announce()
+
+    def stop_rotating(self) -> None:
+        """Let the log grow without end, because nothing flushes any more (the mutex is held)."""
+        self._is_held, self._full_bytes = False, _ENDLESS_BYTES
 
     def _wait_for_room(self) -> None:
         stats = self.state.stats

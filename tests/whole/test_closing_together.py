@@ -77,7 +77,6 @@ CLOSES: dict[str, Callable[[lsmkv.DB], object]] = {
     "close": lambda db: db.close(),
     "with": lambda db: db.__exit__(),
     "dbm": lambda db: lsmkv.dbm.Database(db).close(),
-    "at exit": lambda db: db._engine.close(),
 }
 
 

@@ -133,6 +133,9 @@ class HelperProcess:
             if child is not None:
                 child.kill()  # a thread that waits in ``run`` sees it end
 
+    def end_with_program(self) -> None:
+        self.close()
+
     def mark_forked(self) -> None:
         self._mutex = threading.Lock()
         child, self._child = self._child, None
