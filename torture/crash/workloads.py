@@ -36,13 +36,13 @@ SMALL: Final = lsmkv.Options(
 """Options with which flushes and compactions happen after a few writes."""
 
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
+    "sessions": {},
     "leveled": {},
     "tiered": {"compaction": "tiered"},
     "lazy-leveled": {"compaction": "lazy-leveled", "filter_allocation": "monkey"},
     "zstd": {"compression": "zstd", "filter_granularity": "table", "block_size_bytes": 1024},
     "one-table": {"table_size_bytes": 1 << 20, "level0_compaction_trigger": 4, "size_ratio": 4},
     "unfiltered": {"filter_policy": "none", "compression_dictionary_size_bytes": 1024},
-    "sessions": {},
 }
 """Options that each variant changes, by the variant's name.  Only ``sessions`` has other operations."""
 
@@ -181,13 +181,14 @@ class Workload:
         return b"%d:" % number + self._dice.randbytes(size // 2) + b"v" * (size // 2)
 
     def _put(self, number: int) -> bool:
-        return self._put_one(number, sync=self._dice.random() < 0.2)
+        return self._put_one(number, sync_share=0.2)
 
     def _synced_put(self, number: int) -> bool:
-        return self._put_one(number, sync=True)
+        return self._put_one(number, sync_share=1.0)
 
-    def _put_one(self, number: int, *, sync: bool) -> bool:
+    def _put_one(self, number: int, *, sync_share: float) -> bool:
         key, value = self._key(), self._value(number)
+        sync = self._dice.random() < sync_share
         self._note_changes([(key, value)])
         self.db.put(key, value, sync=sync)
         return sync
