@@ -83,8 +83,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def _use(self, engine: Engine) -> None:
         """Work on ``engine`` from now on: at first, and in the child of a fork."""
-        if "_guard" in vars(self):
-            self._guard.cancel()
+        before: Finalizer | None = getattr(self, "_guard", None)
+        if before is not None:
+            before.cancel()
         # An interrupt may come in place of ``__del__``.  This is C code, and starts a thread.
         self._guard = Finalizer(partial(start_new_thread, engine.close, ()))
         self._engine = engine
