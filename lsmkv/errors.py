@@ -6,6 +6,7 @@ are ``OSError``.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import threading
@@ -31,10 +32,11 @@ def untraced(error: E) -> E:
 
     Their frames hold what functions and their callers used: open tables, a handle that nobody closed.
     """
-    try:
-        return copy.copy(error)
-    except Exception:  # a class of a program's own, whose constructor takes other arguments
-        return error.with_traceback(None)
+    kept = error
+    with contextlib.suppress(Exception):  # a class whose constructor takes other arguments
+        kept = copy.copy(error)
+    kept.__cause__ = kept.__context__ = None  # which a library may have copied, as Dask's does
+    return kept.with_traceback(None)
 
 
 def uncopyable(what: str, remedy: str) -> TypeError:

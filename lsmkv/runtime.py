@@ -104,6 +104,14 @@ def loaded_when_used(
     return load, names
 
 
+def pyinstaller_hooks() -> list[str]:
+    """The folder that tells PyInstaller what to freeze.
+
+    An entry point names this function.
+    """
+    return [os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyinstaller")]
+
+
 _add_one = (1).__add__
 
 

@@ -35,6 +35,30 @@ PURE: Final = {"LSMKV_PURE": "1"}
 _THIS: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _WITHOUT_EXTRA: Final = 'pip install "lsmkv[cli]"\n'
 _QUOTED_LINES: Final = 30
+_FREEZER: Final = (
+    "pyinstaller>=6.0"  # a test tool alone: GPL, with an exception for what it freezes
+)
+# What a user's program does: also what is imported late, and a compaction that would go to a helper
+# process, which a frozen program must not start: it would start itself again.
+_PROGRAM: Final = """
+import logging, sys
+import lsmkv, lsmkv.aio, lsmkv.dbm, lsmkv.typed
+
+logging.basicConfig(level=logging.INFO, filename=sys.argv[1] + ".log")
+with lsmkv.open(sys.argv[1], process_job_size_bytes=0, write_buffer_size_bytes=1 << 20) as db:
+    for number in range(60_000):
+        db[b"%08d" % number] = b"value %d" % number * 5
+    db.compact_range(force=True)
+    print(len(db), db.get(b"00000077") is not None, db.get(b"none"))
+    print(db.explain(b"none").outcome, db.verify().ok, db._repr_html_()[:6])
+    helper = db._engine.background.compactor.runner
+with lsmkv.open(sys.argv[1], read_only=True) as db:
+    with db.snapshot() as snapshot, db.cursor() as cursor:
+        cursor.seek(b"00000077")
+        print(cursor.key)
+print("frozen" if getattr(sys, "frozen", False) else "not frozen", helper)
+"""
+_SAID: Final = "60000 True None\nabsent True <table\nb'00000077'\nfrozen None\n"
 
 
 class CheckError(Exception):
@@ -133,6 +157,18 @@ class Environment:
         run(lsmkv, "compact", "store", "--force", *settings, cwd=self.folder)
         return {str(name): str(value) for name, value in hashes.items()}
 
+    def freeze(self) -> None:
+        """Freeze a program that uses the installed lsmkv, and run it elsewhere."""
+        self.pip("install", "--quiet", _FREEZER)
+        program = self.folder / "program.py"
+        program.write_text(_PROGRAM, "utf-8")
+        work, made = self.folder / "work", self.folder / "frozen"
+        places = ("--workpath", work, "--specpath", work, "--distpath", made)
+        run(self.bin / "pyinstaller", "--log-level", "WARN", *places, program, cwd=self.folder)
+        said = run(made / "program" / "program", self.folder / "frozen-store", cwd=made)
+        if said != _SAID:
+            raise CheckError(f"a frozen program says {said!r}, not {_SAID!r}")
+
 
 def check_wheel(wheel: Path, pure: bool) -> None:
     """Raise unless a wheel holds the package: all of it, and nothing else."""
@@ -159,10 +195,17 @@ def check_all(folder: Path, pythons: dict[str, str]) -> None:
     def compiled(version: str) -> dict[str, str]:
         environment = Environment(folder / f"compiled-{version}", pythons[version])
         settings = COMPILED if version == _THIS else COMPILED_QUICKLY
-        return environment.check(environment.wheel(archive, settings), "compiled")
+        return checked(environment, environment.wheel(archive, settings), "compiled")
 
     def interpreted(version: str) -> dict[str, str]:
-        return Environment(folder / f"pure-{version}", pythons[version]).check(pure, "interpreted")
+        environment = Environment(folder / f"pure-{version}", pythons[version])
+        return checked(environment, pure, "interpreted")
+
+    def checked(environment: Environment, wheel: Path, build: str) -> dict[str, str]:
+        hashes = environment.check(wheel, build)
+        if environment.folder.name.endswith(f"-{_THIS}"):
+            environment.freeze()
+        return hashes
 
     kinds: list[tuple[str, Callable[[str], dict[str, str]]]] = []
     kinds += [(version, compiled) for version in sorted({_THIS, list(pythons)[-1]})]

@@ -183,7 +183,7 @@ class StoreState:
             raise caused(BackgroundError(reason), self.failure)
 
     def numbers_used_up(self) -> Error:
-        """Why there is no next sequence number, which only a damaged store reaches."""
+        """Why there is no next sequence number.  Only a damaged store reaches that."""
         reason = (
             "its sequence numbers are used up: read it with read_only=True, and write what it holds "
             "to a new store"

@@ -409,3 +409,36 @@ def test_a_helper_is_tried_again_some_time_after_one_could_not_start(
         db.compact_range(force=True)
         assert helper_pid(db) is not None
     assert sum("goes on in a thread" in line for line in lines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_python"),
+    [
+        ("python", True),
+        ("python3.11", True),
+        ("python3.13t", True),
+        ("python3-dbg", True),
+        ("pypy3.11", True),
+        ("Python", True),
+        ("", False),
+        ("uwsgi", False),
+        ("blender", False),
+        ("python_app", False),
+        ("pythonshell.bin", False),
+    ],
+)
+def test_only_what_is_named_as_an_interpreter_is_started_as_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_python: bool
+) -> None:
+    """Another program would start itself anew."""
+    path = name and f"/opt/{name}"
+    monkeypatch.setattr(sys, "executable", path)
+    assert process.interpreter() == (path if is_python else None)
+
+
+def test_a_program_that_does_not_know_its_interpreter_keeps_the_work_in_the_thread(
+    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
+) -> None:
+    monkeypatch.setattr(sys, "executable", None)
+    in_thread(path)
+    assert any("is not known to be a Python interpreter" in line for line in lines())

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import copyreg
 import gc
 import os
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -218,6 +220,23 @@ def lsmkv_objects() -> int:
 class OddError(Exception):
     def __init__(self, one: object, two: object) -> None:
         super().__init__(one)
+
+
+def test_a_kept_error_has_no_frames_though_a_library_copies_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made_again(words: tuple[object, ...], trace: TracebackType | None) -> ValueError:
+        return ValueError(*words).with_traceback(trace)
+
+    def reduced(error: ValueError) -> tuple[object, ...]:
+        return made_again, (error.args, error.__traceback__)
+
+    monkeypatch.setitem(copyreg.dispatch_table, ValueError, reduced)
+    try:
+        raise ValueError("words")
+    except ValueError as error:
+        kept = untraced(error)
+    assert (str(kept), kept.__traceback__) == ("words", None)
 
 
 def test_a_kept_error_has_words_attributes_and_notes_but_no_frames() -> None:

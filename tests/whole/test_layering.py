@@ -146,6 +146,8 @@ def modules() -> dict[str, Path]:
     """Every module of the package, by name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
+        if not path.stem.isidentifier():  # a hook of PyInstaller, which imports the package
+            continue
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

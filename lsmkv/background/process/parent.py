@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import subprocess
 import sys
@@ -45,6 +46,7 @@ register_at_fork(
     after_in_parent=_starting.release,
     after_in_child=_starting.release,
 )
+_INTERPRETER: Final = re.compile(r"(python|pypy)w?[\d.]*[a-z]*(-\w+)?(\.exe)?")
 _START_LIMIT_S: Final = 60.0  # a program that is no Python may never answer
 _EXIT_LIMIT_S: Final = 5.0
 _QUOTED_BYTES: Final = 2000
@@ -74,7 +76,7 @@ def interpreter() -> str | None:
     path = sys.executable  # a program that embeds Python may stand here
     if not path or getattr(sys, "frozen", False):
         return None
-    return path if os.path.basename(path).lower().startswith(("python", "pypy")) else None
+    return path if _INTERPRETER.fullmatch(os.path.basename(path).lower()) else None
 
 
 class HelperProcess:
