@@ -104,6 +104,10 @@ def test_a_refresh_with_nothing_new_reads_two_heads_of_records(path: str) -> Non
     with writer_and_reader(path) as (writer, reader):
         fill(writer, range(100))
         reader.refresh()
+        assert [log_bytes_read(reader) for _ in range(3)] == [RECORD_BYTES] * 3  # no room behind
+        for _ in range(2):
+            writer.put(b"key", b"value", sync=True)  # which makes room
+        reader.refresh()
         assert [log_bytes_read(reader) for _ in range(3)] == [PEEK_BYTES] * 3
 
 
@@ -134,7 +138,7 @@ def test_a_log_of_64_mib_that_gains_1_mib_costs_1_mib(path: str) -> None:
             assert MIB * 0.9 < counted < MIB * 1.25
             assert process_reads() - before < MIB * 1.25
             before = process_reads()
-            assert log_bytes_read(reader) == PEEK_BYTES
+            assert log_bytes_read(reader) <= PEEK_BYTES
             assert process_reads() - before < 1000  # with the counters themselves
             assert reader[b"new000777"] == b"v" * 1000
 
