@@ -67,11 +67,8 @@ def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int
     numbers = shuffled(sum(runs), seed)
     parts = [numbers[low:high] for low, high in pairwise(accumulate(runs, initial=0))]
     for part, rate in reversed(list(zip(parts, rates, strict=True))):
-        filters = lsmkv.Options(filter_granularity="table")
-        if rate < 1:
-            filters = filters.replace(error_rate=rate)
-        else:
-            filters = filters.replace(filter_policy="none")
+        form = lsmkv.Options(filter_granularity="table")
+        filters = form.replace(error_rate=rate) if rate < 1 else form.replace(filter_policy="none")
         options = settings_of_runs(filters)
         with lsmkv.open(path, options) as db:
             for at in range(0, len(part), _BATCH):

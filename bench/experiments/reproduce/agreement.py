@@ -20,7 +20,15 @@ MEASURED: Final = frozenset({"cluster-build", "growth", "peers", "ycsb"})
 """Experiments whose every table depends on times: background work or the page cache has a say."""
 
 COUNTED: Final = (
-    *("saved-io", "saved-requests", "wasted-reads", "figures", "granularity", "allocation", "budget"),
+    *(
+        "saved-io",
+        "saved-requests",
+        "wasted-reads",
+        "figures",
+        "granularity",
+        "allocation",
+        "budget",
+    ),
     *("adaptive", "learning", "memory", "openings"),
 )
 """Experiments whose answers are counts: ``--sections counted``."""
