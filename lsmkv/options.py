@@ -162,11 +162,11 @@ class Options:
             ones in small runs, and where lookups ask more often for absent keys; without any lookups
             yet they are Monkey's.  Counts are by table, so smaller tables follow lookups more closely; in
             one table (``table_size_bytes`` is 64 MiB by default) all filters have one rate, and a budget
-            saves nothing.  A compaction of the whole store (``compact_range(force=True)``) makes Bloom and
-            ribbon filters that large, within 2 %; before it, filters took up to 1.45 times as much where
-            keys were written again (``docs/adaptive.md``).  Other kinds
-            have a least size for each filter (4 bits a key with ``"grafite"``, 64 bytes with
-            ``"blocked-bloom"``; ``"binary-fuse"`` has two sizes), and take it where the budget has less.
+            saves nothing.  A compaction of the whole store (``compact_range(force=True)``) makes Bloom
+            and ribbon filters that large, within 2 %; before it, filters took up to 1.45 times as much
+            where keys were written again (``docs/adaptive.md``).  Other kinds have a least size for each
+            filter (4 bits a key with ``"grafite"``, 64 bytes with ``"blocked-bloom"``; ``"binary-fuse"``
+            has two sizes), and take it where the budget has less.
             No rate is below 1e-6, so part of a large budget stays unused.  What has no budget uses
             ``error_rate``: ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest
             writes in a backup.  0: no such budget.
