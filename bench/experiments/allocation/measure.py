@@ -67,8 +67,9 @@ def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int
     numbers = shuffled(sum(runs), seed)
     parts = [numbers[low:high] for low, high in pairwise(accumulate(runs, initial=0))]
     for part, rate in reversed(list(zip(parts, rates, strict=True))):
-        kind = {"error_rate": rate} if rate < 1 else {"filter_policy": "none"}
-        options = settings_of_runs(lsmkv.Options(filter_granularity="table").replace(**kind))
+        form = lsmkv.Options(filter_granularity="table")
+        filters = form.replace(error_rate=rate) if rate < 1 else form.replace(filter_policy="none")
+        options = settings_of_runs(filters)
         with lsmkv.open(path, options) as db:
             for at in range(0, len(part), _BATCH):
                 with db.write_batch() as batch:

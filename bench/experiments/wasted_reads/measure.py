@@ -196,7 +196,10 @@ def _measure_rocksdb(task: Task, directory: str) -> Found:
             least = max(least, setting)
         guess = setting * task.budget_bytes / size_bytes * (1 - _UNUSED / 4)
         setting = guess if least < guess < most else (least + most) / 2
-    raise ValueError(f"{task}: no setting of RocksDB's filters fits; give more bits")
+    raise SystemExit(
+        f"bench: {task}: no setting of RocksDB's filters fits {task.budget_bytes:,} bytes: give more "
+        "--bits or --entries"
+    )
 
 
 def _rocksdb(task: Task, path: str, setting: float, count: bool) -> RocksDBStore:
