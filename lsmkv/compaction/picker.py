@@ -151,7 +151,7 @@ def _parts(
 
 
 def _turns(part: list[TableMeta], following: TableMeta) -> bool:
-    """Whether file numbers stop to ascend, or to descend, at the table after ``part``."""
+    """Whether file numbers change their direction after ``part``."""
     if len(part) < 2:
         return False
     return (following.number > part[-1].number) != (part[1].number > part[0].number)
@@ -358,7 +358,7 @@ def _fit_between(inputs: Iterable[tuple[TableMeta, ...]], below: tuple[TableMeta
 def _overlapped(
     levels: Levels, level: int, smallest: bytes, largest: bytes
 ) -> tuple[TableMeta, ...]:
-    """The tables of a level of one run, at most, that overlap a range."""
+    """The tables that overlap a range, in a level of one run."""
     return tuple(
         table
         for run in levels.by_depth[level : level + 1]

@@ -123,7 +123,9 @@ class RandomFile(Descriptor):
         self.size = size
 
     def share(self, files: OpenFiles) -> None:
-        """Let ``files`` close it between two reads, if it can be opened again.
+        """Let ``files`` close it between two reads.
+
+        Without ``open_again`` it stays open.
 
         A read raises OSError (``ESTALE``) if its path names another file by then, or none.
         """

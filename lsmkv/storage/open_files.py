@@ -86,7 +86,10 @@ class SharedFile:
         self.number = files.add(self)
 
     def reopen(self) -> OpenDescriptor:
-        """The descriptor, opened again if need be; kept by the caller while it is used."""
+        """The descriptor, opened again if need be.
+
+        The caller keeps it while it uses its number.
+        """
         held = self.held or self._pinned
         if held is None:
             try:
@@ -105,9 +108,10 @@ class SharedFile:
         return held
 
     def pin(self) -> bool:
-        """Keep it open from now on, if anything reads it still: its name is going.
+        """Keep it open from now on: its name is going.
 
-        False if that cannot be done, or if too many are kept open already.
+        True, too, if nothing reads it any more.  False if it cannot be opened, or if too many are kept
+        open already.
         """
         if not self._files.has(self.number):
             return True
@@ -121,7 +125,7 @@ class SharedFile:
         return True
 
     def _tail_of(self, held: OpenDescriptor) -> bytes:
-        """The last bytes of a file of its size, which tell it from all others."""
+        """The last bytes, which tell it from all others."""
         length = min(self._size, _TAIL_BYTES)
         start = self._size - length
         if not self._is_direct:
@@ -188,7 +192,7 @@ class OpenFiles:
         return before > 0
 
     def _close(self, left: int) -> None:
-        """Close files but for so many: first those that were not read since the last time."""
+        """Close files but for ``left``, those not read lately first."""
         for spares_read in (True, False):
             for number, file in list(self._open.items()):
                 if len(self._open) <= left:
