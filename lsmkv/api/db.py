@@ -723,7 +723,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         A second call waits for the first, or finishes one that an interrupt (Ctrl-C) ended.  In a thread
         of a store, as inside ``on_event``, it does not wait: the first may wait for that thread.
-        OSError: syncing failed; the store is closed anyway, and other calls return.
+        OSError: syncing failed; the store is closed anyway, and other calls return.  StoreReplacedError,
+        which is one: the directory was removed or replaced meanwhile.
         """
         self._engine.close()
 
