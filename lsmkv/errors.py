@@ -138,7 +138,7 @@ class UnsupportedFormatError(Error):
 
 
 def unfit(path: str, offset: int, what: str, error: Exception) -> UnsupportedFormatError:
-    """The error for a whole ``what`` whose fields are not those of this release."""
+    """The error for a whole ``what`` with fields of another release."""
     reason = (
         f"the {what} at offset {offset} is whole, but its fields are not those that this release "
         "knows: read it with the release that wrote it, and copy what it holds to a new store"
@@ -186,9 +186,9 @@ class StoreExistsError(Error):
 
 
 class StoreReplacedError(Error, OSError):
-    """The store's directory was removed or replaced while this handle had it open for writing.
+    """The directory of a store open for writing was removed or replaced.
 
-    Nothing was changed at its path since then.
+    The handle has changed nothing at its path since then.
     """
 
     def __init__(self, path: str) -> None:

@@ -719,7 +719,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         After an interrupt (Ctrl-C) it goes on in its own thread, and a second call waits for it.  In a
         thread of a store, as inside ``on_event``, a second call does not wait: the first may wait for
         that thread.
-        OSError: syncing failed; the store is closed anyway, and other calls return.
+        OSError: syncing failed; the store is closed anyway, and other calls return.  StoreReplacedError,
+        which is one: the directory was removed or replaced meanwhile.
         """
         self._engine.close()
 

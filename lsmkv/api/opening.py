@@ -51,14 +51,15 @@ def open(  # more than 60 lines: its parameters and its docstring
 
     Args:
         path: a directory that holds nothing else: a new store is made only in one that is missing or
-            empty, or in which a creation was cut short.  Or, with ``read_only=True``, the URL to which
+            empty (but for ``lost+found``, ``.DS_Store`` and the like), or in which a creation was cut
+            short.  Or, with ``read_only=True``, the URL to which
             a store was published (``DB.publish``): ``s3://bucket/prefix``, ``gs://...``, ``az://...``,
             ``file:///folder``.
         options: how to write and read the store (default: ``Options()``).
         create_if_missing: create the directory and a new store if there is none.
         error_if_exists: refuse to open a store that exists.
         read_only: change nothing and take no lock, so that another process may write to the store
-            (``DB.refresh`` shows what it has written since).
+            (``DB.refresh`` shows what it has written since).  Files that are symbolic links are read.
         wait_s: how many seconds to wait while another handle has the store open for writing; 0 does not
             wait, ``math.inf`` waits for ever, and Ctrl-C ends the wait.  Reading waits for nobody.
         refresh_every_s: with ``read_only=True``, call ``DB.refresh`` that often, in a thread that
@@ -81,7 +82,7 @@ def open(  # more than 60 lines: its parameters and its docstring
         MissingExtraError: the path is a URL, and ``lsmkv[remote]`` is not installed.
         CorruptionError, UnsupportedFormatError: the store is damaged, or of an unknown format.
         TypeError, ValueError: an option or the path is wrong; nothing was changed.
-        OSError: a file cannot be read or written.
+        OSError: a file cannot be read or written, or the file system has no locks.
         RuntimeError: this interpreter runs without the global lock.
 
     >>> import lsmkv, tempfile

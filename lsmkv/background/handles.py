@@ -1,4 +1,4 @@
-"""Ends the work of open stores at exit, and invalidates them after a fork.
+"""Ends the work of stores at exit; invalidates them after a fork.
 
 At exit, stores stay open.  Exit handlers that were registered before lsmkv was imported run later, and
 daemon threads run on until the interpreter stops them.
@@ -56,7 +56,7 @@ def _end_all() -> None:
 
 
 def _silence_daemons() -> None:
-    """Let daemon threads end without a traceback where a store does no more work for them."""
+    """Show no traceback of daemon threads that a store refused more work."""
     told = threading.excepthook
 
     def hook(failed: threading.ExceptHookArgs) -> None:

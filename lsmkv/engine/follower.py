@@ -114,7 +114,7 @@ class StoreFollower:
         return _Seen(stamp, found.state, manifest, logs, _super_version(logs, version))
 
     def _open_anew(self, levels: Levels) -> Version:
-        """Open the tables where another store may have taken the place of the one before."""
+        """Open the tables of what may be another store than before."""
         self._tables.forget_replaced()
         return self._tables.open_version(levels)
 

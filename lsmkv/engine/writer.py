@@ -323,7 +323,7 @@ class Writer:
         self.state.changes.announce()
 
     def stop_rotating(self) -> None:
-        """Let the log grow without end, because nothing flushes any more (the mutex is held)."""
+        """Let the log grow: nothing flushes any more (the mutex is held)."""
         self._is_held, self._full_bytes = False, _ENDLESS_BYTES
 
     def _wait_for_room(self) -> None:

@@ -35,7 +35,7 @@ class LogSet:
         return None if self._current is None else self._current.end
 
     def check_place(self) -> None:
-        """Raise StoreReplacedError if the logs are no longer where they are to be found."""
+        """Raise StoreReplacedError if nobody will find the logs any more."""
         self._storage.check_place(self._directory)
 
     def extents(self) -> list[tuple[int, int, int]]:

@@ -77,7 +77,7 @@ def staged_path(directory: str, token: str, number: int) -> str:
 
 
 def is_let_be(name: str) -> bool:
-    """Whether a system or tool puts this into directories in which nobody keeps anything.
+    """Whether systems or tools put this into any directory.
 
     >>> is_let_be("lost+found"), is_let_be(".Trash-1000"), is_let_be("notes.txt")
     (True, True, False)

@@ -55,7 +55,7 @@ def is_url(path: object) -> bool:
 
 
 def shown_url(url: str) -> str:
-    """A URL for messages, without user, query and fragment, which may hold secrets.
+    """A URL for messages, without the parts that may hold secrets.
 
     >>> shown_url("s3://bucket/x?signature=1"), shown_url("s3://me:password@bucket/x")
     ('s3://bucket/x?...', 's3://...')
