@@ -268,12 +268,15 @@ class Storage:
         return status.st_dev, status.st_ino, status.st_nlink
 
     def is_at(self, path: str, file: RandomFile) -> bool:
-        """Whether ``path`` names the open file."""
+        """Whether ``path`` names this file."""
         try:
-            named = self._status(path)
+            return os.path.samestat(self._status(path), file.use(os.fstat))
         except FileNotFoundError:
             return False
-        return os.path.samestat(named, os.fstat(file.fileno()))
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            return False  # a shared file that was closed, and is no longer at its own path
 
     def fingerprint(self, path: str) -> tuple[int, int, int]:
         """Device, number and time of the last change: the same as before, if the bytes are."""
