@@ -220,7 +220,7 @@ class Options:
     Files
         max_open_files: how many tables are kept open; beyond that, those not read lately are closed, and
             opened again when they are read.  Tables that were replaced and are still read count, too.
-            Each opening for a read takes some 20 us.  Other files are a few for each store: lock,
+            Each opening for a read takes some 10 us.  Other files are a few for each store: lock,
             manifest and logs.  A reader beside a writer keeps what it has open; of what it had to close
             and the writer has removed, a read raises OSError (``ESTALE``), and ``refresh()`` helps.  0:
             all stores of this process that leave it at 0 share half of the descriptors that the system
