@@ -119,7 +119,7 @@ def other_program(storage: Storage, directory: str, names: list[str]) -> str:
 
 
 def is_free(storage: Storage, directory: str) -> bool:
-    """Whether a directory is empty, but for our lock and what may stay."""
+    """Whether a directory is empty, but for our lock and the like."""
     names = storage.list_directory(directory)
     return all(
         is_let_be(name) or (name == LOCK and is_our_lock(storage, directory)) for name in names
