@@ -67,6 +67,9 @@ _NAMES_ELSEWHERE: Final = {
     "comparator": "keys are in the order of their bytes",
     "lru_cache_size": "block_cache_size_bytes",
     "map_size": "stores grow by themselves: leave it out",
+    **dict.fromkeys(("p", "fpr", "fp_rate", "false_positive_rate"), "error_rate"),
+    **dict.fromkeys(("ttl", "expire"), "lsmkv.cache.Cache has values that expire"),
+    **dict.fromkeys(("flag", "mode"), "read_only=True reads; create_if_missing=, error_if_exists="),
     "max_bytes_for_level_base": "level1_size_bytes",
     "max_bytes_for_level_multiplier": "size_ratio",
     "max_dbs": "parts of a store are db.prefixed(prefix)",
@@ -239,7 +242,7 @@ class Options:
     >>> Options(error_rate=1.5)
     Traceback (most recent call last):
         ...
-    ValueError: error_rate=1.5: must lie between 0 and 1, both excluded
+    ValueError: error_rate=1.5: must lie between 0 and 1, both excluded (no filters: filter_policy='none')
     """
 
     write_buffer_size_bytes: int = 64 * MIB
@@ -300,7 +303,10 @@ class Options:
         if type(rate) is not float and type(rate) is not int:
             raise TypeError(f"error_rate={rate!r}: must be a float")
         if not 0.0 < rate < 1.0:
-            raise ValueError(f"error_rate={rate!r}: must lie between 0 and 1, both excluded")
+            raise ValueError(
+                f"error_rate={rate!r}: must lie between 0 and 1, both excluded "
+                "(no filters: filter_policy='none')"
+            )
         if not isinstance(self.filter_key, FilterKey):
             raise TypeError(
                 f"filter_key={self.filter_key!r}: must be WholeKey(), FixedPrefix(n) "

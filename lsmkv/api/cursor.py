@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final, Self, SupportsIndex
+from typing import Any, Final, NoReturn, Self, SupportsIndex
 
 from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.errors import ClosedError, CursorError, uncopyable
 from lsmkv.html import key_text, state_table
+from lsmkv.layers.peers import not_iterable, own_names, tells_names_of_cursors
 from lsmkv.read.bounds import Bounds
 
 _KEY: Final = itemgetter(0)
@@ -17,6 +18,7 @@ _Entries = Sequence[tuple[bytes, bytes]]
 _Scan = Iterator[_Entries]
 
 
+@tells_names_of_cursors
 class Cursor:
     """Moves over a store's keys as they were when it was made.
 
@@ -156,6 +158,12 @@ class Cursor:
     def value(self) -> bytes:
         """The value at the cursor; raises as :attr:`item`."""
         return self.item[1]
+
+    def __iter__(self) -> NoReturn:
+        raise not_iterable(self)
+
+    def __dir__(self) -> list[str]:
+        return own_names(type(self), super().__dir__())
 
     # The end
 

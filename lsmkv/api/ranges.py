@@ -26,11 +26,9 @@ class EntryIterator:
     """
 
     def __init__(self, read_view: StoreView, wanted: Bounds, owner: object) -> None:
-        waiting: Range | None = None
         if isinstance(wanted, Range):
-            waiting = wanted
-            waiting.wait()
-        self._scan: Scan | None = Scan(read_view, wanted, waiting)  # None after the end
+            wanted.wait()
+        self._scan: Scan | None = Scan(read_view, wanted)  # None after the end
         self._state = read_view.state
         self._owner: object = owner
         self._entries = _NOTHING  # the fetched list
@@ -164,7 +162,7 @@ class RangeView:
         """The number of entries.  O(n): scans them."""
         read_view, wanted = self._read_view, self._wanted
         read_view.state.require_open()
-        return count(Scan(read_view, wanted), wanted)
+        return count(Scan(read_view, wanted.bounds()), wanted)
 
     def show_keys_only(self) -> None:
         """Whoever iterates needs no values."""

@@ -157,8 +157,8 @@ class TransactionIterator:
         raise uncopyable("an iterator", "make another with iter() of its view")
 
 
-def _scan(state: TransactionState, wanted: Bounds, moment: int, waiting: Range | None) -> Scan:
-    scan = Scan(state.snapshot._read_view(), wanted, waiting)
+def _scan(state: TransactionState, wanted: Bounds, moment: int) -> Scan:
+    scan = Scan(state.snapshot._read_view(), wanted)
     scan.lay_over(state.own, moment)
     return scan
 
@@ -168,7 +168,7 @@ def _entries(state: TransactionState, wanted: Bounds, moment: int) -> Iterator[_
 
     No method of the iterator, to which it would refer: then a forgotten one waits for the collector.
     """
-    scan = _scan(state, wanted, moment, wanted if isinstance(wanted, Range) else None)
+    scan = _scan(state, wanted, moment)
     seen = state.reads.add_range(wanted)
     for entries in scan:
         for entry in entries:
@@ -213,7 +213,7 @@ class _RangeView:
         state, wanted = self._state, self._wanted
         state.check_usable()
         with state.lock:
-            found = count(_scan(state, wanted, self._moment, None), wanted)
+            found = count(_scan(state, wanted.bounds(), self._moment), wanted)
             state.reads.add_range(wanted).is_whole = True
             return found
 

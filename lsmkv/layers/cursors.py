@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Self
+from typing import Any, Generic, NoReturn, Self
 
 from lsmkv.encoding.entries import prefix_successor
 from lsmkv.errors import ClosedError, CursorError
 from lsmkv.layers.coding import Coding, K, KeyIn, V
+from lsmkv.layers.peers import not_iterable, own_names, tells_names_of_cursors
 
 
+@tells_names_of_cursors
 class MappedCursor(Generic[K, V, KeyIn]):
     """Moves over a layer's keys as they were: as ``lsmkv.Cursor``."""
 
@@ -87,6 +89,12 @@ class MappedCursor(Generic[K, V, KeyIn]):
     def value(self) -> V:
         """The value at the cursor; raises as :attr:`item`."""
         return self._coding.decode_value(*self._entry())
+
+    def __iter__(self) -> NoReturn:
+        raise not_iterable(self)
+
+    def __dir__(self) -> list[str]:
+        return own_names(type(self), super().__dir__())
 
     # The end
 

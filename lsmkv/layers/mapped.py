@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
+from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
@@ -13,6 +14,7 @@ from lsmkv.encoding.entries import prefix_successor
 from lsmkv.layers.coding import Coding, K, KeyIn, Readable, ReadWritable, V, ValueIn
 from lsmkv.layers.cursors import MappedCursor
 from lsmkv.layers.mapping import OrderedReader
+from lsmkv.layers.peers import wrong_write
 from lsmkv.layers.views import MappedItems, MappedKeys, MappedValues
 
 if TYPE_CHECKING:  # loaded by `DB.explain` alone
@@ -160,12 +162,24 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
 
     def put(self, key: KeyIn, value: ValueIn, *, sync: bool = False) -> None:
         """Set ``key`` to ``value``: ``DB.put``.  TypeError, ValueError: not a key or value."""
-        data = self._coding.encode_key(key)
-        self._below.put(data, self._coding.encode_value(key, value), sync=sync)
 
     def delete(self, key: KeyIn, *, sync: bool = False) -> None:
         """Remove ``key`` if it is there.  Arguments and errors as :meth:`put`."""
-        self._below.delete(self._coding.encode_key(key), sync=sync)
+
+    if not TYPE_CHECKING:  # as in DB
+
+        @wraps(put)
+        def put(self, key, value, unnamed=None, sync=False, ttl=None):
+            if unnamed is not None or ttl is not None:
+                raise wrong_write(f"{type(self).__name__}.put", unnamed, ttl)
+            data = self._coding.encode_key(key)
+            self._below.put(data, self._coding.encode_value(key, value), sync=sync)
+
+        @wraps(delete)
+        def delete(self, key, unnamed=None, sync=False):
+            if unnamed is not None:
+                raise wrong_write(f"{type(self).__name__}.delete", unnamed, None)
+            self._below.delete(self._coding.encode_key(key), sync=sync)
 
     def __delitem__(self, key: KeyIn) -> None:  # type: ignore[override]
         """Remove ``key``, in one step; KeyError when it is not there.  As ``del`` of a ``DB``."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, Never, TypeVar, overload
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from lsmkv.layers.coding import K, KeyIn, V
+from lsmkv.layers.peers import own_names, tells_names_of_mappings, wrong_range
 from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
 
 _T = TypeVar("_T")
@@ -13,6 +15,7 @@ BoundIn = TypeVar("BoundIn")
 """What a range takes for a bound: ``KeyIn``, or more."""
 
 
+@tells_names_of_mappings
 class OrderedReader(Mapping[K, V], Generic[K, V, KeyIn, BoundIn]):
     """The reading part of an ordered mapping.
 
@@ -63,7 +66,7 @@ class OrderedReader(Mapping[K, V], Generic[K, V, KeyIn, BoundIn]):
 
     def keys(
         self,
-        *given: Never,
+        *,
         start: BoundIn | None = None,
         stop: BoundIn | None = None,
         prefix: BoundIn | None = None,
@@ -80,39 +83,52 @@ class OrderedReader(Mapping[K, V], Generic[K, V, KeyIn, BoundIn]):
             iteration reads it block by block.  An iterator is for one thread at a time (ValueError), and
             raises ClosedError once the store is closed or the transaction has ended.  ``len`` scans.
         """
-        if given:
-            raise self._unnamed("keys", given)
         return self._keys(self, start, stop, prefix, reverse)
 
     def values(
         self,
-        *given: Never,
+        *,
         start: BoundIn | None = None,
         stop: BoundIn | None = None,
         prefix: BoundIn | None = None,
         reverse: bool = False,
     ) -> OrderedValues[V]:
         """The values of the keys that :meth:`keys` returns, in their order."""
-        if given:
-            raise self._unnamed("values", given)
         return self._values(self, start, stop, prefix, reverse)
 
     def items(
         self,
-        *given: Never,
+        *,
         start: BoundIn | None = None,
         stop: BoundIn | None = None,
         prefix: BoundIn | None = None,
         reverse: bool = False,
     ) -> OrderedItems[K, V]:
         """The keys that :meth:`keys` returns, each with its value."""
-        if given:
-            raise self._unnamed("items", given)
         return self._items(self, start, stop, prefix, reverse)
 
-    def _unnamed(self, method: str, given: tuple[object, ...]) -> TypeError:
-        name = f"{type(self).__name__}.{method}"
-        return TypeError(f"{name}({given[0]!r}) needs a name: start=, stop=, prefix= or reverse=")
+    if not TYPE_CHECKING:  # what other arguments are called here
+
+        @wraps(keys)
+        def keys(self, *given, start=None, stop=None, prefix=None, reverse=False, **unknown):
+            if given or unknown:
+                raise wrong_range(f"{type(self).__name__}.keys", given, unknown)
+            return self._keys(self, start, stop, prefix, reverse)
+
+        @wraps(values)
+        def values(self, *given, start=None, stop=None, prefix=None, reverse=False, **unknown):
+            if given or unknown:
+                raise wrong_range(f"{type(self).__name__}.values", given, unknown)
+            return self._values(self, start, stop, prefix, reverse)
+
+        @wraps(items)
+        def items(self, *given, start=None, stop=None, prefix=None, reverse=False, **unknown):
+            if given or unknown:
+                raise wrong_range(f"{type(self).__name__}.items", given, unknown)
+            return self._items(self, start, stop, prefix, reverse)
+
+    def __dir__(self) -> list[str]:
+        return own_names(type(self), super().__dir__())
 
     def __iter__(self) -> Iterator[K]:
         return iter(self.keys())

@@ -35,9 +35,8 @@ class Scan:
     It reads nothing before the first list is asked for, and little for that: most scans end soon.
     """
 
-    def __init__(self, read_view: ReadView, wanted: Bounds, waiting: Range | None = None) -> None:
-        self._waiting = waiting
-        self._ahead: list[list[Item]] | None = None  # what was read before the scan began
+    def __init__(self, read_view: ReadView, wanted: Bounds) -> None:
+        self._ahead: list[list[Item]] | None = None  # what a length has read before
         self._read_view = read_view
         self._wanted = wanted
         self._reverse: bool = wanted.reverse
@@ -85,12 +84,13 @@ class Scan:
 
     def _begin(self) -> None:
         self._begun = True
-        if self._waiting is not None:
-            self._ahead = self._waiting.begin()
+        wanted = self._wanted
+        if isinstance(wanted, Range):
+            self._ahead = wanted.begin()
             if self._ahead is not None:
                 self._sources = []
                 return
-        wanted, read_view, sources = self._wanted, self._read_view, self._sources
+        read_view, sources = self._read_view, self._sources
         if wanted.is_empty:
             return
         start, stop, seq = wanted.start, wanted.stop, read_view.seq
@@ -116,8 +116,10 @@ class Scan:
                 break
 
     def _fill(self, found: list[Item]) -> None:
-        if self._ahead:
-            found += self._ahead.pop()
+        ahead = self._ahead
+        if ahead is not None:
+            if ahead:
+                found += ahead.pop()
             return
         size = self._size
         self._size = min(size + (size >> 2) + 1, _MOST_ITEMS)

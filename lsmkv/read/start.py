@@ -57,13 +57,17 @@ class Range(Bounds):
     def wait(self) -> None:
         """An iteration is made, and may begin later."""
         self.is_waiting = True
-        _NEWEST[0] = self
+        _waiting.newest = self
 
     def begin(self) -> list[list[Item]] | None:
         """What is left, as an iteration begins to read."""
         self.is_waiting = False
         left, self.left = self.left, None
         return left
+
+    def bounds(self) -> Bounds:
+        """The bounds alone, for a scan that is to read all by itself."""
+        return Bounds(self.start, self.stop, self.prefix, self.reverse)
 
     def has_entries_of(self, other: Range) -> bool:
         """Whether both have the same entries, in the same order."""
@@ -76,7 +80,14 @@ class Range(Bounds):
         )
 
 
-_NEWEST: Final[list[Range | None]] = [None]
+class _Waiting:
+    """The range of the newest iteration; None once a length has read for it."""
+
+    def __init__(self) -> None:
+        self.newest: Range | None = None
+
+
+_waiting: Final = _Waiting()
 
 
 def count(lists: Iterable[list[Item]], wanted: Range, most: i64 = _MOST_LEFT_BYTES) -> int:
@@ -85,10 +96,10 @@ def count(lists: Iterable[list[Item]], wanted: Range, most: i64 = _MOST_LEFT_BYT
     The newest iteration gets them if it has yet to read the same, and if what it needs of them takes no
     more than ``most`` bytes.
     """
-    waiting = _NEWEST[0]
+    waiting = _waiting.newest
     if waiting is None or not waiting.is_waiting or not waiting.has_entries_of(wanted):
         return sum(map(len, lists))
-    _NEWEST[0] = None
+    _waiting.newest = None
     total: i64 = 0
     size: i64 = 0
     left: list[list[Item]] = []

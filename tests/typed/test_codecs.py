@@ -358,7 +358,10 @@ def test_the_store_loads_of_the_layers_only_what_it_is_made_of() -> None:
     )
     assert {
         name for name in done.stdout.split() if name.startswith(("lsmkv.typed", "lsmkv.layers"))
-    } == {"lsmkv.layers", *(f"lsmkv.layers.{name}" for name in ("coding", "mapping", "views"))}
+    } == {
+        "lsmkv.layers",
+        *(f"lsmkv.layers.{name}" for name in ("coding", "mapping", "peers", "views")),
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,161 @@
+"""Names that other stores have, and what to write here: for the errors about them.
+
+They are those of plyvel, RocksDict, LMDB, sqlitedict, diskcache, shelve and LevelDB.  Names of options
+are told by :mod:`lsmkv.options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NoReturn, TypeVar
+
+_T = TypeVar("_T", bound=type)
+
+_EXPIRING: Final = "lsmkv.cache.Cache has values that expire"
+_START: Final = "write start= (the first key of the range)"
+_STOP: Final = "write stop= (the first key beyond the range)"
+_INCLUSIVE: Final = r'ranges are start <= key < stop; key + b"\0" is the next key above'
+_PARTS: Final = "keys() has keys alone, values() values alone"
+
+_OF_MAPPINGS: Final = {
+    "iterator iter iterate iteritems range range_iter scan raw_iterator new_iterator create_iterator": (
+        "items(start=, stop=, prefix=, reverse=) iterates, and cursor() moves both ways"
+    ),
+    "seek seek_to_first seek_to_last next prev": "cursor() moves both ways: cursor().seek(key)",
+    "iterkeys entities": "keys(start=, stop=, prefix=, reverse=) iterates over keys",
+    "itervalues": "values(start=, stop=, prefix=, reverse=) iterates over values",
+    "delete_range delete_prefix delete_many deleterange": (
+        "delete each key in a batch: with db.write_batch() as batch: "
+        "for key in db.keys(start=, stop=, prefix=): batch.delete(key)"
+    ),
+    "put_if_absent put_new setnx add": (
+        "compare_and_set(key, None, value) tells whether it was set; setdefault(key, value)"
+    ),
+    "has has_key contains exists key_may_exist": "write: key in db",
+    "put_many put_batch put_multi set_many mset putmulti write WriteBatch batch": (
+        "write_batch() applies all or none; update(pairs) puts each by itself"
+    ),
+    "get_many get_multi mget getmulti": "multi_get(keys)",
+    "get_or_default": "get(key, default)",
+    "merge incr increment decr": "transact(function) reads and writes in one step",
+    "begin begin_transaction": "with db.transaction() as transaction: ...",
+    "commit": "each write counts at once; sync() makes it safe from a power failure",
+    "set insert store": "put(key, value), or db[key] = value",
+    "remove discard erase": "delete(key), or del db[key]",
+    "ttl expire expires expiry ex touch": _EXPIRING,
+    "compact vacuum reorganize": "compact_range()",
+    "get_snapshot create_snapshot": "snapshot()",
+    "approximate_sizes get_approximate_size get_approximate_sizes size": (
+        "approximate_size(start, stop), and disk_bytes() of the whole directory"
+    ),
+    "len count": "len(db) scans, approximate_count() does not",
+    "get_property property_value property_int_value stat info get_stats": (
+        "stats(), memory_usage() and inspect()"
+    ),
+    "prefixed_db open_db create_column_family get_column_family create_cf drop_cf": (
+        "parts of a store are db.prefixed(prefix)"
+    ),
+    "copy backup create_backup create_checkpoint": "checkpoint(path), or lsmkv.backup(path, target)",
+    "ingest_external_file ingest_external_files": "ingest(paths)",
+    "try_catch_up_with_primary reload": "refresh()",
+    "live_files": "tables()",
+    "latest_sequence_number": "snapshot().sequence_number",
+    "flush_wal sync_wal fsync": "sync()",
+    "destroy repair": "lsmkv.destroy(path), or the command: lsmkv repair",
+    "set_options set_mapsize set_dumps set_loads": "options are arguments of lsmkv.open",
+}
+_OF_CURSORS: Final = {
+    "seek_to_first seek_to_start move_to_first iter items": "first(), then next()",
+    "seek_to_last seek_to_end seek_to_stop move_to_last": "last(), then prev()",
+    "set_key set_range get": "seek(key)",
+    "is_valid": "valid, without a call",
+}
+_OF_RANGES: Final = {
+    "from_key begin begin_key start_key lower lower_bound gte gt min low": _START,
+    "to_key end end_key stop_key upper upper_bound lte lt max high": _STOP,
+    "limit count n max_count": "itertools.islice(view, n) ends early",
+    "include_start include_stop": _INCLUSIVE,
+    "include_key include_value with_values keys values": _PARTS,
+    "backwards backward descending desc reversed": "write reverse=",
+    "snapshot": "call the method of db.snapshot()",
+    "verify_checksums fill_cache read_opt": "leave it out",
+}
+
+
+def _by_name(table: dict[str, str]) -> dict[str, str]:
+    return {name: advice for names, advice in table.items() for name in names.split()}
+
+
+class _Elsewhere:
+    """An attribute that is not there: the error says what is.
+
+    ``__getattr__`` would say it, too, but make each lookup of a key cost a fifth more (CPython then finds
+    no attribute of the class quickly).
+    """
+
+    def __init__(self, name: str, advice: str) -> None:
+        self._name = name
+        self._advice = advice
+        self.__doc__ = f"Not here: {advice}."
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(
+            f"{owner.__name__} has no {self._name!r}: {self._advice}", name=self._name, obj=instance
+        )
+
+
+def _tell(kind: type, table: dict[str, str]) -> None:
+    for name, advice in _by_name(table).items():
+        if not hasattr(kind, name):
+            setattr(kind, name, _Elsewhere(name, advice))
+
+
+def tells_names_of_mappings(kind: _T) -> _T:
+    """Make the errors about a mapping's attributes say what to write."""
+    _tell(kind, _OF_MAPPINGS)
+    return kind
+
+
+def tells_names_of_cursors(kind: _T) -> _T:
+    """Make the errors about a cursor's attributes say what to write."""
+    _tell(kind, _OF_CURSORS)
+    return kind
+
+
+def own_names(kind: type, names: Iterable[str]) -> list[str]:
+    """``names`` of attributes without those of other stores: what ``dir`` shows."""
+    told = {
+        name
+        for each in kind.__mro__
+        for name, what in vars(each).items()
+        if type(what) is _Elsewhere
+    }
+    return sorted(set(names) - told)
+
+
+def wrong_range(method: str, unnamed: tuple[object, ...], unknown: Iterable[str]) -> TypeError:
+    """The error for arguments that no range takes."""
+    if unnamed:
+        return TypeError(
+            f"{method}({unnamed[0]!r}) needs a name: start=, stop=, prefix= or reverse="
+        )
+    name = next(iter(unknown))
+    advice = _by_name(_OF_RANGES).get(name, "it takes start=, stop=, prefix= and reverse=")
+    return TypeError(f"{method} has no argument {name!r}: {advice}")
+
+
+def wrong_write(method: str, unnamed: object, expiry: object) -> TypeError:
+    """The error for arguments that no write takes."""
+    if expiry is not None:
+        return TypeError(f"{method} has no argument 'ttl': {_EXPIRING}")
+    return TypeError(
+        f"{method}(..., {unnamed!r}): sync needs its name, sync=True; it takes nothing else"
+    )
+
+
+def not_iterable(cursor: object) -> TypeError:
+    """The error for a ``for`` loop over a cursor."""
+    return TypeError(
+        f"a {type(cursor).__name__} is moved, by first(), next() and the like: "
+        "for key, value in db.items(start=...) iterates"
+    )

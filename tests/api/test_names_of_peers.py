@@ -1,0 +1,142 @@
+"""Names of other stores: each error says what to write here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, MutableMapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import lsmkv
+from lsmkv.layers import peers
+from lsmkv.typed import Bytes, Str, TypedDB
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Any]:
+    with lsmkv.open(tmp_path / "store") as db:
+        yield db
+
+
+ARGUMENTS: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
+    "put True": (lambda db: db.put(b"k", b"v", True), r"DB\.put\(\.\.\., True\): .* sync=True"),
+    "put ttl": (
+        lambda db: db.put(b"k", b"v", ttl=5),
+        r"DB\.put has no argument 'ttl': lsmkv\.cache",
+    ),
+    "delete True": (lambda db: db.delete(b"k", True), r"DB\.delete\(\.\.\., True\): .* sync=True"),
+    "prefix put": (
+        lambda db: db.prefixed(b"p").put(b"k", b"v", True),
+        r"PrefixedDB\.put.*sync=True",
+    ),
+    "prefix delete": (
+        lambda db: db.prefixed(b"p").delete(b"k", True),
+        r"PrefixedDB\.del.*sync=True",
+    ),
+    "limit": (
+        lambda db: db.items(limit=3),
+        r"DB\.items has no argument 'limit': itertools\.islice",
+    ),
+    "from_key": (lambda db: db.items(from_key=b"a"), r"'from_key': write start="),
+    "end": (lambda db: db.keys(end=b"a"), r"DB\.keys has no argument 'end': write stop="),
+    "inclusive": (lambda db: db.values(include_stop=True), r"start <= key < stop"),
+    "descending": (lambda db: db.items(descending=True), r"write reverse="),
+    "unknown": (
+        lambda db: db.items(colour=1),
+        r"'colour': it takes start=, stop=, prefix= and reverse=",
+    ),
+    "unnamed": (lambda db: db.items(b"a"), r"DB\.items\(b'a'\) needs a name: start="),
+    "cursor": (lambda db: list(db.cursor()), r"a Cursor is moved, .* db\.items\(start=\.\.\.\)"),
+    "typed cursor": (lambda db: list(typed(db).cursor()), r"a MappedCursor is moved"),
+}
+
+
+def typed(db: Any) -> Any:
+    return TypedDB(db, key=Str(), value=Bytes())
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_argument_of_another_store_is_refused_with_what_to_write(db: Any, name: str) -> None:
+    call, message = ARGUMENTS[name]
+    with pytest.raises(TypeError, match=message):
+        call(db)
+    assert not db
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("iterator", r"items\(start="),
+        ("delete_range", r"batch\.delete\(key\)"),
+        ("put_if_absent", r"compare_and_set\(key, None, value\)"),
+        ("has_key", "write: key in db"),
+        ("incr", r"transact\(function\)"),
+        ("ttl", r"lsmkv\.cache\.Cache"),
+        ("compact", r"compact_range\(\)"),
+        ("get_approximate_size", r"approximate_size\(start, stop\)"),
+    ],
+)
+def test_an_attribute_of_another_store_is_missing_with_what_to_write(
+    db: Any, name: str, advice: str
+) -> None:
+    for mapping in (db, db.snapshot(), db.transaction(), db.prefixed(b"p"), typed(db)):
+        assert not hasattr(mapping, name)
+        assert name not in dir(mapping)
+        with pytest.raises(
+            AttributeError, match=rf"^{type(mapping).__name__} has no '{name}': .*{advice}"
+        ):
+            getattr(mapping, name)
+
+
+def test_a_cursor_tells_its_names(db: Any) -> None:
+    for cursor in (db.cursor(), db.transaction().cursor(), typed(db).cursor()):
+        with pytest.raises(AttributeError, match=r"has no 'seek_to_first': first\(\)"):
+            _ = cursor.seek_to_first
+        assert "seek_to_first" not in dir(cursor)
+        assert "seek" in dir(cursor)
+
+
+@pytest.mark.parametrize("table", [peers._OF_MAPPINGS, peers._OF_CURSORS, peers._OF_RANGES])
+def test_each_name_is_told_once(table: dict[str, str]) -> None:
+    names = " ".join(table).split()
+    assert len(names) == len(set(names))
+
+
+def test_no_name_hides_a_method_of_mappings() -> None:
+    assert not set(peers._by_name(peers._OF_MAPPINGS)) & set(dir(MutableMapping))
+
+
+def test_help_shows_the_arguments_that_a_write_takes() -> None:
+    assert str(inspect.signature(lsmkv.DB.put)) == (
+        "(self, key: 'Buffer', value: 'Buffer', *, sync: 'bool' = False) -> 'None'"
+    )
+    assert str(inspect.signature(lsmkv.DB.delete)) == (
+        "(self, key: 'Buffer', *, sync: 'bool' = False) -> 'None'"
+    )
+    assert [*inspect.signature(lsmkv.DB.items).parameters] == [
+        *("self", "start", "stop", "prefix", "reverse")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("p", "error_rate"),
+        ("fpr", "error_rate"),
+        ("ttl", "lsmkv.cache.Cache"),
+        ("mode", "read_only=True"),
+    ],
+)
+def test_an_option_of_another_store_is_refused_with_what_to_write(
+    tmp_path: Path, option: str, advice: str
+) -> None:
+    wrong: dict[str, Any] = {option: 1}
+    with pytest.raises(TypeError, match=f"no such option: {option} .*{advice}"):
+        lsmkv.open(tmp_path / "store", **wrong)
+
+
+def test_an_error_rate_of_one_says_how_to_do_without_filters() -> None:
+    with pytest.raises(ValueError, match=r"error_rate=1: .*filter_policy='none'"):
+        lsmkv.Options(error_rate=1)
