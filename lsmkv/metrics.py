@@ -148,12 +148,17 @@ class _Found(NamedTuple):
     stats: Stats
     usage: MemoryUsage
     keys: int
-    table_bytes: int
+    data_bytes: int
 
 
 _GAUGES: Final[tuple[tuple[str, str, str, Callable[[_Found], int]], ...]] = (
     ("memory_budget", "Options.memory_budget_bytes; 0: none", "bytes", lambda of: of.usage.budget),
-    ("table_size", "Data of all tables (DB.approximate_size)", "bytes", lambda of: of.table_bytes),
+    (
+        "data_size",
+        "Data of tables and logs (DB.approximate_size)",
+        "bytes",
+        lambda of: of.data_bytes,
+    ),
     ("approximate_keys", "About how many keys (DB.approximate_count)", "", lambda of: of.keys),
 )
 

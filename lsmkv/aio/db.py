@@ -201,8 +201,12 @@ class AsyncDB(AsyncReader):
     async def approximate_size(
         self, start: Buffer | None = None, stop: Buffer | None = None
     ) -> int:
-        """About how many bytes of tables a range of keys takes."""
+        """About how many bytes of tables and logs a range of keys takes."""
         return await self._work.read(self._reader.approximate_size, copied(start), copied(stop))
+
+    async def disk_bytes(self) -> int:
+        """How many bytes all files of the store have."""
+        return await self._work.read(self._reader.disk_bytes)
 
     async def explain(self, key: Buffer) -> Explanation:
         """Every step of one lookup, as data; ``print`` shows it as text."""

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, Typ
 from weakref import WeakMethod
 
 from lsmkv.api.ranges import scan_range
-from lsmkv.api.sizes import MemoryUsage, approximate_count, approximate_size, memory_usage
+from lsmkv.api.sizes import (
+    MemoryUsage,
+    approximate_count,
+    approximate_size,
+    disk_bytes,
+    memory_usage,
+)
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.encoding.entries import Buffer, key_bytes, value_bytes
@@ -606,12 +612,28 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return approximate_count(self._state.require_open())
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
-        """About how many bytes of tables a range of keys takes.
+        """About how many bytes of tables and logs a range of keys takes.
 
-        start <= key < stop.  Memtables do not count.  O(tables + log blocks): reads no block.
+        start <= key < stop.  Of a log counts the share that the range has of its memtable's entries.  All
+        keys: O(tables).  Part of them: O(tables + log blocks + keys in memtables).  Reads no block.
         """
-        wanted = scan_range(start, stop, None, False)
-        return approximate_size(self._state.require_open(), wanted)
+        return approximate_size(self._engine, scan_range(start, stop, None, False))
+
+    def disk_bytes(self) -> int:
+        """How many bytes all files of the store have: tables, logs and the rest.
+
+        A log counts with its room for writes, a table in full also where a copy shares it by a hard link.
+        Of a published store count the tables of the open generation.  O(files).
+
+        OSError: the directory cannot be read.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     db[b"key"] = b"value"
+        ...     0 < db.approximate_size() < db.disk_bytes()
+        True
+        """
+        return disk_bytes(self._engine)
 
     def explain(self, key: Buffer) -> Explanation:
         """Every step of one lookup, as data; ``print`` shows it as text."""
@@ -794,7 +816,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def _sizes(self) -> Iterator[Row]:
         usage = self.memory_usage()
         yield "keys, about", self.approximate_count()
-        yield "bytes of data in tables", self.approximate_size()
+        yield "bytes of data", self.approximate_size()
         yield "bytes in memory", usage.total
         for name in ("memtables", "block_cache", "filters", "indexes"):
             yield f"… {name.replace('_', ' ')}", getattr(usage, name)

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from lsmkv.engine.engine import Engine
+from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
+from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds, block_range, bounds_within
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.file_names import (
+    BACKUP,
+    CURRENT,
+    LOCK,
+    UNFINISHED_COPY,
+    is_staging_name,
+    is_unfinished_name,
+    parse_file_name,
+)
+from lsmkv.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +78,64 @@ def approximate_count(current: SuperVersion) -> int:
     return max(0, total)
 
 
-def approximate_size(current: SuperVersion, wanted: Bounds) -> int:
-    """About how many bytes of tables a range of keys takes."""
+def approximate_size(engine: Engine, wanted: Bounds) -> int:
+    """About how many bytes of tables and logs a range of keys takes."""
     if wanted.is_empty:
         return 0
-    return sum(
+    current = engine.state.require_open()
+    size = sum(
         _size_between(wanted, table)
         for run in current.version.runs
         for table in run.tables_between(wanted.start, wanted.stop)
     )
+    engine.writer.memtable_bytes()  # notes how long the present log is
+    return size + sum(_log_share(wanted, memtable) for memtable in current.memtables)
+
+
+def _log_share(wanted: Bounds, memtable: Memtable) -> int:
+    """The bytes of a log, as far as the keys of its memtable are in a range."""
+    if memtable.is_empty or (wanted.start is None and wanted.stop is None):
+        return 0 if memtable.is_empty else memtable.log_bytes
+    all_bytes = inside_bytes = 0
+    low, high = wanted.start or b"", wanted.stop
+    for key, value in memtable.newest():
+        size = OPERATION_OVERHEAD_BYTES + len(key) + len(value or b"")
+        all_bytes += size
+        if low <= key and (high is None or key < high):
+            inside_bytes += size
+    return memtable.log_bytes * inside_bytes // all_bytes
+
+
+def disk_bytes(engine: Engine) -> int:
+    """The bytes of all files of a store, or of a published one's tables."""
+    current = engine.state.require_open()
+    location = engine.location
+    if location.directory is None:
+        return sum(table.meta.size_bytes for table in current.version.tables())
+    return sum(
+        _file_bytes(location.storage, path) for path in _files(location.storage, location.directory)
+    )
+
+
+def _files(storage: Storage, directory: str) -> Iterator[str]:
+    """Paths of a store's files, also of those that are being written or come to count later."""
+    for name in storage.list_directory(directory):
+        path = os.path.join(directory, name)
+        if is_staging_name(name):
+            with contextlib.suppress(FileNotFoundError):
+                yield from [os.path.join(path, each) for each in storage.list_directory(path)]
+        elif name in _SINGLE or parse_file_name(name) is not None or is_unfinished_name(name):
+            yield path
+
+
+def _file_bytes(storage: Storage, path: str) -> int:
+    try:
+        return storage.file_size(path)
+    except FileNotFoundError:  # removed meanwhile
+        return 0
+
+
+_SINGLE: Final = (CURRENT, LOCK, BACKUP, UNFINISHED_COPY)
 
 
 def _size_between(wanted: Bounds, table: TableReader) -> int:

@@ -256,7 +256,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         start: KeyIn | tuple[Any, ...] | None = None,
         stop: KeyIn | tuple[Any, ...] | None = None,
     ) -> int:
-        """About how many bytes of tables a range of keys takes: ``DB.approximate_size``."""
+        """About how many bytes of tables and logs a range takes: ``DB.approximate_size``."""
         return int(self._below.approximate_size(*self._bounds(start, stop)))
 
     def compact_range(

@@ -66,6 +66,45 @@ def test_approximate_size_of_an_empty_range_is_zero(db: DB) -> None:
     assert db.approximate_size(stop=b"a") == 0
 
 
+def test_approximate_size_counts_what_only_the_log_has(db: DB) -> None:
+    fill(db, range(100))
+    assert not db.tables()
+    in_log = db.approximate_size()
+    assert in_log > 100 * 8
+    middle = number_key(40)
+    parts = db.approximate_size(stop=middle) + db.approximate_size(start=middle)
+    assert in_log - 2 <= parts <= in_log
+    assert db.approximate_size(stop=middle) == pytest.approx(0.4 * in_log, rel=0.05)
+    assert db.approximate_size(start=b"zzz") == 0
+    db.flush()
+    assert 0 < db.approximate_size() < in_log
+
+
+def test_another_process_sees_about_the_same_size_of_a_log(db: DB) -> None:
+    fill(db, range(1000))
+    with lsmkv.open(db.path, read_only=True) as reader:
+        assert reader.approximate_size() == pytest.approx(db.approximate_size(), rel=0.05)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_disk_bytes_are_those_of_all_files(db: DB, flushed: bool) -> None:
+    fill(db, range(1000))
+    if flushed:
+        db.flush()
+    with db.staging() as folder, lsmkv.open(db.path, read_only=True) as reader:
+        Path(folder, "1.sst").write_bytes(bytes(12345))
+        listed = [path for path in Path(db.path).rglob("*") if path.is_file()]
+        assert db.disk_bytes() == reader.disk_bytes() == sum(path.stat().st_size for path in listed)
+        assert db.disk_bytes() > db.approximate_size() + 12345
+
+
+def test_disk_bytes_count_no_file_of_another_program(db: DB) -> None:
+    before = db.disk_bytes()
+    Path(db.path, "notes.txt").write_bytes(bytes(1000))
+    Path(db.path, "folder").mkdir()
+    assert db.disk_bytes() == before
+
+
 def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     fill(db, range(1000))
     db.compact_range()
