@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, Self, SupportsIndex
 from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.errors import ClosedError, CursorError, uncopyable
 from lsmkv.html import key_text, state_table
-from lsmkv.layers.peers import not_iterable, own_names, tells_names_of_cursors
+from lsmkv.layers.peers import KnowsPeers, not_iterable, own_names, tells_names_of_cursors
 from lsmkv.read.bounds import Bounds
 
 _KEY: Final = itemgetter(0)
@@ -19,7 +19,7 @@ _Scan = Iterator[_Entries]
 
 
 @tells_names_of_cursors
-class Cursor:
+class Cursor(metaclass=KnowsPeers):
     """Moves over a store's keys as they were when it was made.
 
     Each move returns whether the cursor is at a key afterwards.  Past either end it is at none, and

@@ -7,11 +7,11 @@ from typing import Any, Generic, NoReturn, Self
 from lsmkv.encoding.entries import prefix_successor
 from lsmkv.errors import ClosedError, CursorError
 from lsmkv.layers.coding import Coding, K, KeyIn, V
-from lsmkv.layers.peers import not_iterable, own_names, tells_names_of_cursors
+from lsmkv.layers.peers import KnowsPeers, not_iterable, own_names, tells_names_of_cursors
 
 
 @tells_names_of_cursors
-class MappedCursor(Generic[K, V, KeyIn]):
+class MappedCursor(Generic[K, V, KeyIn], metaclass=KnowsPeers):
     """Moves over a layer's keys as they were: as ``lsmkv.Cursor``."""
 
     def __init__(self, below: Any, coding: Coding[K, V, KeyIn, Any]) -> None:

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from lsmkv.layers.coding import K, KeyIn, V
-from lsmkv.layers.peers import own_names, tells_names_of_mappings, wrong_range
+from lsmkv.layers.peers import KnowsPeers, own_names, tells_names_of_mappings, wrong_range
 from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
 
 _T = TypeVar("_T")
@@ -16,7 +16,7 @@ BoundIn = TypeVar("BoundIn")
 
 
 @tells_names_of_mappings
-class OrderedReader(Mapping[K, V], Generic[K, V, KeyIn, BoundIn]):
+class OrderedReader(Mapping[K, V], Generic[K, V, KeyIn, BoundIn], metaclass=KnowsPeers):
     """The reading part of an ordered mapping.
 
     A subclass says how to look up, and which classes make its views.

@@ -6,6 +6,7 @@ are told by :mod:`lsmkv.options`.
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Iterable
 from typing import Final, NoReturn, TypeVar
 
@@ -120,6 +121,13 @@ def tells_names_of_cursors(kind: _T) -> _T:
     """Make the errors about a cursor's attributes say what to write."""
     _tell(kind, _OF_CURSORS)
     return kind
+
+
+class KnowsPeers(ABCMeta):
+    """Classes whose ``dir`` and ``help`` leave out the names of other stores."""
+
+    def __dir__(cls) -> list[str]:
+        return own_names(cls, super().__dir__())
 
 
 def own_names(kind: type, names: Iterable[str]) -> list[str]:

@@ -84,6 +84,7 @@ def test_an_attribute_of_another_store_is_missing_with_what_to_write(
     for mapping in (db, db.snapshot(), db.transaction(), db.prefixed(b"p"), typed(db)):
         assert not hasattr(mapping, name)
         assert name not in dir(mapping)
+        assert name not in dir(type(mapping))  # which help() shows
         with pytest.raises(
             AttributeError, match=rf"^{type(mapping).__name__} has no '{name}': .*{advice}"
         ):
