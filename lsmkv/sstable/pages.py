@@ -49,6 +49,10 @@ class PageFit:
         sharing = max(1, int(stored / usual + 0.5))
         return max(1, int(stored / sharing / (self._ratio + self._deviation)))
 
+    def is_not_worth_compressing(self, entry_bytes: int) -> bool:
+        """Whether a block is small, and those before it do not compress."""
+        return self._is_small(entry_bytes) and self._splits_pages()
+
     def padding(self, entry_bytes: int, entry_count: int, offset: int, length: int) -> int:
         """Note a finished block; returns how many bytes follow it free.
 
@@ -60,13 +64,16 @@ class PageFit:
             self._ratio = ratio
             self._deviation = ratio * _FIRST_DEVIATION
             self._entry_size = entry_size
-        elif 2 * entry_bytes >= self._block_size:  # a smaller one is mostly header and trailer
+        elif not self._is_small(entry_bytes):  # which is mostly header and trailer
             difference = ratio - self._ratio
             self._ratio += difference * _WEIGHT
             self._deviation += (abs(difference) - self._deviation) * _WEIGHT
         self._entry_size += (entry_size - self._entry_size) * _WEIGHT
         left = -(offset + length) % PAGE_BYTES
         return left if left <= MOST_PADDING_BYTES and left < self._usual_size() / 2 else 0
+
+    def _is_small(self, entry_bytes: int) -> bool:
+        return 2 * entry_bytes < self._block_size
 
     def _splits_pages(self) -> bool:
         """Whether entries are larger than zeros may fill, and do not compress."""

@@ -439,8 +439,10 @@ class TableWriter:
             self._write_block(block)
 
     def _write_block(self, block: _FinishedBlock) -> None:
-        codec, stored = self._compressed(block.payload)
         bits = block.filter_bits
+        codec, stored = CODEC_NONE, block.payload
+        if not (self._fits_pages and self._pages.is_not_worth_compressing(block.entry_bytes)):
+            codec, stored = self._compressed(block.payload)
         length = len(stored) + len(bits) + TRAILER_BYTES
         if self._fits_pages:
             padding = self._pages.padding(
