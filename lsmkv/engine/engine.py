@@ -58,6 +58,7 @@ class Engine:
 
     Attributes:
         lock: of its directory, if it was opened for writing; whoever opens it gives it.
+        is_closed: nothing of it is open in this process; its handle is closed before that.
         state, readers, writer, first_keys, upkeep: its parts.
         location: where it is.
         refresh_every_s: how often a read-only store looks for new writes by itself; None: never.
@@ -101,6 +102,7 @@ class Engine:
         state.opener = self.open_read_only
         self._ending = threading.Lock()  # held by the thread that closes the store
         self._is_writing = False  # its end is worth a note in the manifest
+        self.is_closed = False
         self.refresh_every_s = refresh_every_s
         self._refresher: Refresher | None = None
         if refresh_every_s is not None:
@@ -342,11 +344,7 @@ class Engine:
             self.lock.release()
         handles.unwatch(self)
         self.state.life = Life.CLOSED
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing of it is open; the handle is closed before that."""
-        return self.state.life in (Life.CLOSED, Life.FORKED)
+        self.is_closed = True
 
     def mark_forked(self) -> None:
         """In the child of a fork: become unusable, and drop the file lock.
@@ -354,6 +352,7 @@ class Engine:
         The handle of a read-only store gets an engine for the child, which its first use opens.
         """
         self._ending = threading.Lock()  # a thread of the parent may hold the old one
+        self.is_closed = True
         state, life = self.state, self.state.life
         state.life = Life.CLOSED
         if state.super_version is not None or life is UNOPENED:

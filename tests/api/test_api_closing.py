@@ -268,3 +268,16 @@ def test_a_destroyed_store_can_be_created_again(path: str) -> None:
     lsmkv.destroy(path)
     with open_small(path, error_if_exists=True) as db:
         assert not db
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_closed_handle_that_the_end_of_the_interpreter_drops_says_nothing(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then Python may have set what modules hold to None."""
+    db = open_small(path)
+    db.close()
+    for name in ("Life", "handles", "in_own_thread", "in_worker"):
+        monkeypatch.setattr(f"lsmkv.engine.engine.{name}", None)
+    del db
+    gc.collect()
