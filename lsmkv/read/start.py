@@ -63,7 +63,7 @@ class Range(Bounds):
         """What is left, as an iteration begins to read."""
         self.is_waiting = False
         left, self.left = self.left, None
-        return left
+        return None if left is None else left.copy()  # two iterations may begin at once
 
     def bounds(self) -> Bounds:
         """The bounds alone, for a scan that reads all by itself."""
