@@ -201,7 +201,7 @@ class AsyncDB(AsyncReader):
     async def approximate_size(
         self, start: Buffer | None = None, stop: Buffer | None = None
     ) -> int:
-        """About how many bytes of tables and logs a range of keys takes."""
+        """About how many bytes of tables and logs a range takes."""
         return await self._work.read(self._reader.approximate_size, copied(start), copied(stop))
 
     async def disk_bytes(self) -> int:

@@ -612,7 +612,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return approximate_count(self._state.require_open())
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
-        """About how many bytes of tables and logs a range of keys takes.
+        """About how many bytes of tables and logs a range takes.
 
         start <= key < stop.  Of a log counts the share that the range has of its memtable's entries.  All
         keys: O(tables).  Part of them: O(tables + log blocks + keys in memtables).  Reads no block.

@@ -79,7 +79,7 @@ def approximate_count(current: SuperVersion) -> int:
 
 
 def approximate_size(engine: Engine, wanted: Bounds) -> int:
-    """About how many bytes of tables and logs a range of keys takes."""
+    """About how many bytes of tables and logs a range takes."""
     if wanted.is_empty:
         return 0
     current = engine.state.require_open()
@@ -93,7 +93,7 @@ def approximate_size(engine: Engine, wanted: Bounds) -> int:
 
 
 def _log_share(wanted: Bounds, memtable: Memtable) -> int:
-    """The bytes of a log, as far as the keys of its memtable are in a range."""
+    """A range's share of a log, by the entries of its memtable."""
     if memtable.is_empty or (wanted.start is None and wanted.stop is None):
         return 0 if memtable.is_empty else memtable.log_bytes
     all_bytes = inside_bytes = 0
@@ -107,7 +107,7 @@ def _log_share(wanted: Bounds, memtable: Memtable) -> int:
 
 
 def disk_bytes(engine: Engine) -> int:
-    """The bytes of all files of a store, or of a published one's tables."""
+    """The bytes of a store's files, or of a published one's tables."""
     current = engine.state.require_open()
     location = engine.location
     if location.directory is None:
@@ -118,7 +118,7 @@ def disk_bytes(engine: Engine) -> int:
 
 
 def _files(storage: Storage, directory: str) -> Iterator[str]:
-    """Paths of a store's files, also of those that are being written or come to count later."""
+    """Paths of a store's files, with those that are being written."""
     for name in storage.list_directory(directory):
         path = os.path.join(directory, name)
         if is_staging_name(name):

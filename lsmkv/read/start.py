@@ -23,7 +23,7 @@ _ITEM_BYTES: Final = 150  # of Python's objects for one item, without its key an
 
 
 class Range(Bounds):
-    """The bounds of a view, whose iterators may get what its length has read.
+    """A view's bounds, and what its length has read for an iterator.
 
     Attributes:
         left: what a length has read for the next iteration, the last list first; None: nothing.
@@ -63,10 +63,10 @@ class Range(Bounds):
         """What is left, as an iteration begins to read."""
         self.is_waiting = False
         left, self.left = self.left, None
-        return left
+        return None if left is None else left.copy()  # two iterations may begin at once
 
     def bounds(self) -> Bounds:
-        """The bounds alone, for a scan that is to read all by itself."""
+        """The bounds alone, for a scan that reads all by itself."""
         return Bounds(self.start, self.stop, self.prefix, self.reverse)
 
     def has_entries_of(self, other: Range) -> bool:
