@@ -121,8 +121,8 @@ MUTANTS: Final = (
     Mutant(
         "two processes write one store",
         "storage/storage.py",
-        "fcntl.LOCK_EX | fcntl.LOCK_NB)\n            except BlockingIOError:\n                holder",
-        "fcntl.LOCK_SH | fcntl.LOCK_NB)\n            except BlockingIOError:\n                holder",
+        "if not _flock(path, descriptor):\n                holder",
+        "if False:\n                holder",
     ),
     Mutant(
         "a cached block is evicted, and still counted",
@@ -133,8 +133,8 @@ MUTANTS: Final = (
     Mutant(
         "an obsolete table stays on disk",
         "tree/version_set.py",
-        "self.storage.remove(table_path(self.directory, number))",
-        "pass",
+        "continue\n                try:\n                    self.storage.remove(",
+        "continue\n                try:\n                    str(",
     ),
     Mutant(
         "the mark of the last close counts as synced",

@@ -27,7 +27,7 @@ class EntryIterator:
 
     def __init__(self, read_view: StoreView, wanted: Bounds, owner: object) -> None:
         if isinstance(wanted, Range):
-            wanted.wait()
+            wanted.note_iteration()
         self._scan: Scan | None = Scan(read_view, wanted)  # None after the end
         self._state = read_view.state
         self._owner: object = owner

@@ -141,7 +141,7 @@ class TransactionIterator:
         state.check_usable()
         self._state = state
         if isinstance(wanted, Range):
-            wanted.wait()
+            wanted.note_iteration()
         self._entries = _entries(state, wanted, moment)
 
     def __iter__(self) -> Self:

@@ -54,7 +54,7 @@ class Range(Bounds):
         self._whose = whose
         self._moment = moment
 
-    def wait(self) -> None:
+    def note_iteration(self) -> None:
         """An iteration is made, and may begin later."""
         self.is_waiting = True
         _waiting.newest = self

@@ -287,7 +287,8 @@ class Storage:
         try:
             return sorted(os.listdir(path))
         except OSError as error:
-            self._cope(error, path)
+            if not self._made_room(error, path):
+                raise
             return self.list_directory(path)
 
     def make_directory(self, path: str) -> None:
@@ -414,16 +415,18 @@ class Storage:
         try:
             opened.open(path, flags, self.file_mode)
         except OSError as error:
-            self._cope(error, path)
+            if not self._made_room(error, path):
+                raise
             return self._open(path, flags)
         return opened
 
-    def _cope(self, error: OSError, path: str) -> None:
-        """Close tables for want of descriptors; raise for want of anything else, or if none is open."""
+    def _made_room(self, error: OSError, path: str) -> bool:
+        """Whether descriptors were wanting and some tables closed; OSError if none was open."""
         if error.errno not in WANT_OF_DESCRIPTORS:
-            raise error
+            return False
         if not self.shared_files.make_room():
             raise caused(too_many_open(error, path), error)
+        return True
 
     def _open_regular(self, path: str, flags: int) -> tuple[Opened, int]:
         may_follow = self.follow_links and not flags & (os.O_RDWR | os.O_WRONLY)

@@ -195,7 +195,7 @@ def test_a_list_of_keys_takes_no_memory_for_values(db: lsmkv.DB, name: str) -> N
 def waiting_range() -> tuple[Range, list[list[tuple[bytes, bytes]]]]:
     """A range with an iteration that has not read yet, and ten lists that it will read."""
     wanted = Range()
-    wanted.wait()
+    wanted.note_iteration()
     return wanted, [[(b"key", bytes(1000))]] * 10
 
 

@@ -332,7 +332,7 @@ def test_a_close_goes_on_after_an_interrupt_though_the_handle_is_kept(path: str)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         db.close()
-    thread.join()
+    thread.join(WAIT_S)
     assert db.closed
     storage.open_up()
     assert_free(path)

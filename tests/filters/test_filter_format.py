@@ -35,31 +35,6 @@ def bloom_may_hold(filter_bytes: bytes, k: int, key: bytes) -> bool:
     return True
 
 
-def blocked_may_hold(filter_bytes: bytes, k: int, key: bytes) -> bool:
-    h = hash_of(key) * C & MASK
-    line = (h >> 31) * (len(filter_bytes) // 64) >> 32
-    for _ in range(k):
-        h = h * C & MASK
-        if not bit(filter_bytes, 512 * line + (h >> 54)):
-            return False
-    return True
-
-
-def fuse_may_hold(filter_bytes: bytes, f: int, key: bytes) -> bool:
-    seed, length = filter_bytes[0], 1 << filter_bytes[1]
-    width = f // 8
-    s = (len(filter_bytes) - 2) // width // length
-    x = (hash_of(key) ^ (seed * 0x14D049BB133111EB & MASK)) * C & MASK
-    x = (x ^ (x >> 32)) * M & MASK
-    x ^= x >> 29
-    a = (x >> 31) * ((s - 2) * length) >> 32
-    found = 0
-    for cell in (a, (a + length) ^ ((x >> 18) % length), (a + 2 * length) ^ (x % length)):
-        at = 2 + width * cell
-        found ^= int.from_bytes(filter_bytes[at : at + width], "little")
-    return found == (x * C & MASK) >> (63 - f)
-
-
 def ribbon_may_hold(filter_bytes: bytes, r: int, key: bytes) -> bool:
     m = 8 * len(filter_bytes) // r
     w = min(m, 56)
@@ -111,8 +86,6 @@ def filters_of(table: bytes) -> list[tuple[bytes, int]]:
 
 READERS: dict[str, Callable[[bytes, int, bytes], bool]] = {
     "bloom": bloom_may_hold,
-    "blocked-bloom": blocked_may_hold,
-    "binary-fuse": fuse_may_hold,
     "ribbon": ribbon_may_hold,
     "grafite": grafite_may_hold,
 }

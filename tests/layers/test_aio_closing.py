@@ -54,7 +54,7 @@ def test_the_end_of_a_loop_leaves_no_store_locked_that_was_being_closed(path: st
 @pytest.fixture
 def storage() -> Iterator[GatedStorage]:
     """Holds up the close of a store."""
-    storage = GatedStorage(suffix=".log", thread="lsmkv-aio-closer_0")
+    storage = GatedStorage(suffix=".log", thread="lsmkv-close")
     yield storage
     storage.open_up()
 

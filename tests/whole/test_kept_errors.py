@@ -7,7 +7,6 @@ refers to the exception closes the circle, and then tables stay open until the c
 from __future__ import annotations
 
 import ast
-import asyncio
 import contextlib
 import copyreg
 import gc
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 from conftest import fill, open_small
 
+import event_loops
 import lsmkv
 from damage import files, flip
 from leaks import open_descriptors
@@ -111,7 +111,7 @@ def test_asynchronous_end() -> None:
         del held
         assert kept() is None
 
-    asyncio.run(end())
+    event_loops.run(end())
 
 
 def test_gzip(tmp_path: Path) -> None:

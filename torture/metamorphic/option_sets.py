@@ -73,7 +73,7 @@ def option_set(dice: random.Random) -> OptionSet:
         drawn |= {"filter_policy": dice.choice(("bloom", "ribbon")), "adaptive_filters": True}
     if dice.random() < 0.25 and is_allowed(drawn | {"filter_memory_bytes": 1}):
         drawn["filter_memory_bytes"] = dice.choice((1, 300, 4 * _KIB, 1 << 40))
-    return drawn
+    return drawn if is_allowed(drawn) else option_set(dice)
 
 
 def in_helper_processes(options: OptionSet) -> OptionSet:

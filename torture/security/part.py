@@ -113,7 +113,7 @@ def names_in_current(directory: Path) -> None:
                     expect(doing == "repair", f"{doing} accepted the name {name!r} in CURRENT")
             strange = [path for path in opened if not path.startswith(str(directory / "store"))]
             strange = [path for path in strange if not path.startswith(str(directory / "output"))]
-            expect(strange in ([], [str(directory)]), f"{doing} opened {strange}")
+            expect(set(strange) <= {str(directory)}, f"{doing} opened {strange}")
             remove(directory / "output")
 
 
@@ -325,6 +325,8 @@ def forbidden_uses(package: Path) -> list[str]:
     """Imports and calls in ``package`` that could run code from a file."""
     found = []
     for path in sorted(package.rglob("*.py")):
+        if path.parent.name == "pyinstaller":  # run by PyInstaller alone
+            continue
         place = path.relative_to(package).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names: list[str] = []
