@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--lookups",
-        type=positive,
+        type=at_least(1000),
         help="most lookups that count the block reads of a store; default: 100,000 or 2,000,000",
     )
     parser.add_argument(
