@@ -93,7 +93,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             self._guard.cancel()
         # An interrupt may come in place of ``__del__``.  This is C code, and starts a thread.
         self._guard = Finalizer(partial(start_new_thread, engine.close, ()))
-        self._engine = engine
         self._state = engine.state
         self._lookup = engine.readers.lookup
         self._lookup_many = engine.readers.lookup_many
@@ -101,6 +100,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._put = engine.writer.put
         self._delete = engine.writer.delete
         engine.follow_fork = WeakMethod(self._use)
+        self._engine = engine  # last: ``__del__`` looks for it
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, unchanged by later writes.

@@ -139,7 +139,7 @@ class RangeView:
         self._wanted = scan_range(start, stop, prefix, reverse)
         read_view: StoreView = owner._read_view()
         self._read_view = read_view
-        self._wanted.belong_to(read_view.state.mutex, read_view.seq)
+        self._wanted.belong_to(read_view.state.contents, read_view.seq)
 
     def iterate(self, kind: type[EntryIterator], reverse: bool) -> EntryIterator:
         """An iterator over the range; ``reverse`` turns its order around."""

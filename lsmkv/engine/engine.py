@@ -184,6 +184,8 @@ class Engine:
             if state.is_ending:
                 self.location.close()
                 raise state.unusable()
+            if self.location.found_another:
+                state.contents = object()
             state.last_seq = last_seq
             state.super_version = current
             state.life = OPEN

@@ -21,7 +21,7 @@ from lsmkv.log.reader import LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
-from lsmkv.storage.file_names import CURRENT, manifest_path
+from lsmkv.storage.file_names import CURRENT, LOCK, manifest_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State, read_current, read_manifest, read_more_manifest
@@ -65,7 +65,9 @@ class _Seen:
 class StoreFollower:
     """Reads a store in a directory, and later what is new there.  One thread at a time.
 
-    ``found_more``: whether the last look found writes that the one before did not.
+    Attributes:
+        found_more: whether the last look found writes that the one before did not.
+        found_another: whether it found another store in the place.
     """
 
     def __init__(self, storage: Storage, directory: str, tables: VersionSet) -> None:
@@ -73,7 +75,9 @@ class StoreFollower:
         self._directory = directory
         self._tables = tables
         self._seen: _Seen | None = None
+        self._place: tuple[int, int] | None = None  # of the store's LOCK, which is never replaced
         self.found_more = False
+        self.found_another = False
 
     def recover(self) -> tuple[SuperVersion, int]:
         """The newest state, and its last sequence number.
@@ -81,7 +85,8 @@ class StoreFollower:
         The object is that of the last call if nothing has changed.
         """
         before, seen = self._seen, None
-        if before is not None:
+        self.found_another = self._is_another()
+        if before is not None and not self.found_another:
             try:
                 seen = self._read_on(before)
                 self.found_more = seen.last_seq != before.last_seq
@@ -92,6 +97,14 @@ class StoreFollower:
             self.found_more = True
         self._seen = seen
         return seen.super_version, seen.last_seq
+
+    def _is_another(self) -> bool:
+        """Whether another store took the place of the one before."""
+        before, self._place = (
+            self._place,
+            self._storage.file_at(os.path.join(self._directory, LOCK)),
+        )
+        return before is not None and before != self._place
 
     def forget(self) -> None:
         """Keep no table and no memtable: their readers alone do from now on."""

@@ -33,6 +33,7 @@ class Location(Protocol):
         storage: reads and writes its files.
         generation: the number of the generation that was read last; None in a directory.
         found_more: whether the last look found writes that the one before did not.
+        found_another: whether it found another store in the place.
     """
 
     @property
@@ -45,6 +46,8 @@ class Location(Protocol):
     def generation(self) -> int | None: ...
     @property
     def found_more(self) -> bool: ...
+    @property
+    def found_another(self) -> bool: ...
 
     def open_tables(self, options: Options, cache: BlockCache) -> VersionSet:
         """The version set of the store; called once, first."""
@@ -84,6 +87,10 @@ class Directory:
     def found_more(self) -> bool:
         return self._follower is not None and self._follower.found_more
 
+    @property
+    def found_another(self) -> bool:
+        return self._follower is not None and self._follower.found_another
+
     def recover(self) -> tuple[SuperVersion, int]:
         assert self._follower is not None
         return self._follower.recover()
@@ -108,6 +115,7 @@ class Unreachable:
     directory = None
     generation = None
     found_more = False
+    found_another = False
 
     def __init__(self, url: str, error: Exception) -> None:
         self.name = url

@@ -99,6 +99,7 @@ class StoreState:
         self.snapshots = SnapshotList()
         self.changes = Changes()
         self.mutex = Lock()
+        self.contents = object()  # another where another store took the place of this one
         self.owner = 0
         self.opener: Callable[[], object] = lambda: None
         self.fork_advice = "was opened before the process forked; open it anew in the child"

@@ -6,6 +6,7 @@ are told by :mod:`lsmkv.options`.
 
 from __future__ import annotations
 
+import re
 from abc import ABCMeta
 from collections.abc import Iterable
 from typing import Final, NoReturn, TypeVar
@@ -100,9 +101,11 @@ class _Elsewhere:
         self.__doc__ = f"Not here: {advice}."
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError(
-            f"{owner.__name__} has no {self._name!r}: {self._advice}", name=self._name, obj=instance
-        )
+        advice, method = self._advice, re.match(r"(\w+)\(", self._advice)
+        if method is not None and not hasattr(owner, method[1]):
+            advice += "; that is a method of the store"
+        message = f"{owner.__name__} has no {self._name!r}: {advice}"
+        raise AttributeError(message, name=self._name, obj=instance)
 
 
 def _tell(kind: type, table: dict[str, str]) -> None:

@@ -45,7 +45,7 @@ class PublishedStore:
     def __init__(self, url: str, options: Options, storage: Storage) -> None:
         stats = storage.stats
         self.storage = storage
-        self.found_more = False
+        self.found_more = self.found_another = False
         self._cache: RangeCache | None = None
         if missing_folder(checked_url(url)):  # a bucket would make it
             raise NotAStoreError(f"{url} holds no published store (there is no such folder)")
@@ -85,7 +85,7 @@ class PublishedStore:
                 raise NotAStoreError(f"{url} holds no published store (it has no {GENERATIONS}/)")
             if self._open is not None and number <= self.generation:
                 current, generation = self._open
-                self.found_more = False
+                self.found_more = self.found_another = False
                 return current, generation.last_seq
             try:
                 found = self._opened(number)

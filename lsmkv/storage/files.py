@@ -134,6 +134,7 @@ class RandomFile(Descriptor):
             return
         shared = SharedFile(files, self.path, opened, self.size, open_again, self._direct)
         self._finalizer = files.forgetting(shared)
+        files.add(shared)
         self._descriptor = -1
         self.shared = shared
         files.note_open(shared)

@@ -54,6 +54,7 @@ class SharedFile:
     """
 
     __slots__ = (
+        "_changed_ns",
         "_files",
         "_is_direct",
         "_open_again",
@@ -82,29 +83,43 @@ class SharedFile:
         held = OpenDescriptor(opened)
         self._size = size
         self._tail = self._tail_of(held)
+        self._changed_ns = os.fstat(held.number).st_mtime_ns
         self.held: OpenDescriptor | None = held
-        self.number = files.add(self)
+        self.number = files.next_number()
 
     def reopen(self) -> OpenDescriptor:
         """The descriptor, opened again if need be.
 
         The caller keeps it while it uses its number.
         """
-        held = self.held or self._pinned
-        if held is None:
-            try:
-                opened, size = self._open_again()
-            except FileNotFoundError as error:
-                raise caused(OSError(errno.ESTALE, _GONE, self.path), error)
-            held = OpenDescriptor(opened)
-            if size != self._size or self._tail_of(held) != self._tail:
-                raise OSError(errno.ESTALE, _GONE, self.path)
-            if not self._is_direct and hasattr(os, "posix_fadvise"):
-                with contextlib.suppress(OSError):
-                    os.posix_fadvise(held.number, 0, 0, os.POSIX_FADV_RANDOM)
+        held = self.held or self._pinned or self._open_anew()
         self.held = held
         if self._pinned is None:
             self._files.note_open(self)
+        return held
+
+    def _open_anew(self) -> OpenDescriptor:
+        try:
+            opened, size = self._open_again()
+        except FileNotFoundError as error:
+            kept = self.held or self._pinned
+            if kept is not None:  # by another thread, before the name went
+                return kept
+            raise caused(OSError(errno.ESTALE, _GONE, self.path), error)
+        held = OpenDescriptor(opened)
+        changed_ns = os.fstat(
+            held.number
+        ).st_mtime_ns  # tails of tables with equal keys may be equal
+        if (size, changed_ns) != (self._size, self._changed_ns) or self._tail_of(
+            held
+        ) != self._tail:
+            kept = self.held or self._pinned
+            if kept is not None:
+                return kept
+            raise OSError(errno.ESTALE, _GONE, self.path)
+        if not self._is_direct and hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(held.number, 0, 0, os.POSIX_FADV_RANDOM)
         return held
 
     def pin(self) -> bool:
@@ -152,10 +167,12 @@ class OpenFiles:
         self._open: dict[int, SharedFile] = {}  # that may be closed; those opened first come first
         self._pinned: dict[int, SharedFile] = {}
 
-    def add(self, file: SharedFile) -> int:
-        number = next(self._numbers)
-        self._files[number] = file
-        return number
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    def add(self, file: SharedFile) -> None:
+        """Know ``file`` from now on; its :meth:`forgetting` exists, so no interrupt leaves it here."""
+        self._files[file.number] = file
 
     def forgetting(self, file: SharedFile) -> Finalizer:
         """Forgets ``file``, which closes it, with the last reference to the result."""

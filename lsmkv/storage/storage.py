@@ -278,6 +278,10 @@ class Storage:
                 raise
             return False  # a shared file that was closed, and is no longer at its own path
 
+    def file_at(self, path: str) -> tuple[int, int] | None:
+        """Device and number of the file at ``path``; None if there is none."""
+        return _file_at(path)
+
     def fingerprint(self, path: str) -> tuple[int, int, int]:
         """Device, number and time of the last change: the same as before, if the bytes are."""
         status = self._status(path)

@@ -91,6 +91,15 @@ def test_an_attribute_of_another_store_is_missing_with_what_to_write(
             getattr(mapping, name)
 
 
+def test_advice_that_a_snapshot_cannot_follow_names_the_store(db: Any) -> None:
+    with pytest.raises(
+        AttributeError, match=r"'set': put\(key, value\).*; that is a method of the store"
+    ):
+        _ = db.snapshot().set
+    with pytest.raises(AttributeError, match=r"db\[key\] = value$"):
+        _ = db.set
+
+
 def test_a_cursor_tells_its_names(db: Any) -> None:
     for cursor in (db.cursor(), db.transaction().cursor(), typed(db).cursor()):
         with pytest.raises(AttributeError, match=r"has no 'seek_to_first': first\(\)"):

@@ -147,6 +147,27 @@ def test_a_reader_follows_the_store_that_took_the_place(path: str) -> None:
         assert len(reader) == 301
 
 
+def test_another_store_with_as_many_writes_is_news_but_not_to_iterators(path: str) -> None:
+    def make(value: bytes) -> None:
+        with open_small(path) as db:
+            for number in range(5):
+                db[b"%03d" % number] = value
+            db.flush()
+
+    make(b"old")
+    told: list[object] = []
+    with lsmkv.open(path, read_only=True, on_event=told.append) as reader:
+        view = reader.values()
+        begun = iter(view)
+        move(path)
+        make(b"new")
+        assert reader.refresh()
+        assert len(reader.values()) == 5
+        assert [*begun] == [b"old"] * 5
+        assert {*reader.values()} == {b"new"}
+    assert any(isinstance(event, lsmkv.Refreshed) for event in told)
+
+
 def test_a_checkpoint_links_no_table_of_the_store_that_took_the_place(
     path: str, tmp_path: Path
 ) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from lsmkv.runtime import Finalizer, Opened
 from lsmkv.storage.files import RandomFile, ReadKind
-from lsmkv.storage.open_files import OpenFiles, shared_by_default
+from lsmkv.storage.open_files import OpenFiles, SharedFile, shared_by_default
 from lsmkv.storage.storage import Storage
 from time_limits import join
 
@@ -154,6 +155,46 @@ def test_a_pinned_file_is_read_after_its_name_is_gone(tmp_path: Path) -> None:
     os.unlink(files.path(0))
     for number in (*range(10), 0):
         assert content(opened[number]) == b"%08d" % number
+
+
+def test_a_file_that_is_pinned_while_another_thread_opens_it_is_read(tmp_path: Path) -> None:
+    files = Files(tmp_path, 4)
+    first, *_ = files.made(10)
+    shared = first.shared
+    assert shared is not None and shared.held is None
+    really = shared._open_again
+
+    def pinned_meanwhile() -> tuple[Opened, int]:
+        shared._open_again = really
+        assert shared.pin()
+        os.unlink(files.path(0))
+        return really()
+
+    shared._open_again = pinned_meanwhile
+    assert content(first) == b"%08d" % 0
+
+
+def test_a_file_of_the_same_bytes_made_later_is_another(tmp_path: Path) -> None:
+    files = Files(tmp_path, 1)
+    first, _ = files.made(2)
+    os.unlink(files.path(0))
+    files.make(0)  # tables of equal keys end alike, whatever their values
+    os.utime(files.path(0), ns=(0, 0))
+    with pytest.raises(OSError, match=r"refresh"):
+        content(first)
+
+
+def test_a_file_whose_sharing_is_interrupted_is_forgotten(tmp_path: Path) -> None:
+    class Interrupted(OpenFiles):
+        def forgetting(self, file: SharedFile) -> Finalizer:
+            raise KeyboardInterrupt
+
+    files = Files(tmp_path, 4)
+    files.shared = Interrupted(4)
+    files.make(0)
+    with pytest.raises(KeyboardInterrupt):
+        files.opened(0)
+    assert not files.shared._files
 
 
 @needs_proc

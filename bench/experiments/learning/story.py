@@ -55,6 +55,7 @@ def _saved(ordinary: Sequence[Row], learning: Sequence[Row]) -> list[str]:
     times = ratios(ordinary, learning)
     listed = max(row.filter_bits_per_key - row.filter_bits_per_key_before for row in learning)
     failures = []
+    is_told = ratio_text(ordinary, learning) != "-"
     if is_told and median(times) < LEAST_RATIO:
         failures.append(f"learning leaves 1 of {median(times):.1f} wasted reads")
     if listed > MOST_LISTED_BITS and learning[0].key_count >= LEAST_KEYS_JUDGED:
