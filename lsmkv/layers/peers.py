@@ -102,7 +102,7 @@ class _Elsewhere:
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
         advice, method = self._advice, re.match(r"(\w+)\(", self._advice)
-        if method is not None and not hasattr(owner, method[1]):
+        if method is not None and method[1] not in ("len", *dir(owner)):
             advice += "; that is a method of the store"
         message = f"{owner.__name__} has no {self._name!r}: {advice}"
         raise AttributeError(message, name=self._name, obj=instance)

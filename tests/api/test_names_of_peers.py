@@ -98,6 +98,8 @@ def test_advice_that_a_snapshot_cannot_follow_names_the_store(db: Any) -> None:
         _ = db.snapshot().set
     with pytest.raises(AttributeError, match=r"db\[key\] = value$"):
         _ = db.set
+    with pytest.raises(AttributeError, match=r"approximate_count\(\) does not$"):
+        _ = db.snapshot().count
 
 
 def test_a_cursor_tells_its_names(db: Any) -> None:
