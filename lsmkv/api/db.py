@@ -149,7 +149,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     if not TYPE_CHECKING:
         # CPython calls a function that has names for all its arguments, and none that must be named,
-        # 3 % of a put sooner than the above; so arguments of other stores cost nothing to tell.
+        # 2 % of a put sooner than the above: so arguments of other stores cost nothing to tell.
 
         @wraps(put)
         def put(self, key, value, unnamed=None, sync=False, ttl=None):
