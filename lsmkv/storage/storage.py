@@ -132,7 +132,8 @@ class Storage:
         self.direct_reads = direct_reads
         self.file_mode = file_mode
         self.follow_links = follow_links
-        self._places: dict[str, tuple[int, int]] = {}  # device and number of each LOCK
+        # The path, device and number of each LOCK that is held, by its directory.
+        self._places: dict[str, tuple[str, tuple[int, int]]] = {}
         self.shared_files: OpenFiles = shared_by_default()
 
     def check_place(self, directory: str) -> None:
@@ -141,7 +142,7 @@ class Storage:
         if locked is None:
             return
         try:
-            is_there = _file_at(os.path.join(directory, LOCK)) == locked
+            is_there = _file_at(locked[0]) == locked[1]
         except OSError:  # nobody knows, as where the parent may no longer be searched
             return
         if not is_there:
@@ -149,7 +150,7 @@ class Storage:
 
     def create(self, path: str) -> AppendFile:
         """Create an empty file; FileExistsError for anything there, even a dangling link."""
-        self.check_place(os.path.dirname(path))
+        self.check_place(path.rpartition("/")[0])
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
         opened = self._open(path, flags)
         descriptor = opened.numbers[0]
@@ -160,7 +161,7 @@ class Storage:
 
     def open_append(self, path: str, length: int) -> AppendFile:
         """Open an existing file, cut to ``length`` bytes; ValueError if it has fewer."""
-        self.check_place(os.path.dirname(path))
+        self.check_place(path.rpartition("/")[0])
         opened, size = self._open_regular(path, os.O_RDWR)
         file = self._append_file(path, opened.numbers[0], size)
         file.own(opened)
@@ -183,7 +184,7 @@ class Storage:
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:
         """Rewrite bytes after a failed sync: later ones may skip their pages."""
-        self.check_place(os.path.dirname(path))
+        self.check_place(path.rpartition("/")[0])
         with _owner(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
             try:
                 while data:
@@ -222,12 +223,12 @@ class Storage:
 
     def replace(self, source: str, target: str) -> None:
         """Rename, replacing ``target`` atomically; durable after ``sync_directory``."""
-        self.check_place(os.path.dirname(target))
+        self.check_place(target.rpartition("/")[0])
         os.replace(source, target)
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name; FileExistsError if that is taken."""
-        self.check_place(os.path.dirname(target))
+        self.check_place(target.rpartition("/")[0])
         found = os.path.realpath(source) if self.follow_links else source
         os.link(found, target, follow_symlinks=False)
 
@@ -247,7 +248,7 @@ class Storage:
         self.sync_directory(_parent(path))
 
     def remove(self, path: str) -> None:
-        self.check_place(os.path.dirname(path))
+        self.check_place(path.rpartition("/")[0])
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
@@ -318,7 +319,7 @@ class Storage:
 
     def create_directory(self, path: str) -> None:
         """Create a directory (mode 0o700) in one that exists."""
-        self.check_place(os.path.dirname(path))
+        self.check_place(path.rpartition("/")[0])
         os.mkdir(path, 0o700)
 
     def remove_directory(self, path: str) -> None:
@@ -329,7 +330,7 @@ class Storage:
 
         It is renamed first, so that other processes create nothing more in it.
         """
-        self.check_place(os.path.dirname(path))
+        self.check_place(path.rpartition("/")[0])
         if os.path.islink(path) or not os.path.isdir(path):
             return  # rmtree would wait for the other end of a pipe
         going = path if path.endswith(UNFINISHED) else path + UNFINISHED
@@ -388,7 +389,7 @@ class Storage:
                 os.pwrite(descriptor, record, 0)
                 os.ftruncate(descriptor, len(record))
         if os.path.basename(path) == LOCK:
-            self._places[os.path.dirname(path)] = file
+            self._places[os.path.dirname(path)] = path, file
         return lock
 
     def first_place(self, directory: str) -> FileLock | None:

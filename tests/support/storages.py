@@ -175,6 +175,10 @@ class FaultyStorage(Storage):
         self.check("remove", path)
         super().remove(path)
 
+    def file_at(self, path: str) -> tuple[int, int] | None:
+        self.check("file_at", path)
+        return super().file_at(path)
+
     def exists(self, path: str) -> bool:
         self.check("exists", path)
         return super().exists(path)
