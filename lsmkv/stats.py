@@ -81,9 +81,9 @@ class Stats:
             every block, without asking a filter.
         filter_negatives: blocks (or tables) that lookups skipped because their filter excludes the key.
         filter_true_positives: searches after a filter's maybe that found the key.
-        filter_false_positives: a filter's maybes of keys that were not there: searches in vain, and, of
+        filter_false_positives: a filter's maybes of keys that were not there: wasted searches, and, of
             one filter per table, keys between two blocks, which cost no search.
-        filter_lessons: searches in vain that were listed, to be denied next time
+        filter_lessons: wasted searches that were listed, to be denied next time
             (``Options.adaptive_filters``).
         unfiltered_probes: blocks searched without a filter (none was written, as for a block of one key,
             which its fence keys tell; or residency is off).

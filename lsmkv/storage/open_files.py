@@ -107,12 +107,10 @@ class SharedFile:
                 return kept
             raise caused(OSError(errno.ESTALE, _GONE, self.path), error)
         held = OpenDescriptor(opened)
-        changed_ns = os.fstat(
-            held.number
-        ).st_mtime_ns  # tails of tables with equal keys may be equal
-        if (size, changed_ns) != (self._size, self._changed_ns) or self._tail_of(
-            held
-        ) != self._tail:
+        # Tails of tables with equal keys may be equal: their times of change are not.
+        changed_ns = os.fstat(held.number).st_mtime_ns
+        found = size, changed_ns, self._tail_of(held)
+        if found != (self._size, self._changed_ns, self._tail):
             kept = self.held or self._pinned
             if kept is not None:
                 return kept

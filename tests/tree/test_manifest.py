@@ -60,6 +60,16 @@ def started(directory: Path, storage: Storage | None = None) -> Manifest:
     return manifest
 
 
+def started_and_appended(directory: Path, record: bytes) -> tuple[str, int]:
+    """A manifest with ``record`` at its end: its path, and the record's offset."""
+    manifest = started(directory)
+    log = manifest._log
+    assert log is not None
+    offset = log.end + 17  # a sync mark comes first
+    log.append(record)
+    return manifest_path(str(directory), manifest.number), offset
+
+
 def read(directory: Path) -> State:
     """The state that a reader finds in the directory."""
     storage = Storage()
@@ -232,12 +242,7 @@ def test_damage_before_the_last_edit_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_records_are_errors_with_their_place(tmp_path: Path, record: bytes) -> None:
-    manifest = started(tmp_path)
-    path = manifest_path(str(tmp_path), manifest.number)
-    log = manifest._log
-    assert log is not None
-    offset = log.end + 17  # a sync mark comes first
-    log.append(record)
+    path, offset = started_and_appended(tmp_path, record)
     with pytest.raises(CorruptionError, match="bad manifest record") as caught:
         read(tmp_path)
     assert (caught.value.path, caught.value.offset) == (path, offset)
@@ -259,12 +264,7 @@ def test_invalid_records_are_errors_with_their_place(tmp_path: Path, record: byt
 def test_whole_records_with_other_fields_are_of_another_release(
     tmp_path: Path, record: bytes
 ) -> None:
-    manifest = started(tmp_path)
-    path = manifest_path(str(tmp_path), manifest.number)
-    log = manifest._log
-    assert log is not None
-    offset = log.end + 17  # a sync mark comes first
-    log.append(record)
+    path, offset = started_and_appended(tmp_path, record)
     with pytest.raises(UnsupportedFormatError, match="the release that wrote it") as caught:
         read(tmp_path)
     assert caught.value.path == path
