@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Final
 
 from mypy_extensions import i64
@@ -15,14 +14,13 @@ from lsmkv.read.sources import (
     ENDED,
     UNREAD,
     BlockSource,
-    EntrySource,
     Item,
     MemtableSource,
+    MixedSource,
     Source,
 )
 from lsmkv.read.start import Range
 from lsmkv.read.view import ReadView
-from lsmkv.sstable.reader import TableReader
 
 _FIRST_ITEMS: Final = 4  # a scan's first list has so many; each further one a quarter more
 _MOST_ITEMS: Final = 256  # so many fit into the processor's nearer caches
@@ -107,7 +105,7 @@ class Scan:
                 if run.is_all_visible(seq):
                     sources.append(BlockSource(tables, wanted, is_last))
                 else:
-                    sources += _stretches(tables, seq, wanted)
+                    sources.append(MixedSource(tables, seq, wanted))
         if asked > 1:
             read_view.version.charge_wasted_probes(_WASTED_PROBES * (asked - 1))
         for source in sources:
@@ -194,14 +192,3 @@ class Scan:
     def _order(self, a: bytes, b: bytes) -> i64:
         order = compare(a, 0, len(a), b, 0, len(b))
         return -order if self._reverse else order
-
-
-def _stretches(tables: list[TableReader], seq: int, wanted: Bounds) -> list[Source]:
-    """Sources of a run's tables: one for neighbours that are wholly visible, one for others."""
-    sources: list[Source] = []
-    for is_visible, stretch in groupby(tables, lambda table: table.is_all_visible(seq)):
-        if is_visible:
-            sources.append(BlockSource(list(stretch), wanted, False))
-        else:
-            sources.append(EntrySource(list(stretch), seq, wanted))
-    return sources

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from mypy_extensions import i64
@@ -371,6 +372,60 @@ class EntrySource(KeysSource):
 
     def _value(self, position: i64) -> Value | Absent:
         return self._values[position]
+
+
+class MixedSource(Source):
+    """A run of which some tables are wholly visible, and others not.
+
+    Neighbours of one kind are one source.  They are read one after the other, so that a scan does not
+    compare the keys of all.
+    """
+
+    def __init__(self, tables: list[TableReader], seq: int, wanted: Bounds) -> None:
+        super().__init__(wanted.reverse)
+        self._seq = seq
+        self._wanted = wanted
+        stretches = [
+            (is_visible, list(stretch))
+            for is_visible, stretch in groupby(tables, lambda table: table.is_all_visible(seq))
+        ]
+        self._to_come = stretches if wanted.reverse else stretches[::-1]  # the last one is next
+        self._present = self._next()
+        self._follow()
+
+    def _next(self) -> Source:
+        is_visible, tables = self._to_come.pop()
+        if is_visible:
+            return BlockSource(tables, self._wanted, False)
+        return EntrySource(tables, self._seq, self._wanted)
+
+    def _follow(self) -> None:
+        """Stand where the present source stands; where it has ended, at the next one."""
+        while self._present.state == ENDED and self._to_come:
+            self._present = self._next()
+        self.state = self._present.state
+        self.key = self._present.key
+        self.questions = self._present.questions
+
+    def key_ahead(self, count: i64) -> bytes | None:
+        return self._present.key_ahead(count)
+
+    def put_off(self, key: bytes) -> bool:
+        is_later = self._present.put_off(key)
+        self._follow()
+        return is_later
+
+    def load(self, is_last: bool) -> None:
+        self._present.load(is_last)
+        self._follow()
+
+    def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
+        self._present.take(bound, size, found)
+        self._follow()
+
+    def skip(self) -> None:
+        self._present.skip()
+        self._follow()
 
 
 class MemtableSource(KeysSource):

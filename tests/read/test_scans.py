@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from pathlib import Path
 
 import pytest
@@ -395,6 +395,59 @@ def test_versions_of_a_key_in_several_blocks_are_distinguished(
                 contents, wanted.get("start"), wanted.get("stop"), wanted.get("prefix"), reverse
             )
             assert list(snapshot.items(**wanted, reverse=reverse)) == bounded
+
+
+@pytest.fixture(scope="module")
+def mixed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[DB, Contents, lsmkv.Snapshot, Contents]]:
+    """One run in which tables with two versions of a key stand between tables without."""
+    path = tmp_path_factory.mktemp("mixed")
+    before = {number_key(number): b"old" + bytes(500) for number in range(300)}
+    with open_small(path, compression="none", table_size_bytes=4096) as db:
+        db.update(before)
+        snapshot = db.snapshot()
+        newer = {number_key(number): b"new" for number in range(0, 300, 30)}
+        db.update(newer)
+        after = before | newer
+        for number in range(15, 300, 30):
+            del db[number_key(number)], after[number_key(number)]
+        db.compact_range(force=True)
+        yield db, after, snapshot, before
+        snapshot.close()
+
+
+def test_the_mixed_run_has_tables_of_both_kinds_by_turns(
+    mixed: tuple[DB, Contents, lsmkv.Snapshot, Contents],
+) -> None:
+    (run,) = mixed[0]._state.require_open().version.runs
+    kinds = [table.has_versions for table in run.tables]
+    assert sum(here != after for here, after in pairwise(kinds)) >= 20
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.none() | st.integers(0, 300), st.none() | st.integers(0, 300), st.booleans())
+def test_any_range_of_a_mixed_run_is_what_a_sorted_dict_gives(
+    mixed: tuple[DB, Contents, lsmkv.Snapshot, Contents],
+    first: int | None,
+    end: int | None,
+    reverse: bool,
+) -> None:
+    db, after, snapshot, before = mixed
+    start = None if first is None else number_key(first)
+    stop = None if end is None else number_key(end)
+    for view, contents in ((db, after), (snapshot, before)):
+        found = list(view.items(start=start, stop=stop, reverse=reverse))
+        assert found == model(contents, start, stop, None, reverse)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tables_of_one_run_are_not_compared_with_each_other(
+    mixed: tuple[DB, Contents, lsmkv.Snapshot, Contents], reverse: bool
+) -> None:
+    scan = Scan(mixed[0]._engine.readers.read_view(), Bounds(reverse=reverse))
+    for _ in scan:
+        assert len(scan._sources) <= 1
 
 
 def test_the_versions_of_these_tests_fill_several_blocks(
