@@ -14,6 +14,7 @@ from bench.experiments.figures.sizes import sizes
 from lsmkv.filters import strategy_named
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "filters.md"
+GOLDEN = Path(__file__).parents[1] / "golden" / "figures.md"
 
 
 @pytest.fixture
@@ -47,8 +48,13 @@ def found() -> list[Figure]:
 
 
 @pytest.mark.slow
-def test_the_document_shows_the_figures_that_come_out_now() -> None:
-    assert report.markdown() in DOCUMENT.read_text()
+def test_the_figures_are_those_that_came_out_before() -> None:
+    """``python -m bench figures > tests/golden/figures.md`` renews them."""
+    assert f"{report.markdown()}\n" == GOLDEN.read_text()
+
+
+def test_the_document_shows_the_formulas_that_documents_have_wrong() -> None:
+    assert report.section() in DOCUMENT.read_text()
 
 
 @pytest.mark.slow

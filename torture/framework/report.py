@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -88,6 +88,15 @@ def header(given: str, settings: Settings) -> dict[str, Any]:
     }
 
 
+def _grouped(counts: Mapping[str, int]) -> dict[str, str]:
+    """What was tried, by what stands before the colon of its name."""
+    groups: dict[str, list[str]] = {}
+    for name, count in counts.items():
+        group, _, what = name.rpartition(": ")
+        groups.setdefault(group, []).append(f"{count:,} {what}")
+    return {group: ", ".join(tried) for group, tried in groups.items()}
+
+
 def markdown(how: dict[str, Any], results: Sequence[Result]) -> str:
     """The run as a section of a document."""
     lines = [
@@ -101,11 +110,11 @@ def markdown(how: dict[str, Any], results: Sequence[Result]) -> str:
         f"| {len(result.outcome.failures)} | {result.seconds:.0f} |"
         for result in results
     ]
-    lines += ["", "| part | tried | how many |", "|---|---|---:|"]
+    lines += ["", "| part | of it | tried |", "|---|---|---|"]
     lines += [
-        f"| {result.part.name} | {what} | {count:,} |"
+        f"| {result.part.name} | {group} | {tried} |"
         for result in results
-        for what, count in result.outcome.counts.items()
+        for group, tried in _grouped(result.outcome.counts).items()
     ]
     said = [line for result in results for line in remarks(result)]
     said += [line.replace("\n   ", "") for result in results for line in failures(result)]

@@ -1,8 +1,8 @@
 """Experiment ``figures``: figures from documents on Bloom filters, beside this package's.
 
-``python -m bench figures [--into FILE] [--out DIR]`` prints them, puts them into the marked section
-of a Markdown file, or writes them with charts.  Everything is computed again, from the seeds written
-here.
+``python -m bench figures [--into FILE] [--out DIR]`` prints them, puts those that are wrong into the
+marked section of a Markdown file, or writes all with charts.  Everything is computed again, from the
+seeds written here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from bench.experiments.figures.strategies import strategies
 
 BEGIN: Final = "<!-- bench figures -->\n"
 END: Final = "<!-- end of figures -->\n"
+COMMAND: Final = "python -m bench figures --into docs/filters.md"
 MARKDOWN_NAME: Final = "figures.md"
 NEIGHBOURS: Final = """\
 Neighbours that the documents name, and that are not in scope here:
@@ -39,11 +40,18 @@ def figures() -> Iterator[Figure]:
 
 
 def markdown() -> str:
-    """The tables: figures, and formulas."""
-    parts = ["Command: `python -m bench figures --into docs/filters.md`."]
-    parts += [_table("", figures()), "**Formulas and statements that documents have wrong**"]
-    parts += [_table("for 1,000 keys", formulas()), NEIGHBOURS]
-    return "\n\n".join(parts)
+    """Every figure, and the formulas that documents have wrong."""
+    parts = [_table("", figures()), "**Formulas and statements that documents have wrong**"]
+    return "\n\n".join([*parts, _wrong(), NEIGHBOURS])
+
+
+def section() -> str:
+    """The part that stands in the documentation."""
+    return f"Command: `{COMMAND}`.\n\n{_wrong()}"
+
+
+def _wrong() -> str:
+    return _table("for 1,000 keys", formulas())
 
 
 def _table(heading: str, rows: Iterator[Figure]) -> str:
@@ -62,15 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--out", type=Path, help="a folder for the tables, and the charts as PNG and SVG"
     )
     chosen = parser.parse_args(arguments)
-    tables = markdown()
     if chosen.into is not None:
         before, _, rest = chosen.into.read_text().partition(BEGIN)
         _, _, after = rest.partition(END)
-        chosen.into.write_text(f"{before}{BEGIN}\n{tables}\n\n{END}{after}")
+        chosen.into.write_text(f"{before}{BEGIN}\n{section()}\n\n{END}{after}")
     if chosen.out is not None:
-        _write(chosen.out, tables)
+        _write(chosen.out, markdown())
     if chosen.into is None and chosen.out is None:
-        print(tables)
+        print(markdown())
 
 
 def _write(folder: Path, tables: str) -> None:

@@ -18,8 +18,8 @@ from reports.document import provenance
 
 MARKDOWN_NAME: Final = "filters.md"
 
-DOCUMENTED: Final = (30, 300)
-"""The numbers of keys in the documentation's tables."""
+DOCUMENTED: Final = ((30, 0.01), (30, 0.001), (300, 0.01))
+"""Numbers of keys and rates of the documentation's tables."""
 
 
 def story(rows: Sequence[Row]) -> Story:
@@ -86,7 +86,8 @@ def write_markdown(results: Results[Row], given: argparse.Namespace) -> list[str
 
 
 def section(results: Results[Row]) -> str:
-    return markdown(results.header, [row for row in results.rows if row.key_count in DOCUMENTED])
+    rows = [row for row in results.rows if (row.key_count, row.error_rate_requested) in DOCUMENTED]
+    return markdown(results.header, rows)
 
 
 def markdown(header: dict[str, Any], rows: Sequence[Row]) -> str:
