@@ -136,7 +136,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     resident = shapes(rows, "resident")
     found = [_summary(rows, resident, unit) for unit in (BYTES, MIXED)]
     found += [
-        _shape(rows, of, unit, brief=of == resident[0] and unit == BYTES)
+        _shape(rows, of, unit)
         for residency in ("resident", "cached")
         for of in shapes(rows, residency)
         for unit in UNITS
@@ -174,7 +174,7 @@ def _both(found: Best) -> str:
     return f"{rate_text(found.rate)} ({rate_text(found.theory)})"
 
 
-def _shape(rows: Sequence[Row], of: Shape, unit: str, *, brief: bool) -> Table:
+def _shape(rows: Sequence[Row], of: Shape, unit: str) -> Table:
     cells = [
         [
             lookups_text(found.lookups_per_key),
@@ -195,7 +195,7 @@ def _shape(rows: Sequence[Row], of: Shape, unit: str, *, brief: bool) -> Table:
         ),
         cells,
         "within 5 %: the rates tried whose cost exceeds the least by at most 5 %. -: the best rate let "
-        f"fewer than {FEWEST_EVENTS} lookups pass, too few for a ratio." if brief else "",
+        f"fewer than {FEWEST_EVENTS} lookups pass, too few for a ratio.",
         left=0,
-        brief=brief,
+        brief=False,
     )  # fmt: skip

@@ -128,6 +128,7 @@ def _engines(rows: Sequence[Row], phase: str) -> Table:
         ),
         cells,
         left=1,
+        brief=phase == COLD,
     )  # fmt: skip
 
 
