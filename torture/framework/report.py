@@ -88,13 +88,13 @@ def header(given: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _grouped(counts: Mapping[str, int]) -> dict[str, str]:
-    """What was tried, by what stands before the colon of its name."""
+def _tried(counts: Mapping[str, int]) -> str:
+    """All counts, by what stands before the colon of their names."""
     groups: dict[str, list[str]] = {}
     for name, count in counts.items():
-        group, _, what = name.rpartition(": ")
-        groups.setdefault(group, []).append(f"{count:,} {what}")
-    return {group: ", ".join(tried) for group, tried in groups.items()}
+        group, colon, what = name.rpartition(": ")
+        groups.setdefault(group + colon, []).append(f"{count:,} {what}")
+    return "; ".join(group + ", ".join(told) for group, told in groups.items())
 
 
 def markdown(how: dict[str, Any], results: Sequence[Result]) -> str:
@@ -110,12 +110,8 @@ def markdown(how: dict[str, Any], results: Sequence[Result]) -> str:
         f"| {len(result.outcome.failures)} | {result.seconds:.0f} |"
         for result in results
     ]
-    lines += ["", "| part | of it | tried |", "|---|---|---|"]
-    lines += [
-        f"| {result.part.name} | {group} | {tried} |"
-        for result in results
-        for group, tried in _grouped(result.outcome.counts).items()
-    ]
+    lines += ["", "| part | tried |", "|---|---|"]
+    lines += [f"| {result.part.name} | {_tried(result.outcome.counts)} |" for result in results]
     said = [line for result in results for line in remarks(result)]
     said += [line.replace("\n   ", "") for result in results for line in failures(result)]
     if said:
