@@ -150,7 +150,7 @@ def test_random_equations_are_independent_as_often_as_the_page_says(
 
 
 def test_binary_fuse_filters_have_the_slots_that_the_page_says() -> None:
-    stated = re.findall(r"but (\d+) for (\d+) keys, and (\d+)\s+for (\d+)\.", PAGE)[0]
+    stated = re.findall(r"but (\d+)\s+for\s+(\d+)\s+keys,\s+and\s+(\d+)\s+for\s+(\d+)\.", PAGE)[0]
     slots, count, more_slots, greater_count = map(int, stated)
     for each_slots, each_count in ((slots, count), (more_slots, greater_count)):
         length, segments = fuse_shape(each_count)
