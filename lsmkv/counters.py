@@ -48,7 +48,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class TableCount(msgspec.Struct, forbid_unknown_fields=True):
-    """What the filters of one table answered to absent keys."""
+    """Answers of one table's filters to absent keys."""
 
     table: Count
     level: Count
@@ -66,7 +66,7 @@ class LevelCount(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Counters(msgspec.Struct, forbid_unknown_fields=True):
-    """What a program published.
+    """Counters that a program published.
 
     Attributes:
         pid: of the program.
@@ -200,7 +200,7 @@ def _write(db: DB, target: str, interval_s: float) -> None:
 
 
 def read(store: str | os.PathLike[str]) -> Counters | None:
-    """What a program publishes beside the store at ``store``; None if nothing.
+    """The counters that a program publishes beside ``store``; None without any.
 
     Raises:
         ValueError: what is there are no such counters.

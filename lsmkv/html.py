@@ -11,7 +11,7 @@ Row = tuple[str, object]
 
 
 class Drawn(Protocol):
-    """What notebooks draw; ``html`` is a page of its own."""
+    """A drawing for notebooks; ``html`` is a page of its own."""
 
     html: str
 

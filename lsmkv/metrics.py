@@ -47,7 +47,7 @@ except ModuleNotFoundError as error:
 __all__ = ["CONTENT_TYPE", "StoreCollector", "openmetrics"]
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-"""What an HTTP answer with the text of :func:`openmetrics` says that it is."""
+"""Content type of an HTTP answer with the text of :func:`openmetrics`."""
 
 _LABELS: Final = ("store",)
 
@@ -142,7 +142,7 @@ class StoreCollector:
 
 
 class _Found(NamedTuple):
-    """What a store answered."""
+    """Answers of a store."""
 
     name: str
     stats: Stats

@@ -373,7 +373,7 @@ class Options:
 
     @property
     def table_budget_bytes(self) -> int:
-        """What the budget leaves to block cache, filters and indexes; without one, no limit."""
+        """Memory for block cache, filters and indexes; without a budget, no limit."""
         if not self.memory_budget_bytes:
             return _RANGES["memory_budget_bytes"][1]
         return self.memory_budget_bytes - self._memtable_limit * self.write_buffer_size_bytes

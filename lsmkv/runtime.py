@@ -1,4 +1,4 @@
-"""What the store needs from the Python interpreter: checks, its build, lazy names, finalizers.
+"""The Python interpreter for the store: checks, its build, lazy names, finalizers.
 
 Never compiled.  mypyc calls the ``__del__`` of compiled classes even while an exception is pending, and
 then calls inside it fail.  Python sets the exception aside first.  So compiled objects hold a
@@ -71,7 +71,7 @@ def tell_of_plain_python() -> None:
 
 
 def loaded(module: str, name: str) -> Any:
-    """What a module has under a name; the module is loaded if it is not yet."""
+    """A name of a module, which is loaded if it is not yet."""
     return getattr(importlib.import_module(module), name)
 
 

@@ -212,13 +212,13 @@ class Stats:
     group_commit_size: Histogram = field(default_factory=Histogram)
 
     def __repr__(self) -> str:
-        """What is not zero."""
+        """All counters that are not zero."""
         found = [(item.name, getattr(self, item.name)) for item in dataclasses.fields(self)]
         shown = [f"{name}={value!r}" for name, value in found if _is_counted(value)]
         return f"lsmkv.Stats({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
-        """What is not zero."""
+        """All counters that are not zero."""
         found = [(item.name, getattr(self, item.name)) for item in dataclasses.fields(self)]
         rows = [(name, _shown(value)) for name, value in found if _is_counted(value)]
         return table("lsmkv.Stats", rows or [("counted", "nothing")])
@@ -231,7 +231,7 @@ class Stats:
         return copied
 
     def __sub__(self, earlier: Stats) -> Stats:
-        """What was counted since ``earlier``."""
+        """The counts since ``earlier``."""
         names = [item.name for item in dataclasses.fields(self)]
         return Stats(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
 

@@ -14,7 +14,7 @@ from lsmkv.aio.db import AsyncDB
 
 
 class Opening:
-    """What :func:`lsmkv.aio.open` returns: ``async with`` it, or await it for an ``AsyncDB``."""
+    """Result of :func:`lsmkv.aio.open`: ``async with`` it, or await it for an ``AsyncDB``."""
 
     def __init__(self, opened: partial[lsmkv.DB]) -> None:
         self._open = opened

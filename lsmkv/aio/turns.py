@@ -8,7 +8,7 @@ from collections import deque
 from typing import Final
 
 TURN_S: Final = 0.0005
-"""How much of a round of the event loop the calls take, and one call more."""
+"""Time of a round of the event loop for calls; the last one may exceed it."""
 
 _WOKEN_AT_ONCE: Final = 16  # few: those who find the turn over go back to sleep
 

@@ -1,4 +1,4 @@
-"""What callers give a cache, checked: settings, keys, tags and expiries."""
+"""Checks of the settings, keys, tags and expiries that callers give a cache."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def packed_key(key: Any) -> bytes:
 
 
 def decoded_key(packed: bytes) -> Any:
-    """The key, or tag, whose bytes these are.  DecodeError: they are of none."""
+    """Decode a key, or a tag.  DecodeError: the bytes are of none."""
     try:
         (key,) = unpack(packed)
     except ValueError as error:

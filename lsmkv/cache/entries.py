@@ -47,11 +47,11 @@ _COUNTS: Final = struct.Struct(">QQQ")
 MOST: Final = (1 << 63) - 1
 """The largest number, size and count: what ``len`` can return."""
 LONGEST_KEY_BYTES: Final = 0xFFFF - 9
-"""Of a packed key, or of it and a tag: keys of the store have room for no more."""
+"""The longest packed key, or key and tag, that fits into a key of the store."""
 
 
 class About(NamedTuple):
-    """What is known of an entry without its value."""
+    """An entry without its value."""
 
     number: int
     """Counts up with every value that is stored."""

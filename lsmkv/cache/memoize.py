@@ -16,7 +16,7 @@ _MISSING: Final = object()
 
 
 class Results(Protocol):
-    """What keeps the results: a cache."""
+    """The cache that keeps the results."""
 
     def get(self, key: Any, default: Any, /) -> Any: ...
     def set(self, key: Any, value: Any, *, expire: float | None, tag: Any) -> object: ...

@@ -55,7 +55,7 @@ class PlainValue(Codec[Any]):
             raise
 
     def decode(self, data: bytes, /) -> Any:
-        """The value whose bytes these are."""
+        """Decode a value."""
         kind, rest = data[:1], data[1:]
         if kind == _BYTES:
             return rest

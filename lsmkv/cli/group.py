@@ -44,7 +44,7 @@ _NAMES: Final = {
     "--help": "help",
 }
 OTHER_NAMES: Final = {other: name for name, others in _NAMES.items() for other in others.split()}
-"""What other tools call a command, and its name here; or the option that does it."""
+"""Command names of other tools, each with the command or option here."""
 
 # How the library's errors end with advice for programs, and the same advice for the command line.
 _ADVICE: Final = (

@@ -48,7 +48,7 @@ class _Rejoined(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """What gzip data unpack to: all of it, up to where they are damaged or cut short.
+    """The unpacked bytes of gzip data, up to where they are damaged or cut short.
 
     The next read raises ValueError.  (``gzip.GzipFile`` drops what it unpacked in the same step.)
     ``taken`` counts the packed bytes so far.

@@ -1,4 +1,4 @@
-"""What ``lsmkv --version`` prints; without click or rich, too."""
+"""The text of ``lsmkv --version``; needs neither click nor rich."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _SAMPLED_KEYS: Final = 400  # of a partition, and of a part: sizes then vary by 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What :func:`lsmkv.cluster.build` did.
+    """The report of :func:`lsmkv.cluster.build`.
 
     Attributes:
         pairs: the pairs of the source.

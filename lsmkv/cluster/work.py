@@ -1,4 +1,4 @@
-"""What workers do: sample a part of the source, divide it among partitions, write tables of one.
+"""Tasks of workers: sample a part of the source, divide it, write tables of a partition.
 
 A part is an Arrow table of ``key``, ``value`` and ``order``: a pair's place in the whole source, with the
 number of the part in the high bits.
@@ -75,7 +75,7 @@ def sorted_rows(table: pa.Table) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a part holds, and sampled keys with their entries' bytes.
+    """Size of a part, and sampled keys with their entries' bytes.
 
     ``threshold``: every key with a lower hash is among them; None: every key is.
     """

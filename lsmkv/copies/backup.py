@@ -42,7 +42,7 @@ from lsmkv.tree.manifest import State, read_current
 
 @dataclass(frozen=True, slots=True)
 class BackupReport(Report):
-    """What ``lsmkv.backup`` did.
+    """The report of ``lsmkv.backup``.
 
     Attributes:
         source, target: the two directories.

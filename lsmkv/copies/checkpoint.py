@@ -23,7 +23,7 @@ from lsmkv.tree.capture import Capture
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport(Report):
-    """What ``DB.checkpoint`` made.
+    """The report of ``DB.checkpoint``.
 
     Attributes:
         path: the new store.

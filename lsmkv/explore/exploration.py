@@ -105,7 +105,7 @@ class Detail:
 
 
 def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
-    """What the key of a lookup is; it was picked in a state that may be newer."""
+    """The kind of a lookup's key, which was picked in a state that may be newer."""
     if lookup.outcome == "found":
         return "present"
     if lookup.kind == "false positive" and lookup.false_positives:
@@ -445,7 +445,7 @@ class Exploration:
         )
 
     def pulse(self) -> messages.Pulse:
-        """What changed since the last call; shows what another process wrote.
+        """Changes since the last call, those of other processes included.
 
         A store that cannot be read at the moment is a failure in the answer, no exception.
         """

@@ -51,7 +51,7 @@ class BlockReply(Part):
 
 
 class TableCount(Part):
-    """What the filters of one table answered to absent keys."""
+    """Answers of one table's filters to absent keys."""
 
     table: int
     level: int

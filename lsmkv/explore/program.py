@@ -25,7 +25,7 @@ class ProgramReader:
         self._per_second: dict[str, float] = {}
 
     def now(self) -> messages.Program | None:
-        """What it published last; None if nothing, or if the store is in object storage."""
+        """Its last counters; None without any, or for a store in object storage."""
         try:
             found = None if "://" in self._store else read(self._store)
         except (ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What other filters would do: real blocks, real absent keys, filters rebuilt in memory."""
+"""Other filters for real blocks and real absent keys, rebuilt in memory."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _rebuilt(samples: list[_Sample], policy: FilterPolicy, error_rate: float) ->
 
 
 def _present(samples: list[_Sample]) -> contract.Rebuilt | None:
-    """What the store's own filters answer."""
+    """Answers of the store's own filters."""
     rates = []
     for sample in samples:
         filter = sample.table.filter(sample.number)

@@ -259,7 +259,7 @@ class RunStep(Report):
         return _Line(sign, f"L{self.level}/{self.run}", self.file_name or "", block, self._told())
 
     def _told(self) -> str:
-        """What the filter answered, and what came of it."""
+        """The filter's answer, and its consequence."""
         ending = self._ending()
         if self.blocks:
             read_bytes = sum(block.read_bytes for block in self.blocks)

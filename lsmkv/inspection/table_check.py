@@ -29,7 +29,7 @@ def open_uncached(
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """What a check of a table found; ``damaged`` are numbers of blocks."""
+    """Findings of a check of a table; ``damaged`` are numbers of blocks."""
 
     entry_count: int
     damaged: tuple[int, ...]

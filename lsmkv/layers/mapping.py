@@ -12,7 +12,7 @@ from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
 
 _T = TypeVar("_T")
 BoundIn = TypeVar("BoundIn")
-"""What a range takes for a bound: ``KeyIn``, or more."""
+"""The type of a range's bounds: ``KeyIn``, or more."""
 
 
 @tells_names_of_mappings

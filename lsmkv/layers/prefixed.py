@@ -58,14 +58,14 @@ class _PrefixCoding(Coding[bytes, bytes, Buffer, Buffer]):
 
 
 class _Prefixed:
-    """What the mappings with a prefix share."""
+    """The base of mappings with a prefix."""
 
     _below: Any
     _coding: Any
 
     @property
     def prefix(self) -> bytes:
-        """What keys start with in the store: all nested prefixes."""
+        """All nested prefixes, as keys in the store begin."""
         prefix: bytes = self._coding.prefix
         return prefix
 

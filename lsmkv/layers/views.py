@@ -93,7 +93,7 @@ class MappedView(Generic[K, V]):
 
     @abstractmethod
     def _decoded(self, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[Any]:
-        """What the view shows of entries below."""
+        """Decode entries from below."""
 
     def __iter__(self) -> Iterator[Any]:
         return self._decoded(iter(self._below))

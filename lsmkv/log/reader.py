@@ -81,7 +81,7 @@ class LogReader:
         return Payloads(self._data, max(0, start - self.base), self.end - self.base, self.base)
 
     def without_data(self) -> LogReader:
-        """What :func:`read_more` needs of it."""
+        """The part that :func:`read_more` needs."""
         end = self.end
         return LogReader(
             self.path,
@@ -174,7 +174,7 @@ def read_log(
 
 
 def read_more(storage: Storage, known: LogReader) -> LogReader:
-    """What a log holds behind ``known``; it reads about as many bytes as were added.
+    """Read the records behind ``known``; costs about the bytes that were added.
 
     Where nothing was, that is the head of its last record, and what may be the head of the next: a log
     has room behind its records, which is written through memory, so neither length nor time of the file

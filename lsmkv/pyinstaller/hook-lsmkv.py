@@ -1,4 +1,4 @@
-"""What to freeze with ``import lsmkv``.
+"""Modules to freeze with ``import lsmkv``.
 
 PyInstaller finds imports in source code.  It sees none in a compiled module, and none by name.  The
 sources beside the compiled modules tell.

@@ -60,7 +60,7 @@ class Range(Bounds):
         _waiting.newest = self
 
     def begin(self) -> list[list[Item]] | None:
-        """What is left, as an iteration begins to read."""
+        """Give the entries that are left to an iteration that begins."""
         self.is_waiting = False
         left, self.left = self.left, None
         return None if left is None else left.copy()  # two iterations may begin at once

@@ -125,7 +125,7 @@ class Bucket:
         return self.result(self.start_get(name, offset, length))
 
     def start_get(self, name: str, offset: int, length: int) -> Future[bytes]:
-        """As :meth:`get`, without waiting; :meth:`result` waits."""
+        """Start a :meth:`get`; :meth:`result` waits for it."""
         return self._start(self._get, name, offset, length)
 
     def _get(self, name: str, offset: int, length: int) -> bytes:
@@ -293,7 +293,7 @@ class Bucket:
         return ClosedError(f"{self.url} is closed")
 
     def _failure(self, error: Exception, name: str, asked: str) -> Exception:
-        """What to raise for an error of ``obstore``: it names the object and the request."""
+        """The error to raise for one of ``obstore``: it names object and request."""
         path = self.path(name)
         text = str(error)
         if isinstance(error, FileNotFoundError):

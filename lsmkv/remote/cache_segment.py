@@ -53,7 +53,7 @@ MAX_NAME_BYTES: Final = 1 << 10
 
 
 def record_key(name: bytes, offset: int, length: int) -> int:
-    """What a record is found by: a hash of what is asked for."""
+    """The key of a record: a hash of the request."""
     return checksum(b"%d+%d %b" % (offset, length, name), 0)
 
 

@@ -55,7 +55,7 @@ class ObjectFile(RandomFile):
         self._held = parts
 
     def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
-        """As the method of :class:`RandomFile`; FileNotFoundError never: CorruptionError instead."""
+        """Read as :class:`RandomFile` does; a missing object is a CorruptionError."""
         if offset < 0 or length <= 0 or offset + length > self.size:
             if length == 0 and 0 <= offset <= self.size:
                 return b""

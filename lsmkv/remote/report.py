@@ -1,4 +1,4 @@
-"""What a publication did; without ``obstore``, so that annotations may name it."""
+"""The report of a publication; without ``obstore``, so that annotations may name it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lsmkv.inspection.report import Report, count
 
 @dataclass(frozen=True, slots=True)
 class PublishReport(Report):
-    """What a publication did.
+    """The report of a publication.
 
     Attributes:
         url: where the store is published.

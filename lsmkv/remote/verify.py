@@ -70,7 +70,7 @@ class WholeFile(ObjectFile):
         self._part_end += size
 
     def content_problem(self) -> Problem | None:
-        """What is wrong with the file as a whole."""
+        """The problem of the file as a whole, if it has one."""
         try:
             while (
                 self._part_end < self._blocks_end

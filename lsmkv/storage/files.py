@@ -145,7 +145,7 @@ class RandomFile(Descriptor):
         self._finalizer = Finalizer(object)
 
     def use(self, call: Callable[[int], _Result]) -> _Result:
-        """What ``call`` returns for the descriptor, which stays open meanwhile."""
+        """Call ``call`` with the descriptor, which stays open meanwhile."""
         shared = self.shared
         if shared is None:
             return call(self._descriptor)

@@ -13,7 +13,7 @@ _NO_LIMIT: Final = 1 << 60  # version 1 has a huge number for none
 
 
 def usable_memory_bytes() -> int:
-    """What programs leave of the machine's memory, or a group's lower limit; 0 if not known."""
+    """Memory that other programs leave, or a group's lower limit; 0 if not known."""
     machine = _available_bytes()
     limit = memory_limit_bytes()
     return machine if limit is None else min(machine, limit)

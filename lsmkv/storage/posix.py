@@ -1,4 +1,4 @@
-"""What only POSIX systems have; one error explains its absence."""
+"""Modules that only POSIX systems have; one error explains their absence."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which tables make the tree: levels, versions, the manifest.  May import sstable and below."""
+"""The tables of the tree: levels, versions, the manifest.  May import sstable and below."""

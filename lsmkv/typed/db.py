@@ -115,7 +115,7 @@ def _refused(what: str, codec: object, error: Exception) -> Exception:
 
 
 class _Typed(Generic[K, V]):
-    """What the typed mappings share."""
+    """The base of typed mappings."""
 
     _below: Any
     _coding: Any

@@ -26,7 +26,7 @@ _CODEC_NAMES: Final[dict[object, str]] = {
 
 
 def codec_advice(given: object) -> str:
-    """What to write for a type, given instead of a codec; empty for anything else."""
+    """The codec to write for a type; empty for anything else."""
     if not isinstance(given, type):
         return ""
     return f": write {_CODEC_NAMES.get(given, given.__name__)}()"
@@ -45,7 +45,7 @@ class Codec(ABC, Generic[T]):
 
     @abstractmethod
     def decode(self, data: bytes, /) -> T:
-        """The object whose bytes these are."""
+        """Decode an object."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -62,7 +62,7 @@ class KeyCodec(Codec[T]):
         return self.encode(key)
 
     def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
-        """What the bytes of keys with a prefix start with.
+        """The bytes with which keys of a prefix begin.
 
         Next to it: what they are all below, or None if the first alone tells.
 
@@ -102,7 +102,7 @@ class Part(KeyCodec[T]):
         return pack((self.to_element(key),))
 
     def decode(self, data: bytes, /) -> T:
-        """The key whose bytes these are."""
+        """Decode a key."""
         elements = unpack(data)
         if len(elements) != 1:
             raise ValueError(f"{len(elements)} elements instead of one")

@@ -92,7 +92,7 @@ class Tuple(Part[T]):
         return pack(self._checked(key, whole=True))
 
     def decode(self, data: bytes, /) -> T:
-        """The tuple whose bytes these are."""
+        """Decode a tuple."""
         return self.from_element(unpack(data))
 
     def bound(self, key: Any, /) -> bytes:

@@ -13,7 +13,7 @@ _REFUSALS = (TypeError, ValueError, OverflowError, RecursionError, msgspec.Msgsp
 
 
 class _Structured(Codec[T]):
-    """What both formats share: a type, and the check that a value reads back as one of it."""
+    """The base of both formats: a type, and the check that a value reads back."""
 
     def __init__(self, kind: Any, encoder: Any, decoder: Any) -> None:
         self.kind = kind
@@ -45,7 +45,7 @@ class _Structured(Codec[T]):
         return f"give the codec its type, {name}({type(value).__name__})"
 
     def decode(self, data: bytes, /) -> T:
-        """The object whose bytes these are."""
+        """Decode an object."""
         try:
             value: T = self._decode(data)
         except _REFUSALS as error:
