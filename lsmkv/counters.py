@@ -57,7 +57,7 @@ class TableCount(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LevelCount(msgspec.Struct, forbid_unknown_fields=True):
-    """The same of the present tables of one level together."""
+    """Sums over the tables of one level."""
 
     level: Count
     tables: Count

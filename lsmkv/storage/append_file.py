@@ -18,7 +18,7 @@ _SMALLEST_ROOM_BYTES: Final = 16 * 1024
 _LARGEST_ROOM_BYTES: Final = 1024 * 1024
 _ZEROS: Final = bytes(_SMALLEST_ROOM_BYTES)
 _COPY_BYTES: Final = 1024 * 1024
-# What copying in the kernel fails with where it is not to be had.
+# Errors of copying in the kernel, where the system cannot.
 _CANNOT_COPY: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 

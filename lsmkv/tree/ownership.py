@@ -54,7 +54,7 @@ _THEIR_COMPARATOR: Final = b"leveldb."  # what LevelDB and RocksDB write into th
 
 
 def check_is_ours(storage: Storage, directory: str) -> None:
-    """Raise NotAStoreError unless lsmkv wrote CURRENT, or files beside it alone."""
+    """Raise NotAStoreError unless CURRENT is lsmkv's, or a damaged one's neighbours are."""
     link = ""
     try:
         read_current(storage, directory)

@@ -27,7 +27,7 @@ DEPTHS: Final = (1, 8, 32)
 _LOOKUPS: Final = 1_000_000
 _DEVICES_TITLE: Final = "Data larger than memory: counted reads, modelled times"
 _SKEW_TITLE: Final = (
-    "Absent keys by who asks: spread evenly, skewed over the key range, a hot tenant"
+    "Absent keys, by how lookups are spread: evenly, skewed over the key range, a hot tenant"
 )
 _VALUES_TITLE: Final = "Filters of 1 % by the size of values"
 TITLES: Final = (_DEVICES_TITLE, _SKEW_TITLE, _VALUES_TITLE)
