@@ -71,7 +71,7 @@ def tell_of_plain_python() -> None:
 
 
 def loaded(module: str, name: str) -> Any:
-    """A name of a module, which is loaded if it is not yet."""
+    """A name of a module, loaded if it is not yet."""
     return getattr(importlib.import_module(module), name)
 
 

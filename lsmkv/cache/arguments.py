@@ -1,4 +1,4 @@
-"""Checks of the settings, keys, tags and expiries that callers give a cache."""
+"""Checks the settings, keys, tags and expiries that callers give."""
 
 from __future__ import annotations
 

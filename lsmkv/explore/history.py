@@ -13,7 +13,7 @@ from lsmkv.explore import contract
 
 @dataclass(slots=True)
 class _Totals:
-    """Bytes that all steps so far wrote, and the tables that are left."""
+    """Bytes written by all steps so far, and the tables left."""
 
     flushed_bytes: int = 0
     compacted_bytes: int = 0
