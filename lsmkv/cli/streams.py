@@ -48,7 +48,7 @@ class _Rejoined(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of gzip data, up to the first damage or cut.
+    """Unpacked bytes of gzip data, up to the first damage or cut.
 
     The next read raises ValueError.  (``gzip.GzipFile`` drops what it unpacked in the same step.)
     ``taken`` counts the packed bytes so far.

@@ -105,7 +105,7 @@ class Detail:
 
 
 def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
-    """The kind of a lookup's key, which a newer state may have given."""
+    """The kind of a lookup's key, as the lookup itself found it."""
     if lookup.outcome == "found":
         return "present"
     if lookup.kind == "false positive" and lookup.false_positives:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import pkgutil
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import lsmkv
 from gates import WAIT_S
 from lsmkv.cli.commands import cli
 from tools import format_doc
@@ -133,6 +135,11 @@ def test_a_signature_in_the_api_is_that_of_the_code(documented: str) -> None:
     except ImportError as error:  # of an extra
         pytest.skip(str(error))
     assert parameters(names["found"]) == parameters(function)
+
+
+def test_the_api_page_has_every_public_name_and_option() -> None:
+    names = [*lsmkv.__all__, *(field.name for field in dataclasses.fields(lsmkv.Options))]
+    assert [name for name in names if not re.search(rf"\b{name}s?\b", API)] == []
 
 
 def test_format_document_is_up_to_date() -> None:
