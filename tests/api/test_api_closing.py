@@ -16,6 +16,7 @@ from conftest import SMALL, fill, open_small
 
 import lsmkv
 from gates import WAIT_S
+from kinds_of_mappings import MAPPING_READS, STORE_WRITES
 from lsmkv import DB, ClosedError
 from lsmkv.layers.peers import own_names
 
@@ -26,32 +27,10 @@ USES: dict[str, Callable[[DB], object]] = {
     "memtable_key_counts": lambda db: db.memtable_key_counts,
     "tree_changes": lambda db: db.tree_changes(),
     "staging": lambda db: db.staging().__enter__(),
-    "get": lambda db: db.get(b"k"),
-    "getitem": lambda db: db[b"k"],
-    "contains": lambda db: b"k" in db,
-    "multi_get": lambda db: db.multi_get([b"k"]),
-    "put": lambda db: db.put(b"k", b"v"),
-    "put synced": lambda db: db.put(b"k", b"v", sync=True),
-    "setitem": lambda db: db.__setitem__(b"k", b"v"),
-    "delete": lambda db: db.delete(b"k"),
-    "delitem": lambda db: db.__delitem__(b"k"),
-    "iter": lambda db: list(db),
-    "reversed": lambda db: list(reversed(db)),
-    "len": len,
-    "bool": bool,
-    "equal": lambda db: db == {},
-    "keys": lambda db: db.keys(),
-    "values": lambda db: db.values(),
-    "items": lambda db: db.items(),
-    "clear": lambda db: db.clear(),
-    "update": lambda db: db.update({b"k": b"v"}),
-    "pop": lambda db: db.pop(b"k"),
-    "popitem": lambda db: db.popitem(),
-    "setdefault": lambda db: db.setdefault(b"k", b"v"),
+    **MAPPING_READS,
+    **STORE_WRITES,
     "snapshot": lambda db: db.snapshot(),
-    "cursor": lambda db: db.cursor(),
     "prefixed": lambda db: db.prefixed(b"k"),
-    "write_batch": lambda db: db.write_batch(),
     "ingest": lambda db: db.ingest([]),
     "bulk_load": lambda db: db.bulk_load([]),
     "transaction": lambda db: db.transaction(),

@@ -13,7 +13,6 @@ import pytest
 from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
-from lsmkv import DB
 from lsmkv.storage.storage import FileLock, Storage
 from other_processes import HOLDER, line_of, process
 
@@ -319,87 +318,10 @@ def test_files_belong_to_the_owner_alone_by_default(path: str) -> None:
 # Opening to read only
 
 
-def test_read_only_reads_beside_a_writer(path: str) -> None:
-    with open_small(path) as writer:
-        writer[b"k"] = b"v"
-        with open_small(path, read_only=True) as reader:
-            assert reader.read_only
-            assert dict(reader) == {b"k": b"v"}
-
-
-def test_read_only_needs_a_store(path: str) -> None:
-    with pytest.raises(lsmkv.NotAStoreError):
-        open_small(path, read_only=True)
-    assert not os.path.exists(path)
-
-
-def test_read_only_changes_no_file(path: str) -> None:
-    with open_small(path) as db:
-        fill(db, range(300))
-    before = {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)}
-    with open_small(path, read_only=True) as db:
-        assert len(db) == 300
-    assert {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)} == before
-
-
-WRITES: dict[str, Callable[[DB], object]] = {
-    "put": lambda db: db.put(b"k", b"v"),
-    "delete": lambda db: db.delete(b"k"),
-    "setitem": lambda db: db.__setitem__(b"k", b"v"),
-    "delitem": lambda db: db.__delitem__(b"there"),
-    "update": lambda db: db.update({b"k": b"v"}),
-    "pop": lambda db: db.pop(b"there"),
-    "clear": lambda db: db.clear(),
-    "flush": lambda db: db.flush(),
-    "compact_range": lambda db: db.compact_range(),
-    "sync": lambda db: db.sync(),
-    "write_batch": lambda db: db.write_batch(),
-    "resume": lambda db: db.resume(),
-    "wait_until_settled": lambda db: db.wait_until_settled(),
-}
-
-
-@pytest.mark.parametrize("name", WRITES)
-def test_read_only_refuses(name: str, path: str) -> None:
-    with open_small(path) as db:
-        db[b"there"] = b"v"
-    with open_small(path, read_only=True) as db:
-        with pytest.raises(lsmkv.ReadOnlyError, match="read_only=True"):
-            WRITES[name](db)
-        assert dict(db) == {b"there": b"v"}
-
-
 def test_read_only_refuses_to_clear_an_empty_store(path: str) -> None:
     open_small(path).close()
     with open_small(path, read_only=True) as db, pytest.raises(lsmkv.ReadOnlyError):
         db.clear()
-
-
-def test_refresh_shows_what_the_writer_has_written_since(path: str) -> None:
-    with open_small(path) as writer:
-        writer[b"k"] = b"1"
-        with open_small(path, read_only=True) as reader:
-            contents = fill(writer, range(300))
-            writer[b"k"] = b"2"
-            assert dict(reader) == {b"k": b"1"}
-            reader.refresh()
-            assert dict(reader) == contents | {b"k": b"2"}
-
-
-def test_a_reader_keeps_its_view_while_the_writer_compacts(path: str) -> None:
-    with open_small(path) as writer:
-        contents = fill(writer, range(300))
-        writer.flush()
-        with open_small(path, read_only=True) as reader:
-            writer.clear()
-            writer.compact_range()
-            assert dict(reader) == contents
-
-
-def test_refresh_of_a_writer_changes_nothing(db: DB) -> None:
-    db[b"k"] = b"v"
-    db.refresh()
-    assert dict(db) == {b"k": b"v"}
 
 
 def _leveldb(directory: Path) -> dict[str, bytes]:

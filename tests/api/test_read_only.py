@@ -23,27 +23,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def put_item(db: lsmkv.DB) -> None:
-    db[b"key"] = b"value"
-
-
-def delete_item(db: lsmkv.DB) -> None:
-    del db[b"key00001"]
-
-
 WRITES: Final[list[Callable[[lsmkv.DB], object]]] = [
     put,
-    put_item,
-    delete_item,
     commit_batch,
-    lambda db: db.delete(b"key"),
-    lambda db: db.update({b"key": b"value"}),
-    lambda db: db.pop(b"key00001"),
-    lambda db: db.setdefault(b"new", b"value"),
     lambda db: db.clear(),
     lambda db: db.flush(),
     lambda db: db.compact_range(),
     lambda db: db.sync(),
+    lambda db: db.resume(),
+    lambda db: db.wait_until_settled(),
 ]
 
 
