@@ -219,8 +219,9 @@ def test_a_store_that_lost_current_is_told_by_any_of_its_files(tmp_path: Path, k
         if kept not in file.name:
             file.unlink()
     before = read(path)
-    with pytest.raises(lsmkv.NotAStoreError, match=r"lost it.*lsmkv\.repair"):
-        lsmkv.open(path)
+    for read_only in (False, True):
+        with pytest.raises(lsmkv.NotAStoreError, match=r"lost it.*lsmkv\.repair"):
+            lsmkv.open(path, read_only=read_only)
     assert read(path) == before
     lsmkv.repair(path, tmp_path / "output")
 

@@ -344,18 +344,6 @@ def test_a_second_thread_is_refused_while_the_first_is_inside(db: DB) -> None:
     assert db[b"from"] == b"another thread"
 
 
-def test_on_a_read_only_handle_a_transaction_reads(db: DB) -> None:
-    with lsmkv.open(db.path, read_only=True) as reader:
-        with reader.transaction() as t:
-            assert dict(t.items()) == dict(db)
-            with pytest.raises(lsmkv.ReadOnlyError):
-                t[b"a"] = b""
-            with pytest.raises(lsmkv.ReadOnlyError):
-                t.delete(b"a")
-        with pytest.raises(lsmkv.ReadOnlyError):
-            reader.compare_and_set(b"a", b"1", b"2")
-
-
 def test_the_text_of_a_transaction_tells_its_state(db: DB) -> None:
     t = db.transaction()
     t[b"k"] = b""

@@ -105,23 +105,6 @@ def test_a_loop_that_ends_early_leaves_nothing_behind(path: str) -> None:
     run(main())
 
 
-def test_a_snapshot_shows_the_store_as_it_was(path: str) -> None:
-    async def main() -> None:
-        async with lsmkv.aio.open(path) as db:
-            await db.put(b"a", b"1")
-            async with db.snapshot() as past:
-                await db.put(b"a", b"2")
-                await db.put(b"b", b"2")
-                assert await past.get(b"a") == b"1"
-                assert [key async for key in past] == [b"a"]
-                assert past.sequence_number == 1
-            assert past.closed
-            with pytest.raises(lsmkv.ClosedError):
-                await past.get(b"a")
-
-    run(main())
-
-
 def test_a_batch_that_raises_writes_nothing(path: str) -> None:
     async def main() -> None:
         async with lsmkv.aio.open(path) as db:

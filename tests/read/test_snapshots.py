@@ -19,18 +19,6 @@ def stored_entries(db: DB) -> int:
     return db.inspect().entry_count
 
 
-def change_everything(db: DB) -> None:
-    """Overwrite, delete and add keys in memory and tables, and compact."""
-    fill(db, range(50, 250), value=b"changed" * 5, seed=2)
-    db.flush()
-    for number in range(0, 300, 4):
-        db.delete(number_key(number))
-    db.flush()
-    fill(db, range(300, 500))
-    db.compact_range()
-    db[number_key(1)] = b"in memory"
-
-
 @pytest.fixture(
     params=[BACKGROUNDS[0], pytest.param(BACKGROUNDS[1], marks=pytest.mark.slow)],
     ids=lambda options: str(options["background"]),
@@ -47,38 +35,6 @@ def db(path: str, background: dict[str, Any]) -> Iterator[DB]:
         yield opened
 
 
-@pytest.fixture
-def frozen(db: DB) -> Iterator[tuple[Snapshot, Contents]]:
-    """A snapshot and its expected entries, after many later changes."""
-    contents = fill(db, range(300))
-    with db.snapshot() as snapshot:
-        change_everything(db)
-        yield snapshot, contents
-
-
-def test_get_sees_the_past(frozen: tuple[Snapshot, Contents]) -> None:
-    snapshot, contents = frozen
-    for number in range(500):
-        key = number_key(number)
-        assert snapshot.get(key) == contents.get(key)
-        assert (key in snapshot) == (key in contents)
-
-
-def test_multi_get_sees_the_past(frozen: tuple[Snapshot, Contents]) -> None:
-    snapshot, contents = frozen
-    keys = [number_key(number) for number in range(500)]
-    assert snapshot.multi_get(keys) == [contents.get(key) for key in keys]
-
-
-def test_scans_see_the_past_both_ways(frozen: tuple[Snapshot, Contents]) -> None:
-    snapshot, contents = frozen
-    assert list(snapshot.items()) == list(contents.items())
-    assert list(snapshot.items(reverse=True)) == list(contents.items())[::-1]
-    assert list(snapshot.keys(start=number_key(90), stop=number_key(95))) == [
-        number_key(number) for number in range(90, 95)
-    ]
-
-
 def test_every_snapshot_has_its_own_past(db: DB) -> None:
     snapshots = []
     for version in range(10):
@@ -90,15 +46,6 @@ def test_every_snapshot_has_its_own_past(db: DB) -> None:
     assert [snapshot[b"k"] for snapshot in snapshots] == [b"%d" % version for version in range(10)]
     for snapshot in snapshots:
         snapshot.close()
-
-
-def test_a_view_of_a_snapshot_outlives_it(db: DB) -> None:
-    contents = fill(db, range(100))
-    with db.snapshot() as snapshot:
-        items = snapshot.items()
-        db.clear()
-    db.compact_range()
-    assert dict(items) == contents
 
 
 def test_sequence_number_is_that_of_the_last_write(db: DB) -> None:

@@ -92,6 +92,7 @@ class Kind:
 SYNC: Final = [
     *(Kind(base, seen) for base in BASES for seen in ("itself", "transaction", "snapshot")),
     *(Kind(base, "reader") for base in ("store", "prefix", "typed store")),
+    Kind("store", "published reader"),
     *(Kind(base, "reader's transaction") for base in ("store", "typed store")),
 ]
 KINDS: Final = [*SYNC, Kind("store", "async"), Kind("store", "async snapshot")]
@@ -155,6 +156,11 @@ class Shown:
                 self.end = self.mapping.close
             case "transaction":
                 self._see_transaction(self.db, self.base)
+            case "published reader":
+                url = f"file://{self.db.path}-published"
+                self.db.publish(url)
+                self.mapping = self._held.enter_context(lsmkv.open(url, read_only=True))
+                self.end = self.mapping.close
             case "reader" | "reader's transaction":
                 reader = self._held.enter_context(lsmkv.open(self.db.path, read_only=True))
                 self.mapping, self.end = BASES[self.kind.base](reader), reader.close
