@@ -14,11 +14,11 @@ import pytest
 from conftest import contents, fill, open_small
 
 import lsmkv
-from interruptions import in_time
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import BACKUP, CURRENT, LOCK, UNFINISHED, UNFINISHED_COPY
 from lsmkv.storage.storage import Storage
+from time_limits import in_time
 
 # As LevelDB 1.23 and RocksDB 9.8 write them; long files are cut.
 LEVELDB = {
