@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,15 @@ def follower_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "lsmkv-refresh"]
 
 
+def shows(reader: lsmkv.DB, value: bytes) -> bool:
+    return reader.get(b"key") == value
+
+
 def test_a_handle_may_follow_by_itself(followed: tuple[lsmkv.DB, lsmkv.DB]) -> None:
     writer, reader = followed
     for number in range(3):
         writer[b"key"] = b"%d" % number
-        wait_until(lambda number=number: reader.get(b"key") == b"%d" % number)
+        wait_until(partial(shows, reader, b"%d" % number))
         assert reader.refresh() is True  # since the last call
         assert reader.refresh() is False
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
+import pytest
+from conftest import open_small
+
 import lsmkv
 import lsmkv.aio
 from lsmkv.encoding.entries import to_bytes
@@ -21,6 +24,12 @@ Contents = dict[bytes, bytes]
 
 ALL_KEYS: Final = [bytes(key) for length in range(4) for key in product(b"\0ab\xff", repeat=length)]
 """Every key of up to three bytes out of four."""
+
+CONTENTS: Final[Contents] = {
+    key: b"value of " + key + bytes(number)
+    for number, key in enumerate(sorted([*random.Random(7).sample(ALL_KEYS, 60), b"", b"k", b"l"]))
+} | {b"a": b""}
+"""What tests show that only read."""
 
 OUTSIDE: Final = dict.fromkeys(
     [
@@ -182,6 +191,13 @@ class Shown:
         shown = store if self.kind.seen_as == "async" else run(runner, store.snapshot)
         self.mapping = Awaited(runner, shown)
         self.end = lambda: run(runner, shown.close)
+
+
+@pytest.fixture
+def fresh(request: pytest.FixtureRequest, path: str) -> Iterator[Shown]:
+    """For tests that change or end it; nothing is shown yet."""
+    with open_small(path) as db, ExitStack() as held:
+        yield Shown(request.param, db, held)
 
 
 def lay(base: Any, db: lsmkv.DB, contents: Contents) -> Iterator[dict[bytes, bytes | None]]:
