@@ -23,6 +23,7 @@ from clusters import dask_client
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
 from object_servers import each_server, filled, moto, seaweedfs, server, url
+from outside_tables import unchanged
 from texts import check_text
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "pytest_addoption",
     "seaweedfs",
     "server",
+    "unchanged",
     "url",
 ]
 
@@ -116,6 +118,16 @@ def path(tmp_path: Path) -> str:
 def db(path: str) -> Iterator[lsmkv.DB]:
     with open_small(path) as opened:
         yield opened
+
+
+@pytest.fixture
+def store(path: str) -> dict[bytes, bytes]:
+    """What a closed store at ``path`` holds, in tables and a log."""
+    with open_small(path) as db:
+        contents = fill(db, range(200))
+        db.flush()
+        contents.update(fill(db, range(200, 250)))
+    return contents
 
 
 @pytest.fixture(params=BACKGROUNDS, ids=lambda options: str(options["background"]))

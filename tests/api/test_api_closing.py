@@ -16,6 +16,7 @@ from conftest import SMALL, fill, open_small
 
 import lsmkv
 from gates import WAIT_S
+from kinds_of_mappings import MAPPING_READS, STORE_WRITES
 from lsmkv import DB, ClosedError
 from lsmkv.layers.peers import own_names
 
@@ -26,32 +27,10 @@ USES: dict[str, Callable[[DB], object]] = {
     "memtable_key_counts": lambda db: db.memtable_key_counts,
     "tree_changes": lambda db: db.tree_changes(),
     "staging": lambda db: db.staging().__enter__(),
-    "get": lambda db: db.get(b"k"),
-    "getitem": lambda db: db[b"k"],
-    "contains": lambda db: b"k" in db,
-    "multi_get": lambda db: db.multi_get([b"k"]),
-    "put": lambda db: db.put(b"k", b"v"),
-    "put synced": lambda db: db.put(b"k", b"v", sync=True),
-    "setitem": lambda db: db.__setitem__(b"k", b"v"),
-    "delete": lambda db: db.delete(b"k"),
-    "delitem": lambda db: db.__delitem__(b"k"),
-    "iter": lambda db: list(db),
-    "reversed": lambda db: list(reversed(db)),
-    "len": len,
-    "bool": bool,
-    "equal": lambda db: db == {},
-    "keys": lambda db: db.keys(),
-    "values": lambda db: db.values(),
-    "items": lambda db: db.items(),
-    "clear": lambda db: db.clear(),
-    "update": lambda db: db.update({b"k": b"v"}),
-    "pop": lambda db: db.pop(b"k"),
-    "popitem": lambda db: db.popitem(),
-    "setdefault": lambda db: db.setdefault(b"k", b"v"),
+    **MAPPING_READS,
+    **STORE_WRITES,
     "snapshot": lambda db: db.snapshot(),
-    "cursor": lambda db: db.cursor(),
     "prefixed": lambda db: db.prefixed(b"k"),
-    "write_batch": lambda db: db.write_batch(),
     "ingest": lambda db: db.ingest([]),
     "bulk_load": lambda db: db.bulk_load([]),
     "transaction": lambda db: db.transaction(),
@@ -101,29 +80,6 @@ def test_properties_of_a_closed_store_still_work(path: str) -> None:
     assert (db.closed, db.path, db.read_only, db.options) == (True, path, False, SMALL)
 
 
-def test_close_can_be_called_again(path: str) -> None:
-    db = open_small(path)
-    db.close()
-    db.close()
-    with open_small(path) as again:
-        assert not again.closed
-
-
-def test_a_live_iterator_ends_with_an_error_when_the_store_is_closed(path: str) -> None:
-    db = open_small(path)
-    fill(db, range(3000))
-    walks: list[Any] = [iter(db), iter(db.items()), iter(db.values(reverse=True))]
-    unstarted = iter(db.keys())
-    for walk in walks:
-        next(walk)
-    db.close()
-    for walk in walks:
-        with pytest.raises(ClosedError, match="is closed"):
-            next(walk)
-    with pytest.raises(ClosedError, match="is closed"):
-        next(unstarted)
-
-
 @pytest.mark.parametrize("taken", [1, 10, 100, 1000, 1500])
 @pytest.mark.parametrize("flushed", [False, True])
 def test_an_iterator_raises_at_its_next_step(path: str, taken: int, flushed: bool) -> None:
@@ -136,35 +92,6 @@ def test_an_iterator_raises_at_its_next_step(path: str, taken: int, flushed: boo
     db.close()
     with pytest.raises(ClosedError, match="is closed"):
         next(walk)
-
-
-def test_views_of_a_closed_store_raise(path: str) -> None:
-    db = open_small(path)
-    db[b"k"] = b"v"
-    keys = db.keys()
-    db.close()
-    for use in (len, list, lambda view: b"k" in view):
-        with pytest.raises(ClosedError):
-            use(keys)
-
-
-def test_cursors_snapshots_and_batches_of_a_closed_store_raise(path: str) -> None:
-    db = open_small(path)
-    db[b"k"] = b"v"
-    cursor, snapshot, batch = db.cursor(), db.snapshot(), db.write_batch()
-    assert cursor.first()
-    batch.put(b"k", b"w")
-    db.close()
-    uses: list[Callable[[], object]] = [
-        cursor.first, cursor.next, lambda: cursor.item, lambda: cursor.seek(b"k"),
-        lambda: snapshot[b"k"], lambda: list(snapshot), lambda: len(snapshot), snapshot.cursor,
-        batch.commit,
-    ]  # fmt: skip
-    for use in uses:
-        with pytest.raises(ClosedError):
-            use()
-    for held in (cursor, snapshot, batch):
-        held.close()
 
 
 def test_leaving_the_with_block_closes_even_after_an_exception(path: str) -> None:
@@ -232,15 +159,6 @@ def test_destroy_removes_the_store_and_its_directory(path: str) -> None:
         db.flush()
     lsmkv.destroy(path)
     assert not os.path.exists(path)
-
-
-def test_destroy_removes_only_the_stores_files(path: str) -> None:
-    with open_small(path) as db:
-        fill(db, range(500))
-    Path(path, "notes.txt").write_text("mine")
-    Path(path, "folder").mkdir()
-    lsmkv.destroy(path)
-    assert sorted(os.listdir(path)) == ["folder", "notes.txt"]
 
 
 def test_destroy_refuses_a_directory_without_a_store(tmp_path: Path) -> None:

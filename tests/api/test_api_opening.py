@@ -13,7 +13,6 @@ import pytest
 from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
-from lsmkv import DB
 from lsmkv.storage.storage import FileLock, Storage
 from other_processes import HOLDER, line_of, process
 
@@ -148,17 +147,6 @@ def test_entries_survive_reopening(path: str) -> None:
         assert dict(db) == contents
 
 
-def test_create_if_missing_false_refuses_and_makes_nothing(path: str) -> None:
-    with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):
-        open_small(path, create_if_missing=False)
-    assert not os.path.exists(path)
-
-
-def test_create_if_missing_false_opens_an_existing_store(path: str) -> None:
-    open_small(path).close()
-    open_small(path, create_if_missing=False).close()
-
-
 def test_error_if_exists_refuses_a_store(path: str) -> None:
     with open_small(path, error_if_exists=True) as db:
         db[b"k"] = b"v"
@@ -178,14 +166,6 @@ def test_error_if_exists_refuses_a_store_made_meanwhile(path: str) -> None:
     with pytest.raises(lsmkv.StoreExistsError):
         open_small(path, error_if_exists=True, storage=_LateLock())
     open_small(path).close()  # the lock was let go
-
-
-def test_the_lock_error_names_the_process_that_has_the_lock(path: str) -> None:
-    with open_small(path):
-        with pytest.raises(lsmkv.LockedError, match=str(os.getpid())) as caught:
-            open_small(path)
-        assert (caught.value.path, caught.value.pid) == (path, os.getpid())
-    open_small(path).close()
 
 
 @pytest.mark.parametrize(
@@ -228,15 +208,6 @@ def test_the_lock_error_of_repair_and_destroy_does_not_suggest_reading(
     assert str(caught.value).endswith(f"in process {holder.pid}; close it there")
 
 
-def test_a_directory_that_lost_its_current_is_not_taken_for_a_new_store(path: str) -> None:
-    with open_small(path) as db:
-        db[b"k"] = b"v"
-    os.remove(os.path.join(path, "CURRENT"))
-    for read_only in (False, True):
-        with pytest.raises(lsmkv.NotAStoreError, match=r"lsmkv\.repair"):
-            open_small(path, read_only=read_only)
-
-
 def test_files_of_others_in_the_directory_are_left_alone(path: str) -> None:
     open_small(path).close()
     Path(path, "notes.txt").write_text("mine")
@@ -244,12 +215,6 @@ def test_files_of_others_in_the_directory_are_left_alone(path: str) -> None:
         fill(db, range(300))
         db.compact_range()
     assert Path(path, "notes.txt").read_text() == "mine"
-
-
-def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
-    with pytest.raises(TypeError, match="no such option: blok_size"):
-        lsmkv.open(path, blok_size=1)  # type: ignore[call-arg]
-    assert not os.path.exists(path)
 
 
 @pytest.mark.parametrize(
@@ -268,11 +233,6 @@ def test_an_unknown_option_error_suggests_a_similar_name(path: str, given: str, 
     with pytest.raises(TypeError, match=rf"{given} \(did you mean '{meant}'\?\)"):
         lsmkv.open(path, **wrong)
     assert not os.path.exists(path)
-
-
-def test_an_unknown_option_error_without_a_similar_name_points_to_the_list(path: str) -> None:
-    with pytest.raises(TypeError, match=r"no such option: zzz \(see lsmkv\.Options\)"):
-        lsmkv.open(path, zzz=1)  # type: ignore[call-arg]
 
 
 def test_an_option_out_of_range_touches_nothing(path: str) -> None:
@@ -302,11 +262,6 @@ def test_overrides_replace_single_options(path: str) -> None:
         assert db.options == SMALL.replace(size_ratio=5)
 
 
-def test_the_default_options_are_in_force_when_none_are_given(path: str) -> None:
-    with lsmkv.open(path) as db:
-        assert db.options == lsmkv.Options()
-
-
 def test_files_belong_to_the_owner_alone_by_default(path: str) -> None:
     with open_small(path) as db:
         fill(db, range(300))
@@ -317,128 +272,6 @@ def test_files_belong_to_the_owner_alone_by_default(path: str) -> None:
 
 
 # Opening to read only
-
-
-def test_read_only_reads_beside_a_writer(path: str) -> None:
-    with open_small(path) as writer:
-        writer[b"k"] = b"v"
-        with open_small(path, read_only=True) as reader:
-            assert reader.read_only
-            assert dict(reader) == {b"k": b"v"}
-
-
-def test_read_only_needs_a_store(path: str) -> None:
-    with pytest.raises(lsmkv.NotAStoreError):
-        open_small(path, read_only=True)
-    assert not os.path.exists(path)
-
-
-def test_read_only_changes_no_file(path: str) -> None:
-    with open_small(path) as db:
-        fill(db, range(300))
-    before = {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)}
-    with open_small(path, read_only=True) as db:
-        assert len(db) == 300
-    assert {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)} == before
-
-
-WRITES: dict[str, Callable[[DB], object]] = {
-    "put": lambda db: db.put(b"k", b"v"),
-    "delete": lambda db: db.delete(b"k"),
-    "setitem": lambda db: db.__setitem__(b"k", b"v"),
-    "delitem": lambda db: db.__delitem__(b"there"),
-    "update": lambda db: db.update({b"k": b"v"}),
-    "pop": lambda db: db.pop(b"there"),
-    "clear": lambda db: db.clear(),
-    "flush": lambda db: db.flush(),
-    "compact_range": lambda db: db.compact_range(),
-    "sync": lambda db: db.sync(),
-    "write_batch": lambda db: db.write_batch(),
-    "resume": lambda db: db.resume(),
-    "wait_until_settled": lambda db: db.wait_until_settled(),
-}
-
-
-@pytest.mark.parametrize("name", WRITES)
-def test_read_only_refuses(name: str, path: str) -> None:
-    with open_small(path) as db:
-        db[b"there"] = b"v"
-    with open_small(path, read_only=True) as db:
-        with pytest.raises(lsmkv.ReadOnlyError, match="read_only=True"):
-            WRITES[name](db)
-        assert dict(db) == {b"there": b"v"}
-
-
-def test_read_only_refuses_to_clear_an_empty_store(path: str) -> None:
-    open_small(path).close()
-    with open_small(path, read_only=True) as db, pytest.raises(lsmkv.ReadOnlyError):
-        db.clear()
-
-
-def test_refresh_shows_what_the_writer_has_written_since(path: str) -> None:
-    with open_small(path) as writer:
-        writer[b"k"] = b"1"
-        with open_small(path, read_only=True) as reader:
-            contents = fill(writer, range(300))
-            writer[b"k"] = b"2"
-            assert dict(reader) == {b"k": b"1"}
-            reader.refresh()
-            assert dict(reader) == contents | {b"k": b"2"}
-
-
-def test_a_reader_keeps_its_view_while_the_writer_compacts(path: str) -> None:
-    with open_small(path) as writer:
-        contents = fill(writer, range(300))
-        writer.flush()
-        with open_small(path, read_only=True) as reader:
-            writer.clear()
-            writer.compact_range()
-            assert dict(reader) == contents
-
-
-def test_refresh_of_a_writer_changes_nothing(db: DB) -> None:
-    db[b"k"] = b"v"
-    db.refresh()
-    assert dict(db) == {b"k": b"v"}
-
-
-def _leveldb(directory: Path) -> dict[str, bytes]:
-    """Files with the names and first bytes of LevelDB's."""
-    files = {
-        "CURRENT": b"MANIFEST-000002\n",
-        "MANIFEST-000002": b"\x56\xf9\xb8\xf8\x1c\x00\x01\x01leveldb.BytewiseComparator",
-        "000003.log": b"\x9f\x00" * 500,
-        "000005.sst": b"\x00\x04\x01" * 400 + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb",
-        "LOCK": b"",
-    }
-    directory.mkdir()
-    for name, data in files.items():
-        (directory / name).write_bytes(data)
-    return files
-
-
-@pytest.mark.parametrize("current", [b"MANIFEST-000002\n", b"hello\n", b"x" * 100])
-def test_another_programs_directory_is_not_destroyed(tmp_path: Path, current: bytes) -> None:
-    files = _leveldb(tmp_path / "other") | {"CURRENT": current}
-    (tmp_path / "other" / "CURRENT").write_bytes(current)
-    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
-        lsmkv.destroy(tmp_path / "other")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
-
-
-@pytest.mark.parametrize("read_only", [False, True])
-def test_another_programs_directory_is_not_opened(tmp_path: Path, read_only: bool) -> None:
-    files = _leveldb(tmp_path / "other")
-    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
-        lsmkv.open(tmp_path / "other", read_only=read_only)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
-
-
-def test_another_programs_directory_is_not_repaired_in_place(tmp_path: Path) -> None:
-    files = _leveldb(tmp_path / "other")
-    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
-        lsmkv.repair(tmp_path / "other", in_place=True)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
 
 
 def test_a_store_whose_current_is_damaged_can_be_destroyed(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_disk_bytes_are_those_of_all_files(db: DB, flushed: bool) -> None:
     fill(db, range(1000))
     if flushed:
         db.flush()
+    db.wait_until_settled()  # no log is being removed
     with db.staging() as folder, lsmkv.open(db.path, read_only=True) as reader:
         Path(folder, "1.sst").write_bytes(bytes(12345))
         listed = [path for path in Path(db.path).rglob("*") if path.is_file()]

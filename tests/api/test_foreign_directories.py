@@ -14,11 +14,11 @@ import pytest
 from conftest import contents, fill, open_small
 
 import lsmkv
-from interruptions import in_time
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import BACKUP, CURRENT, LOCK, UNFINISHED, UNFINISHED_COPY
 from lsmkv.storage.storage import Storage
+from time_limits import in_time
 
 # As LevelDB 1.23 and RocksDB 9.8 write them; long files are cut.
 LEVELDB = {
@@ -219,8 +219,9 @@ def test_a_store_that_lost_current_is_told_by_any_of_its_files(tmp_path: Path, k
         if kept not in file.name:
             file.unlink()
     before = read(path)
-    with pytest.raises(lsmkv.NotAStoreError, match=r"lost it.*lsmkv\.repair"):
-        lsmkv.open(path)
+    for read_only in (False, True):
+        with pytest.raises(lsmkv.NotAStoreError, match=r"lost it.*lsmkv\.repair"):
+            lsmkv.open(path, read_only=read_only)
     assert read(path) == before
     lsmkv.repair(path, tmp_path / "output")
 

@@ -42,32 +42,6 @@ def test_a_transaction_sees_the_store_as_it_was_and_its_own_writes(db: DB) -> No
     assert dict(db) == {b"a": b"changed", b"c": b"3", b"e": b"5"}
 
 
-def test_it_is_a_mutable_mapping(db: DB) -> None:
-    with db.transaction() as t:
-        assert t.pop(b"a") == b"1"
-        assert t.setdefault(b"d", b"4") == b"4"
-        t.update({b"f": b"6"})
-        assert t.popitem() == (b"c", b"3")
-        assert t.popitem(prefix=b"f") == (b"f", b"6")
-        with pytest.raises(KeyError):
-            t.popitem(prefix=b"nothing")
-        with pytest.raises(KeyError):
-            del t[b"a"]
-    assert dict(db) == {b"d": b"4", b"e": b"5"}
-    with db.transaction() as t:
-        t.clear()
-    assert not db
-
-
-def test_views_of_a_transaction_are_sets(db: DB) -> None:
-    with db.transaction() as t:
-        assert t.keys() & {b"a", b"x"} == {b"a"}
-        assert (b"a", b"1") in t.items()
-        assert (b"a", b"2") not in t.items(start=b"b")
-        assert b"3" in t.values()
-        assert t == dict(db)
-
-
 def test_a_view_does_not_see_later_writes(db: DB) -> None:
     with db.transaction() as t:
         before = t.items()
@@ -77,6 +51,16 @@ def test_a_view_does_not_see_later_writes(db: DB) -> None:
         assert dict(before) == {b"a": b"1", b"c": b"3", b"e": b"5"}
         assert before.value(b"a") == b"1"
         assert len(t) == 6
+
+
+def test_popitem_takes_the_first_key_with_a_prefix(db: DB) -> None:
+    with db.transaction() as t:
+        t[b"cc"] = b"own"
+        assert t.popitem(prefix=b"c") == (b"c", b"3")
+        assert t.popitem(prefix=b"c") == (b"cc", b"own")
+        with pytest.raises(KeyError):
+            t.popitem(prefix=b"c")
+    assert dict(db) == {b"a": b"1", b"e": b"5"}
 
 
 # --- conflicts ---
@@ -334,18 +318,6 @@ def test_transactions_one_after_the_other_keep_no_old_values(db: DB) -> None:
 # --- errors ---
 
 
-def test_wrong_arguments_change_nothing(db: DB) -> None:
-    with db.transaction() as t:
-        for wrong in (lambda: t.put("k", b""), lambda: t.put(b"k", 1), lambda: t.get(None)):  # type: ignore[arg-type, call-overload]
-            with pytest.raises(TypeError):
-                wrong()
-        with pytest.raises(ValueError, match="65535"):
-            t.delete(bytes(65_536))
-        with pytest.raises(TypeError, match="put the bytes into a list"):
-            t.multi_get(b"k")  # type: ignore[arg-type]
-    assert dict(db) == {b"a": b"1", b"c": b"3", b"e": b"5"}
-
-
 def test_writes_beyond_the_limit_of_a_batch_are_refused(
     db: DB, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,18 +342,6 @@ def test_a_second_thread_is_refused_while_the_first_is_inside(db: DB) -> None:
     run_all(lambda: t.put(b"from", b"another thread"))  # one after the other is fine
     t.commit()
     assert db[b"from"] == b"another thread"
-
-
-def test_on_a_read_only_handle_a_transaction_reads(db: DB) -> None:
-    with lsmkv.open(db.path, read_only=True) as reader:
-        with reader.transaction() as t:
-            assert dict(t.items()) == dict(db)
-            with pytest.raises(lsmkv.ReadOnlyError):
-                t[b"a"] = b""
-            with pytest.raises(lsmkv.ReadOnlyError):
-                t.delete(b"a")
-        with pytest.raises(lsmkv.ReadOnlyError):
-            reader.compare_and_set(b"a", b"1", b"2")
 
 
 def test_the_text_of_a_transaction_tells_its_state(db: DB) -> None:

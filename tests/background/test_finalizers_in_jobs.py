@@ -7,8 +7,8 @@ import threading
 import pytest
 
 import lsmkv
-from interruptions import in_time
 from lsmkv.storage.storage import AppendFile, Storage
+from time_limits import in_time
 
 
 class CollectingStorage(Storage):

@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -21,18 +20,12 @@ from gates import WAIT_S
 from helper_processes import helpers, is_running, live_tables, open_store, running, table_names
 from lsmkv.background.process import parent as process
 from lsmkv.background.process.parent import HelperDiedError
+from threaded_stores import wait_until
 from time_limits import exit_code, started
 
 
 def has_ended(pid: int) -> bool:
     return not is_running(pid)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.002)
 
 
 @contextlib.contextmanager

@@ -29,12 +29,6 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def db(store: Path) -> Iterator[lsmkv.DB]:
-    with open_small(store) as opened:
-        yield opened
-
-
 def entries(count: int) -> list[tuple[bytes, bytes]]:
     return [(b"%06d" % number, b"value %d" % number) for number in range(count)]
 
@@ -71,14 +65,6 @@ def test_more_than_memory_is_sorted_through_runs_on_disk(
     assert sum(name.endswith(".sst") for name in names(store)) == report.tables
     assert staged(store) == []
     assert db.verify().ok
-
-
-def test_they_outlast_a_reopening(store: Path) -> None:
-    with open_small(store) as db:
-        db.bulk_load(entries(1000), sorted=True)
-        db[b"later"] = b"1"
-    with open_small(store) as db:
-        assert dict(db) == {**dict(entries(1000)), b"later": b"1"}
 
 
 @pytest.mark.parametrize("memory_bytes", [300, 2_000, 20_000, 1 << 30])
@@ -125,14 +111,6 @@ def test_an_external_sort_is_a_dict(
         assert list((folder / "store").glob("*.sst")) == []
 
 
-def test_they_replace_what_was_there_and_snapshots_do_not_see_them(db: lsmkv.DB) -> None:
-    db.update({b"000001": b"old", b"x": b"kept"})
-    snapshot = db.snapshot()
-    db.bulk_load(entries(100))
-    assert dict(db) == {**dict(entries(100)), b"x": b"kept"}
-    assert dict(snapshot) == {b"000001": b"old", b"x": b"kept"}
-
-
 def test_nothing_is_to_be_seen_before_the_end(db: lsmkv.DB) -> None:
     def watched() -> Iterator[tuple[bytes, bytes]]:
         for pair in entries(2000):
@@ -159,11 +137,6 @@ def test_nothing_loads_nothing(db: lsmkv.DB) -> None:
     for is_sorted in (False, True):
         assert db.bulk_load([], sorted=is_sorted).tables == 0
     assert db.stats().ingested_tables == 0
-
-
-def test_buffers_are_taken(db: lsmkv.DB) -> None:
-    db.bulk_load([(bytearray(b"k"), memoryview(b"v"))])
-    assert dict(db) == {b"k": b"v"}
 
 
 @pytest.mark.parametrize("size", [1_000, 300_000])
@@ -194,17 +167,6 @@ def test_monkey_allocation_gives_the_one_run_the_rate_asked_for(store: Path) -> 
 
 
 # --- errors ---
-
-
-@pytest.fixture
-def unchanged(db: lsmkv.DB, store: Path) -> Iterator[None]:
-    """Checks that a refused load has changed nothing."""
-    db[b"kept"] = b"1"
-    before = names(store)
-    yield
-    assert names(store) == before
-    assert dict(db) == {b"kept": b"1"}
-    db[b"more"] = b"2"
 
 
 def test_a_key_out_of_order_is_refused_and_both_are_named(db: lsmkv.DB, unchanged: None) -> None:

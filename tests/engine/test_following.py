@@ -5,37 +5,21 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL, fill, open_small
+from conftest import SMALL, open_small
 
 import lsmkv
 from forked_children import in_child
 from gates import WAIT_S
 from other_processes import run
+from threaded_stores import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-
-
-@pytest.fixture
-def store(path: str) -> dict[bytes, bytes]:
-    """What the store at ``path`` holds, in tables and a log."""
-    with open_small(path) as db:
-        contents = fill(db, range(200))
-        db.flush()
-        contents.update(fill(db, range(200, 250)))
-    return contents
-
-
-def wait_for(happened: Any) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not happened():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.002)
 
 
 @pytest.fixture
@@ -52,18 +36,22 @@ def follower_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "lsmkv-refresh"]
 
 
+def shows(reader: lsmkv.DB, value: bytes) -> bool:
+    return reader.get(b"key") == value
+
+
 def test_a_handle_may_follow_by_itself(followed: tuple[lsmkv.DB, lsmkv.DB]) -> None:
     writer, reader = followed
     for number in range(3):
         writer[b"key"] = b"%d" % number
-        wait_for(lambda number=number: reader.get(b"key") == b"%d" % number)
+        wait_until(partial(shows, reader, b"%d" % number))
         assert reader.refresh() is True  # since the last call
         assert reader.refresh() is False
 
 
 def test_close_ends_the_thread_that_follows(path: str, store: dict[bytes, bytes]) -> None:
     with lsmkv.open(path, read_only=True, refresh_every_s=1000):
-        wait_for(lambda: len(follower_threads()) == 1)
+        wait_until(lambda: len(follower_threads()) == 1)
     assert follower_threads() == []
 
 
@@ -73,7 +61,7 @@ def test_a_dropped_handle_follows_no_more(path: str, store: dict[bytes, bytes]) 
     assert len(db) == 250
     del db
     gc.collect()
-    wait_for(lambda: follower_threads() == [])
+    wait_until(lambda: follower_threads() == [])
 
 
 def test_an_error_of_following_is_logged_once_and_shown_by_refresh(
@@ -87,9 +75,9 @@ def test_an_error_of_following_is_logged_once_and_shown_by_refresh(
         assert refresher is not None
         for _ in range(3):
             refresher._error = None
-            wait_for(lambda: refresher._error is not None)
+            wait_until(lambda: refresher._error is not None)
         os.rename(tmp_path / "aside", path)
-        wait_for(lambda: refresher._logged == "")
+        wait_until(lambda: refresher._logged == "")
         with pytest.raises((lsmkv.Error, OSError)):
             reader.refresh()
         assert reader.refresh() is False
@@ -108,7 +96,7 @@ def test_a_handle_follows_in_the_child_of_a_fork_too(
         assert len(follower_threads()) == 0
         assert b"late" not in reader
         os.write(asking, b"?")
-        wait_for(lambda: b"late" in reader)
+        wait_until(lambda: b"late" in reader)
         return reader.get(b"late")
 
     asked, asking = os.pipe()

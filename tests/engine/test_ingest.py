@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import Storage
 from outside_tables import numbered, staged, write_table
 from time_limits import join
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
-    with open_small(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -51,37 +44,6 @@ def test_they_outlast_a_reopening(tmp_path: Path, store: Path) -> None:
         assert db.verify().ok
 
 
-@pytest.mark.parametrize("where", ["memtable", "level 0", "level 1"])
-def test_they_replace_what_was_there(db: lsmkv.DB, tmp_path: Path, where: str) -> None:
-    for number in range(0, 500, 3):
-        db[b"%05d" % number] = b"old"
-    if where != "memtable":
-        db.flush()
-    if where == "level 1":
-        db.compact_range()
-    db.ingest([write_table(tmp_path / "t", numbered(0, 400))])
-    old = {key: b"old" for key in numbered(400, 500) if int(key) % 3 == 0}
-    assert dict(db) == numbered(0, 400) | old
-    assert db.multi_get([b"00003", b"00402", b"00401"]) == [b"outside", b"old", None]
-
-
-def test_later_writes_replace_them(db: lsmkv.DB, tmp_path: Path) -> None:
-    db.ingest([write_table(tmp_path / "t", numbered(0, 10))])
-    db[b"00003"] = b"later"
-    del db[b"00004"]
-    assert (db[b"00003"], db.get(b"00004")) == (b"later", None)
-    db.compact_range()
-    assert (db[b"00003"], db.get(b"00004"), len(db)) == (b"later", None, 9)
-
-
-def test_deletions_of_a_table_delete(db: lsmkv.DB, tmp_path: Path) -> None:
-    db.update({b"a": b"1", b"b": b"2", b"c": b"3"})
-    db.ingest([write_table(tmp_path / "t", {b"b": None, b"d": b"4", b"e": None})])
-    assert dict(db) == {b"a": b"1", b"c": b"3", b"d": b"4"}
-    db.compact_range()
-    assert dict(db) == {b"a": b"1", b"c": b"3", b"d": b"4"}
-
-
 def test_snapshots_views_and_iterators_do_not_see_them(db: lsmkv.DB, tmp_path: Path) -> None:
     before = {b"%05d" % number: b"old" for number in range(0, 500, 5)}
     db.update(before)
@@ -102,23 +64,6 @@ def test_snapshots_views_and_iterators_do_not_see_them(db: lsmkv.DB, tmp_path: P
     db.compact_range(force=True)
     assert dict(snapshot) == before
     assert dict(db) == numbered(0, 500)
-
-
-def test_a_snapshot_between_two_ingests_sees_only_the_first(db: lsmkv.DB, tmp_path: Path) -> None:
-    db.ingest([write_table(tmp_path / "a", numbered(0, 100, b"first"))])
-    snapshot = db.snapshot()
-    db.ingest([write_table(tmp_path / "b", numbered(50, 150, b"second"))])
-    for _ in range(2):
-        assert dict(snapshot) == numbered(0, 100, b"first")
-        assert dict(db) == numbered(0, 100, b"first") | numbered(50, 150, b"second")
-        db.compact_range(force=True)
-
-
-def test_popitem_finds_an_ingested_key_below_all_others(db: lsmkv.DB, tmp_path: Path) -> None:
-    db.update({b"b": b"1", b"c": b"2"})
-    assert db.popitem() == (b"b", b"1")
-    db.ingest([write_table(tmp_path / "t", {b"a": b"0"})])
-    assert db.popitem() == (b"a", b"0")
 
 
 def test_explain_tells_the_sequence_number_of_the_ingest(db: lsmkv.DB, tmp_path: Path) -> None:

@@ -18,12 +18,6 @@ from time_limits import join
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
-    with open_small(tmp_path / "store") as opened:
-        yield opened
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 

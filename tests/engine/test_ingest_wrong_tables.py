@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,13 +15,7 @@ from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.policy import FilterPolicy, register
 from lsmkv.sstable.format import FOOTER_BYTES, decode_footer
-from outside_tables import names, numbered, write_table
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
-    with open_small(tmp_path / "store") as opened:
-        yield opened
+from outside_tables import numbered, write_table
 
 
 @pytest.fixture
@@ -31,17 +24,6 @@ def store(tmp_path: Path) -> Path:
 
 
 # --- wrong tables ---
-
-
-@pytest.fixture
-def unchanged(db: lsmkv.DB, store: Path) -> Iterator[None]:
-    """Checks that a refused ingest has changed nothing."""
-    db[b"kept"] = b"1"
-    before = names(store)
-    yield
-    assert names(store) == before
-    assert dict(db) == {b"kept": b"1"}
-    db[b"more"] = b"2"
 
 
 def good(tmp_path: Path) -> Path:

@@ -22,7 +22,7 @@ from conftest import contents, fill, number_key, open_small
 
 import lsmkv
 from gates import WAIT_S, GatedStorage
-from interruptions import at_each_place, in_time
+from interruptions import at_each_place
 from leaks import open_descriptors, our_threads
 from lsmkv.background import handles
 from lsmkv.background.worker import Worker
@@ -33,6 +33,7 @@ from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import lock_store
 from storages import FaultyStorage
 from threaded_stores import wait_until
+from time_limits import in_time
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

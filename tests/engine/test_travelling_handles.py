@@ -21,16 +21,6 @@ from lsmkv.engine.state import UNOPENED
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
-@pytest.fixture
-def store(path: str) -> dict[bytes, bytes]:
-    """What the store at ``path`` holds, in tables and a log."""
-    with open_small(path) as db:
-        contents = fill(db, range(200))
-        db.flush()
-        contents.update(fill(db, range(200, 250)))
-    return contents
-
-
 # Pickled
 
 

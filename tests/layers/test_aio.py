@@ -80,19 +80,6 @@ def test_it_is_a_store(
         assert dict(db) == model
 
 
-def test_ranges_have_bounds_and_directions(path: str) -> None:
-    async def main() -> None:
-        async with lsmkv.aio.open(path) as db:
-            for key in (b"a", b"b", b"c", b"ca"):
-                await db.put(key, key.upper())
-            assert [key async for key in db.keys(start=b"b", stop=b"ca")] == [b"b", b"c"]
-            assert [key async for key in db.keys(prefix=b"c", reverse=True)] == [b"ca", b"c"]
-            assert [value async for value in db.values(stop=b"b")] == [b"A"]
-            assert await db.items(start=b"b").count() == 3
-
-    run(main())
-
-
 def test_a_long_range_comes_in_parts(path: str) -> None:
     expected = [(b"%05d" % number, b"v" * 100) for number in range(5000)]
 
@@ -106,18 +93,6 @@ def test_a_long_range_comes_in_parts(path: str) -> None:
     run(main())
 
 
-def test_a_range_shows_the_store_as_it_was(path: str) -> None:
-    async def main() -> None:
-        async with lsmkv.aio.open(path) as db:
-            await db.put(b"a", b"1")
-            seen = db.items()
-            await db.put(b"b", b"2")
-            for _ in range(2):
-                assert [item async for item in seen] == [(b"a", b"1")]
-
-    run(main())
-
-
 def test_a_loop_that_ends_early_leaves_nothing_behind(path: str) -> None:
     async def main() -> None:
         async with lsmkv.aio.open(path) as db:
@@ -126,23 +101,6 @@ def test_a_loop_that_ends_early_leaves_nothing_behind(path: str) -> None:
             async for key in db.keys():
                 if key == b"050":
                     break
-
-    run(main())
-
-
-def test_a_snapshot_shows_the_store_as_it_was(path: str) -> None:
-    async def main() -> None:
-        async with lsmkv.aio.open(path) as db:
-            await db.put(b"a", b"1")
-            async with db.snapshot() as past:
-                await db.put(b"a", b"2")
-                await db.put(b"b", b"2")
-                assert await past.get(b"a") == b"1"
-                assert [key async for key in past] == [b"a"]
-                assert past.sequence_number == 1
-            assert past.closed
-            with pytest.raises(lsmkv.ClosedError):
-                await past.get(b"a")
 
     run(main())
 
@@ -195,17 +153,5 @@ def test_all_of_a_store_can_be_asked(path: str) -> None:
                 await db.put(b"a", b"2")
             with pytest.raises(lsmkv.ReadOnlyError):
                 db.write_batch()
-
-    run(main())
-
-
-@pytest.mark.parametrize("value", [1, None, "text"])
-def test_bad_input_is_named_as_by_a_store(path: str, value: Any) -> None:
-    async def main() -> None:
-        async with lsmkv.aio.open(path) as db:
-            with pytest.raises(TypeError, match="a value is bytes"):
-                await db.put(b"a", value)
-            with pytest.raises(TypeError, match="a key is bytes"):
-                await db.get(value)
 
     run(main())

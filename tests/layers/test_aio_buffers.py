@@ -127,20 +127,12 @@ def test_a_batch_takes_nothing_more_once_its_commit_has_begun(
 
 
 @pytest.mark.parametrize("wrong", ["a", 1, None, [b"a"]])
-def test_what_is_no_buffer_is_refused_as_everywhere(path: str, wrong: Any) -> None:
+def test_what_is_no_buffer_is_refused_on_the_way_to_a_thread(path: str, wrong: Any) -> None:
     async def main() -> None:
         async with lsmkv.aio.open(path) as db:
-            calls: list[Callable[[], Awaitable[Any]]] = [
-                lambda: db.put(wrong, b"1"),
-                lambda: db.put(b"a", wrong),
-                lambda: db.delete(wrong),
-                lambda: db.get(wrong),
-                lambda: db.get(wrong, in_thread=True),
-                lambda: db.multi_get([wrong], in_thread=True),
-            ]
-            for use in calls:
-                with pytest.raises(TypeError, match=r"a (key|value) is bytes"):
-                    await use()
+            for call in (db.get(wrong, in_thread=True), db.multi_get([wrong], in_thread=True)):
+                with pytest.raises(TypeError, match="a key is bytes"):
+                    await call
             with pytest.raises(TypeError, match="not one key"):
                 await db.multi_get(b"a", in_thread=True)  # type: ignore[arg-type]
             with pytest.raises(TypeError, match="key is bytes"):

@@ -14,8 +14,8 @@ import lsmkv
 import lsmkv.aio
 from event_loops import no_thread_is_left, own_threads, run
 from gates import WAIT_S, GatedStorage
-from interruptions import in_time
 from storages import FaultyStorage
+from time_limits import in_time
 
 __all__ = ["no_thread_is_left"]  # a fixture
 

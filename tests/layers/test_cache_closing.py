@@ -9,9 +9,9 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S
-from interruptions import in_time
 from lsmkv.cache import Cache
 from threaded_stores import run_all, wait_until
+from time_limits import in_time
 
 
 def write_until_closed(cache: Cache) -> None:

@@ -6,22 +6,14 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lsmkv
-from gates import LONG_WAIT_S
 from lsmkv import counters
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG_WAIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+from threaded_stores import wait_until
 
 
 def published(path: Path) -> counters.Counters:
@@ -59,7 +51,7 @@ def test_counters_stand_beside_the_store_while_the_block_runs(tmp_path: Path) ->
 def test_they_are_published_anew(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db") as db, counters.publish(db, interval_s=0.1):
         db[b"a"] = b""
-        until(lambda: published(tmp_path / "db").stats["writes"] == 1)
+        wait_until(lambda: published(tmp_path / "db").stats["writes"] == 1)
 
 
 def test_false_positives_are_told_by_table(tmp_path: Path) -> None:
@@ -116,7 +108,7 @@ def test_a_failure_after_the_first_publication_is_logged_once(
     named = tmp_path / "there" / "c.json"
     with lsmkv.open(tmp_path / "db") as db, counters.publish(db, named, interval_s=0.1):
         shutil.rmtree(tmp_path / "there")
-        until(lambda: "counters are not published" in caplog.text)
+        wait_until(lambda: "counters are not published" in caplog.text)
         time.sleep(0.3)
     assert caplog.text.count("counters are not published") == 1
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gc
-import random
 from collections.abc import Iterator
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -22,31 +21,6 @@ from lsmkv.read.scan import Scan
 Contents = dict[bytes, bytes]
 
 # Every key of up to three bytes out of four.
-ALPHABET = [0x00, 0x61, 0x62, 0xFF]
-ALL_KEYS = [bytes(key) for length in range(4) for key in product(ALPHABET, repeat=length)]
-bounds = st.none() | st.sampled_from([*ALL_KEYS, b"`", b"c", b"a\1", b"\xff" * 4])
-
-
-@pytest.fixture(scope="module")
-def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DB, Contents]]:
-    """A store with entries and deletions in several runs; and its contents."""
-    contents: Contents = {}
-    chance = random.Random(3)
-    path = tmp_path_factory.mktemp("layered")
-    with open_small(path, level0_compaction_trigger=6, table_size_bytes=4096) as db:
-        for layer in range(5):
-            for key in chance.sample(ALL_KEYS, 50):
-                if chance.random() < 0.3:
-                    db.delete(key)
-                    contents.pop(key, None)
-                else:
-                    value = b"%d:" % layer + bytes(chance.randrange(150))
-                    db[key] = contents[key] = value
-            if layer == 1:
-                db.compact_range()
-            elif layer < 4:
-                db.flush()
-        yield db, contents
 
 
 def model(
@@ -66,158 +40,10 @@ def model(
     return found[::-1] if reverse else found
 
 
-def test_the_layered_store_has_several_sources(layered: tuple[DB, Contents]) -> None:
-    info = layered[0].inspect()
-    assert info.memtable_key_counts[0] > 0
-    assert len(info.levels[0].runs) == 2
-    assert len(info.levels[1].runs[0].tables) > 1
-    assert any(table.tombstone_count for table in info.tables())
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(bounds, bounds, bounds, st.booleans())
-def test_any_range_is_what_a_sorted_dict_gives(
-    layered: tuple[DB, Contents],
-    start: bytes | None,
-    stop: bytes | None,
-    prefix: bytes | None,
-    reverse: bool,
-) -> None:
-    db, contents = layered
-    expected = model(contents, start, stop, prefix, reverse)
-    wanted = {"start": start, "stop": stop, "prefix": prefix}
-    assert list(db.items(**wanted, reverse=reverse)) == expected
-    assert list(db.keys(**wanted, reverse=reverse)) == [key for key, _ in expected]
-    assert list(db.values(**wanted, reverse=reverse)) == [value for _, value in expected]
-    assert list(reversed(db.items(**wanted, reverse=reverse))) == expected[::-1]
-    assert len(db.items(**wanted, reverse=reverse)) == len(expected)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(bounds, bounds, bounds, st.sampled_from(ALL_KEYS))
-def test_membership_in_any_range_is_that_of_a_sorted_dict(
-    layered: tuple[DB, Contents],
-    start: bytes | None,
-    stop: bytes | None,
-    prefix: bytes | None,
-    key: bytes,
-) -> None:
-    db, contents = layered
-    expected = {key for key, _ in model(contents, start, stop, prefix, False)}
-    assert (key in db.keys(start=start, stop=stop, prefix=prefix)) == (key in expected)
-
-
 # Edge cases
 
 
-@pytest.fixture
-def letters(db: DB) -> DB:
-    """b"" and a to e, half of them in a table."""
-    db.update({b"": b"0", b"b": b"2", b"d": b"4"})
-    db.flush()
-    db.update({b"a": b"1", b"c": b"3", b"e": b"5"})
-    return db
-
-
-def test_start_is_included_and_stop_is_not(letters: DB) -> None:
-    assert list(letters.keys(start=b"b", stop=b"d")) == [b"b", b"c"]
-
-
-def test_reverse_keeps_start_the_lower_bound(letters: DB) -> None:
-    assert list(letters.keys(start=b"b", stop=b"d", reverse=True)) == [b"c", b"b"]
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_range_from_a_key_to_itself_is_empty(letters: DB, reverse: bool) -> None:
-    assert not list(letters.keys(start=b"b", stop=b"b", reverse=reverse))
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_range_that_starts_above_its_stop_is_empty(letters: DB, reverse: bool) -> None:
-    assert not list(letters.keys(start=b"d", stop=b"b", reverse=reverse))
-    assert len(letters.keys(start=b"d", stop=b"b", reverse=reverse)) == 0
-
-
-def test_no_key_is_below_the_empty_one(letters: DB) -> None:
-    assert not list(letters.keys(stop=b""))
-    assert not list(letters.keys(stop=b"", reverse=True))
-
-
-def test_the_empty_key_is_the_first(letters: DB) -> None:
-    assert next(iter(letters)) == b""
-    assert list(letters.keys(reverse=True))[-1] == b""
-    assert list(letters.keys(stop=b"\0")) == [b""]
-
-
-def test_the_empty_prefix_is_no_bound(letters: DB) -> None:
-    assert list(letters.keys(prefix=b"")) == [b"", b"a", b"b", b"c", b"d", b"e"]
-
-
-def test_ranges_beyond_either_end_are_empty(letters: DB) -> None:
-    assert not list(letters.keys(start=b"f"))
-    assert not list(letters.keys(start=b"f", reverse=True))
-    assert not list(letters.keys(start=b"\0", stop=b"a"))
-
-
-def test_ranges_over_an_empty_store_are_empty(db: DB) -> None:
-    assert not list(db.items())
-    assert not list(db.items(reverse=True))
-
-
-@pytest.mark.parametrize("flush", [False, True])
-def test_a_prefix_of_all_ones_has_no_upper_bound(db: DB, flush: bool) -> None:
-    keys = [b"\xfe\xff", b"\xff", b"\xff\0", b"\xff\xfe", b"\xff\xff", b"\xff\xff\xff"]
-    for key in keys:
-        db[key] = b"v"
-    if flush:
-        db.flush()
-    assert list(db.keys(prefix=b"\xff")) == keys[1:]
-    assert list(db.keys(prefix=b"\xff\xff")) == keys[4:]
-    assert list(db.keys(prefix=b"\xff", reverse=True)) == keys[:0:-1]
-
-
-def test_a_prefix_narrows_start_and_stop(db: DB) -> None:
-    for key in (b"a", b"ab", b"aba", b"abb", b"abc", b"ac", b"b"):
-        db[key] = b"v"
-    assert list(db.keys(prefix=b"ab", start=b"aba", stop=b"abc")) == [b"aba", b"abb"]
-    assert list(db.keys(prefix=b"ab", start=b"", stop=b"z")) == [b"ab", b"aba", b"abb", b"abc"]
-    assert not list(db.keys(prefix=b"ab", start=b"ac"))
-    assert not list(db.keys(prefix=b"ab", stop=b"aa"))
-
-
 # Snapshots
-
-
-def test_a_view_shows_the_store_as_it_was_when_it_was_asked_for(db: DB) -> None:
-    contents = fill(db, range(300))
-    items, iterator = db.items(), iter(db.items(reverse=True))
-    for number in range(0, 300, 3):
-        db.delete(number_key(number))
-        db[number_key(number + 1)] = b"changed"
-    fill(db, range(300, 600))
-    db.flush()
-    db.compact_range()
-    assert list(items) == list(contents.items())
-    assert list(iterator) == list(contents.items())[::-1]
-    assert list(items) == list(contents.items())
-
-
-def test_an_iteration_under_way_does_not_see_what_is_written(db: DB) -> None:
-    contents = fill(db, range(300))
-    walk = iter(db.items())
-    found = list(islice(walk, 100))
-    db.clear()
-    db.compact_range()
-    assert found + list(walk) == list(contents.items())
-
-
-def test_views_taken_at_two_times_differ(db: DB) -> None:
-    db[b"k"] = b"1"
-    first = db.items()
-    db[b"k"] = b"2"
-    second = db.items()
-    db.delete(b"k")
-    assert (list(first), list(second), list(db)) == ([(b"k", b"1")], [(b"k", b"2")], [])
 
 
 # Costs

@@ -13,12 +13,12 @@ from typing import Final
 import pytest
 
 import lsmkv
-from layered_stores import in_time
 from leaks import open_descriptors
 from lsmkv.remote.disk_cache import MIN_CAPACITY_BYTES, DiskCache
 from lsmkv.storage.storage import Storage
 from published_stores import contents, published, reader
 from storages import OPERATIONS, FaultyStorage
+from time_limits import in_time
 
 BLOCK: Final = 500
 MANY: Final = range(150)  # more than the cache has room for

@@ -20,9 +20,9 @@ from layered_stores import (
     FEW_RETRIES,
     IMPATIENT,
     fill_in_runs,
-    in_time,
     objects_of,
     open_published,
+    outcome_of,
     publish_runs,
     tables_of,
 )
@@ -114,7 +114,7 @@ def test_reads_of_blocks_meet_a_fault(
 ) -> None:
     with open_published(published.url, reader(fault), block_cache_size_bytes=0) as db:
         server.inject(replace(FAULTS[fault], match=TABLES))
-        outcome = in_time(lambda: READS[read](db))
+        outcome = outcome_of(lambda: READS[read](db))
         assert isinstance(outcome, Exception)
         check(outcome, None, published.url, TABLES, offset=True)
         server.inject()
@@ -128,7 +128,7 @@ def test_a_fault_that_passes_is_not_noticed(
 ) -> None:
     with open_published(published.url, block_cache_size_bytes=0) as db:
         server.inject(replace(FAULTS[fault], match=TABLES, skip=1, times=1))
-        assert in_time(lambda: READS[read](db)) == right_answer(read, published)
+        assert outcome_of(lambda: READS[read](db)) == right_answer(read, published)
         assert any(request.fault for request in server.log())
 
 
@@ -142,7 +142,7 @@ def test_opening_meets_a_fault(
             return db.multi_get(KEYS)
 
     server.inject(replace(FAULTS[fault], match=asked))
-    outcome = in_time(opened)
+    outcome = outcome_of(opened)
     named = "generations" if asked == LISTS else asked
     assert isinstance(outcome, Exception)
     check(outcome, None, published.url, named)
@@ -165,7 +165,7 @@ def test_opening_outlasts_a_fault_that_passes(
 def test_another_table_of_the_store_is_no_table(server: ObjectServer, published: Published) -> None:
     one, other = list(tables_of(server, published.url).items())[:2]
     server.inject(Fault("body", match=one[0], body=other[1] * 2))
-    outcome = in_time(lambda: open_published(published.url))
+    outcome = outcome_of(lambda: open_published(published.url))
     assert isinstance(outcome, CorruptionError)
     check(outcome, None, published.url, one[0], offset=True)
 
@@ -177,11 +177,11 @@ def test_other_blocks_of_the_store_are_no_blocks(
     (name, _), (_, other) = list(tables_of(server, published.url).items())[:2]
     with open_published(published.url, block_cache_size_bytes=0, filter_residency=residency) as db:
         server.inject(Fault("body", match=name, body=other * 2))
-        outcome = in_time(lambda: dict(db.items()))
+        outcome = outcome_of(lambda: dict(db.items()))
         check(outcome, published.contents, published.url, name, offset=True)
         assert isinstance(outcome, CorruptionError)
         for key in KEYS:
-            found = in_time(lambda key=key: db.get(key))  # type: ignore[misc]
+            found = outcome_of(lambda key=key: db.get(key))  # type: ignore[misc]
             check(found, published.contents.get(key), published.url, name, offset=True)
 
 
@@ -222,7 +222,7 @@ def test_refreshing_meets_a_fault(
     with changing.reader(options=reader(fault)) as db:
         changing.publish()
         server.inject(replace(FAULTS[fault], match=asked))
-        outcome = in_time(db.refresh)
+        outcome = outcome_of(db.refresh)
         check(outcome, None, changing.url, "generations" if asked == LISTS else asked)
         server.inject()
         # A refresh that failed has changed nothing.
@@ -265,7 +265,7 @@ def test_an_older_generation_under_a_newer_name_is_found_out(
     changing.publish()
     newer, older = objects_of(server, changing.url, "generations").items()
     server.inject(Fault("body", match=newer[0], body=older[1]))
-    outcome = in_time(changing.reader)
+    outcome = outcome_of(changing.reader)
     assert isinstance(outcome, CorruptionError)
     check(outcome, None, changing.url, newer[0])
 
@@ -287,10 +287,10 @@ def test_a_lost_table_is_an_error_that_names_it(server: ObjectServer, changing: 
     name = max(tables_of(server, changing.url).items(), key=lambda item: len(item[1]))[0]
     with changing.reader(block_cache_size_bytes=0) as db:
         obstore.delete(server.store(changing.url.removeprefix("s3://bucket/")), name)
-        outcome = in_time(lambda: dict(db.items()))
+        outcome = outcome_of(lambda: dict(db.items()))
         assert isinstance(outcome, CorruptionError)
         check(outcome, None, changing.url, name, offset=True)
-    outcome = in_time(changing.reader)
+    outcome = outcome_of(changing.reader)
     assert isinstance(outcome, CorruptionError | FileNotFoundError)
     check(outcome, None, changing.url, name)
 

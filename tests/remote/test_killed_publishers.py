@@ -14,7 +14,7 @@ from conftest import number_key, open_small
 
 import lsmkv
 from bench.harness.object_server import Fault, ObjectServer, Request
-from layered_stores import fill_in_runs, in_time, open_published, publish_runs
+from layered_stores import fill_in_runs, open_published, outcome_of, publish_runs
 from lsmkv.errors import NotAStoreError, PublishConflictError
 from lsmkv.remote.publish import _TABLES_AT_ONCE
 from threaded_stores import wait_until
@@ -119,7 +119,7 @@ def test_of_publishers_that_race_one_gets_an_error(
         outcomes: list[object] = [None, None]
 
         def publish(at: int, outcomes: list[object] = outcomes) -> None:
-            outcomes[at] = in_time(lambda: two[at].publish(url).generation)
+            outcomes[at] = outcome_of(lambda: two[at].publish(url).generation)
 
         two[0].put(b"round", b"%d" % number)
         two[1].put(b"round", b"%d" % number)

@@ -57,38 +57,6 @@ def layers(tmp_path: Path, server: ObjectServer, url: str) -> Iterator[tuple[lsm
             yield local, remote
 
 
-def test_every_key_and_no_other_is_found(db: lsmkv.DB) -> None:
-    for number in range(0, 2 * COUNT, 37):
-        assert db.get(key(number)) == ENTRIES.get(key(number))
-    assert key(0) in db and key(1) not in db
-    with pytest.raises(KeyError):
-        db[key(1)]
-
-
-def test_lookups_and_scans_agree_with_the_directory(layers: tuple[lsmkv.DB, lsmkv.DB]) -> None:
-    local, remote = layers
-    keys = [key(number) for number in range(-3, 130)]
-    assert remote.multi_get(keys) == local.multi_get(keys) == [remote.get(each) for each in keys]
-    for bounds in ({}, {"start": key(20)}, {"stop": key(77)}, {"prefix": key(0)[:-1]}):
-        for reverse in (False, True):
-            assert list(remote.items(**bounds, reverse=reverse)) == list(
-                local.items(**bounds, reverse=reverse)
-            )
-    assert len(remote) == len(local)
-    assert list(remote.keys(start=key(3), stop=key(9))) == list(
-        local.keys(start=key(3), stop=key(9))
-    )
-
-
-def test_a_cursor_moves_both_ways(db: lsmkv.DB) -> None:
-    with db.cursor() as cursor:
-        assert cursor.seek(key(501)) and cursor.item == (key(502), value(502))
-        assert cursor.prev() and cursor.key == key(500)
-        assert cursor.last() and cursor.key == key(2 * COUNT - 2)
-        assert not cursor.next()
-        assert cursor.first() and cursor.value == value(0)
-
-
 def test_it_can_be_looked_into(layers: tuple[lsmkv.DB, lsmkv.DB]) -> None:
     local, remote = layers
     shown = remote.explain(key(31)).as_dict()

@@ -32,7 +32,7 @@ from published_stores import (
     reader,
     value,
 )
-from time_limits import join
+from time_limits import in_time, join
 
 ENTRIES: Final = contents()
 HANG_S: Final = 60  # only stops a test that hangs
@@ -60,26 +60,6 @@ def own(store: str, server: ObjectServer) -> Iterator[lsmkv.DB]:
     with reader(store, **IMPATIENT) as db:
         server.reset()
         yield db
-
-
-def within(action: Callable[[], Any]) -> Any:
-    """What ``action`` returns or raises; a failure if it does not end."""
-    ended: list[Any] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            ended.append(action())
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(HANG_S)
-    assert not thread.is_alive(), "it hangs"
-    if failed:
-        raise failed[0]
-    return ended[0]
 
 
 def block_of(db: lsmkv.DB, number: int) -> tuple[str, int, int]:
@@ -114,7 +94,7 @@ def test_a_lasting_fault_of_a_lookup_names_object_and_offset(
     url, offset, length = block_of(db, WRONG)
     server.inject(LASTING[name])
     with pytest.raises(OSError) as caught:
-        within(lambda: db[key(WRONG)])
+        in_time(lambda: db[key(WRONG)])
     assert caught.value.filename == url
     assert f"GET of {length} bytes at offset {offset}" in str(caught.value)
     if name in ("slow", "dripping"):
@@ -132,7 +112,7 @@ def test_multi_get_raises_and_goes_on_once_the_fault_has_passed(
     wanted = [key(number) for number in range(0, 2 * COUNT, 50)]
     server.inject(Fault("status", status=500, skip=7, match="/tables/"))
     with pytest.raises(OSError, match="at offset"):
-        within(lambda: db.multi_get(wanted))
+        in_time(lambda: db.multi_get(wanted))
     server.inject()
     assert db.multi_get(wanted) == [ENTRIES[each] for each in wanted]
 
@@ -140,7 +120,7 @@ def test_multi_get_raises_and_goes_on_once_the_fault_has_passed(
 def test_a_scan_raises_and_another_goes_on(db: lsmkv.DB, server: ObjectServer) -> None:
     server.inject(Fault("status", status=500, skip=3, match="/tables/"))
     with pytest.raises(OSError, match="at offset"):
-        within(lambda: list(iter(db.items())))
+        in_time(lambda: list(iter(db.items())))
     server.inject()
     assert list(iter(db.items())) == list(ENTRIES.items())
 
@@ -412,7 +392,7 @@ def test_closing_ends_while_requests_are_under_way(filled: str, server: ObjectSe
     looking = threading.Thread(target=look_up)
     looking.start()
     server.held(5)
-    within(db.close)
+    in_time(db.close)
     server.stop_holding()
     looking.join(HANG_S)
     assert not looking.is_alive()
@@ -435,7 +415,7 @@ def test_closing_a_store_that_refreshes_ends(filled: str, server: ObjectServer) 
     refreshing = threading.Thread(target=refresh)
     refreshing.start()
     server.held(1)
-    within(db.close)
+    in_time(db.close)
     server.stop_holding()
     refreshing.join(HANG_S)
     assert not refreshing.is_alive()

@@ -61,15 +61,6 @@ def test_a_forked_pool_gets_an_error_and_does_not_hang(store: Path, url: str) ->
                 pool.apply_async(look_up, (db, 2)).get(WAIT_S)
 
 
-def test_refresh_says_whether_there_is_a_newer_generation(store: Path, url: str) -> None:
-    with reader(url) as db:
-        assert db.refresh() is False
-        publish_more(store, url)
-        assert db.refresh() is True
-        assert (db.generation, db[b"more"]) == (2, b"value")
-        assert db.refresh() is False
-
-
 def test_a_handle_may_follow_what_is_published(store: Path, url: str) -> None:
     with reader(url, refresh_every_s=0.01) as db:
         publish_more(store, url)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 from collections.abc import Callable
 from types import FrameType
 
-from gates import WAIT_S
+from time_limits import in_time
 
 _PLACES = ("call", "c_return")
 
@@ -78,21 +77,3 @@ def at_each_place(
         if not interruption.came:
             return count
     raise AssertionError  # there is no end of numbers
-
-
-def in_time(action: Callable[[], object]) -> None:
-    """Call ``action`` in a thread; the test fails if it raises or hangs."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            action()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(WAIT_S)
-    assert not thread.is_alive(), "it hangs"
-    if errors:
-        raise errors[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -11,9 +10,7 @@ from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
 from bench.harness.object_server import ObjectServer
-
-_HANGS_S: Final = 60.0
-"""Far beyond every time-out of a test: an operation that takes longer hangs."""
+from time_limits import in_time
 
 FEW_RETRIES: Final = SMALL.replace(request_retries=2)
 """Options of a reader that soon gives up, if the server answers."""
@@ -48,21 +45,16 @@ def open_published(url: str, options: lsmkv.Options = FEW_RETRIES, **overrides: 
     return lsmkv.open(url, options, read_only=True, **overrides)
 
 
-def in_time(work: Callable[[], Any]) -> Any:
+def outcome_of(work: Callable[[], Any]) -> Any:
     """What ``work`` returns, or the exception that it raises; AssertionError if it hangs."""
-    outcome: list[Any] = []
 
-    def run() -> None:
+    def tried() -> Any:
         try:
-            outcome.append(work())
+            return work()
         except Exception as error:
-            outcome.append(error)
+            return error
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(_HANGS_S)
-    assert outcome, f"no end after {_HANGS_S:.0f} s"
-    return outcome[0]
+    return in_time(tried)
 
 
 def tables_of(server: ObjectServer, url: str) -> dict[str, bytes]:

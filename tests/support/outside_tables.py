@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import lsmkv
 from lsmkv.storage.file_names import UNFINISHED
@@ -32,3 +34,14 @@ def names(folder: Path) -> list[str]:
 
 def staged(store: Path) -> list[str]:
     return [name for name in names(store) if name.endswith(UNFINISHED)]
+
+
+@pytest.fixture
+def unchanged(db: lsmkv.DB) -> Iterator[None]:
+    """Checks that what was refused has changed nothing."""
+    db[b"kept"] = b"1"
+    before = names(Path(db.path))
+    yield
+    assert names(Path(db.path)) == before
+    assert dict(db) == {b"kept": b"1"}
+    db[b"more"] = b"2"

@@ -8,9 +8,11 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from gates import WAIT_S
+
+T = TypeVar("T")
 
 
 def join(*threads: threading.Thread) -> None:
@@ -18,6 +20,25 @@ def join(*threads: threading.Thread) -> None:
     for thread in threads:
         thread.join(WAIT_S)
     assert not [thread.name for thread in threads if thread.is_alive()], "they hang"
+
+
+def in_time(action: Callable[[], T], *, thread_name: str = "in time") -> T:
+    """What ``action`` returns or raises, in a thread; the test fails if it hangs."""
+    found: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(action())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name=thread_name, daemon=True)
+    thread.start()
+    join(thread)
+    if errors:
+        raise errors[0]
+    return found[0]
 
 
 def exit_code(child: int) -> int:

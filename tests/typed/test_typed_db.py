@@ -7,13 +7,10 @@ import dataclasses
 import math
 import pickle
 import zlib
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import open_small
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import lsmkv
 from lsmkv import DB
@@ -52,27 +49,6 @@ def users(db: DB) -> Users:
     users = TypedDB(db.prefixed(b"user/"), key=Tuple(Str(), Int64()), value=Json(User))
     users.update({("uk", 1): ADA, ("uk", 2): ALAN, ("us", 1): GRACE})
     return users
-
-
-def test_a_typed_store_is_a_mutable_mapping(users: Users) -> None:
-    assert isinstance(users, MutableMapping)
-    assert users == {("uk", 1): ADA, ("uk", 2): ALAN, ("us", 1): GRACE}
-    assert users["uk", 1] == ADA
-    assert users.get(("uk", 9)) is None
-    assert users.get(("uk", 9), GRACE) == GRACE
-    assert users.multi_get([("us", 1), ("us", 2)]) == [GRACE, None]
-    assert (("uk", 1) in users, ("uk", 9) in users, len(users), bool(users)) == (
-        True,
-        False,
-        3,
-        True,
-    )
-    assert users.setdefault(("uk", 1), GRACE) == ADA
-    assert users.pop(("uk", 1)) == ADA
-    del users["uk", 2]
-    users.delete(("uk", 2), sync=True)
-    users.put(("de", 1), User("Konrad"), sync=True)
-    assert list(users.items()) == [(("de", 1), User("Konrad")), (("us", 1), GRACE)]
 
 
 def test_a_missing_key_is_named_as_it_was_asked_for(users: Users) -> None:
@@ -131,28 +107,6 @@ def test_prefixes_of_texts_and_bytes(db: DB) -> None:
     assert list(raw.keys(prefix=b"\xff")) == [b"\xff", b"\xff\xff"]
 
 
-def test_views_are_those_of_a_mapping(users: Users) -> None:
-    keys, items, values = users.keys(), users.items(), users.values()
-    assert keys & {("uk", 1), ("uk", 9)} == {("uk", 1)}
-    wrong: Any = "uk"
-    assert (("uk", 1) in keys, ("uk", 9) in keys, wrong in keys) == (True, False, False)
-    assert ((("uk", 1), ADA) in items, (("uk", 1), ALAN) in items) == (True, False)
-    assert ADA in values
-    users.clear()
-    assert len(keys) == 3
-    assert keys.value(("uk", 9)) is None
-    assert items.value(("uk", 1)) == ADA
-
-
-def test_popitem_and_clear(db: DB, users: Users) -> None:
-    assert users.popitem() == (("uk", 1), ADA)
-    users.clear()
-    assert not users
-    with pytest.raises(KeyError):
-        users.popitem()
-    assert list(db) == [b"", b"user", b"user0"]
-
-
 def test_an_entry_that_does_not_decode_is_not_lost_by_popitem(db: DB) -> None:
     numbers = TypedDB(db, key=Int64(), value=Json(int))
     db[Int64().encode(5)] = b"damaged"
@@ -179,16 +133,11 @@ def test_cursors(users: Users) -> None:
 # Snapshots, batches, transactions
 
 
-def test_a_snapshot_stays_as_it_was(db: DB, users: Users) -> None:
-    with users.snapshot() as frozen, db.snapshot() as other:
+def test_on_takes_a_snapshot_of_the_store(db: DB, users: Users) -> None:
+    with db.snapshot() as past:
         users.clear()
-        assert isinstance(frozen, TypedSnapshot)
-        assert frozen["uk", 1] == ADA
-        assert users.on(other).items() == frozen.items()
-        with frozen.cursor() as cursor:
-            assert cursor.last()
-            assert cursor.item == (("us", 1), GRACE)
-    assert frozen.closed
+        assert isinstance(users.on(past), TypedSnapshot)
+        assert users.on(past)["uk", 1] == ADA
 
 
 def test_a_batch_is_shared_by_mappings_of_different_types(db: DB, users: Users) -> None:
@@ -362,14 +311,6 @@ def test_codecs_are_checked_when_the_mapping_is_made(db: DB) -> None:
         TypedMapping(wrong(db, key=Str(), value=Json()).snapshot(), key=Str(), value=Json())
 
 
-def test_a_closed_store_says_so(path: str) -> None:
-    with lsmkv.open(path) as db:
-        numbers = TypedDB(db, key=Int64(), value=MsgPack(int))
-        numbers[1] = 2
-    with pytest.raises(lsmkv.ClosedError):
-        numbers.get(1)
-
-
 def test_the_upkeep_of_a_store(db: DB) -> None:
     numbers = TypedDB(db, key=Int64(), value=MsgPack(int))
     numbers.update({number: number * number for number in range(-300, 300)})
@@ -403,42 +344,3 @@ def test_the_repr_names_codecs_and_store(db: DB, users: Users) -> None:
 
 
 # The model
-
-cells = st.tuples(st.sampled_from(["", "a", "a\x00", "b"]), st.integers(-300, 300))
-programs = st.lists(
-    st.tuples(st.sampled_from(["put", "put", "delete", "flush"]), cells, st.integers()), max_size=40
-)
-
-
-@settings(max_examples=25)
-@given(
-    program=programs, bounds=st.tuples(*[st.none() | cells] * 2), head=st.sampled_from(["a", "b"])
-)
-def test_a_typed_store_is_a_sorted_dict(
-    tmp_path_factory: pytest.TempPathFactory,
-    program: list[tuple[str, tuple[str, int], int]],
-    bounds: tuple[tuple[str, int] | None, tuple[str, int] | None],
-    head: str,
-) -> None:
-    model: dict[tuple[str, int], list[int]] = {}
-    with open_small(tmp_path_factory.mktemp("typed")) as db:
-        shown = TypedDB(db, key=Tuple(Str(), Int64()), value=MsgPack(list[int]))
-        for action, key, value in program:
-            number = value % 2**63
-            if action == "put":
-                shown[key] = model[key] = [number]
-            elif action == "delete":
-                shown.delete(key)
-                model.pop(key, None)
-            else:
-                db.flush()
-        start, stop = bounds
-        inside = [
-            key
-            for key in sorted(model)
-            if (start is None or start <= key) and (stop is None or key < stop)
-        ]
-        assert list(shown.items()) == sorted(model.items())
-        assert list(shown.keys(start=start, stop=stop)) == inside
-        assert list(shown.keys(prefix=(head,))) == [key for key in sorted(model) if key[0] == head]
-        assert all(shown.get(key) == model.get(key) for _, key, _ in program)

@@ -16,10 +16,10 @@ import pytest
 import lsmkv
 import lsmkv.dbm
 from gates import WAIT_S, GatedStorage
-from interruptions import in_time
 from leaks import our_threads
 from lsmkv.storage.storage import RandomFile, Storage
 from threaded_stores import open_store, run_all, wait_until
+from time_limits import in_time
 
 SOON_S = 0.05
 
