@@ -40,7 +40,7 @@ __all__ = [
 
 # No test asserts a wall-clock time, and a slow machine is no defect.
 _SLOW_MACHINE: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("short", _SLOW_MACHINE, max_examples=40)
+settings.register_profile("short", _SLOW_MACHINE, max_examples=15)
 settings.register_profile("long", _SLOW_MACHINE, max_examples=400)  # `make test-long` chooses it
 settings.load_profile("short")
 

@@ -210,6 +210,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_engines_come_from_plugins_and_a_missing_one_is_reported(
     plugin: str, tmp_path: Path
 ) -> None:

@@ -23,6 +23,8 @@ from bench.harness.records import repeatable
 from bench.harness.sweep import sweep
 from lsmkv.filters.maths.sizing import filter_bytes_for
 
+pytestmark = pytest.mark.slow  # every engine is measured
+
 BITS = 8.0
 TINY = ["--out", "unused", "--entries", "1000", "--passes", "3", "--bits", "8"]
 

@@ -73,13 +73,8 @@ def test_examples_in_help_are_right_arguments(
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize(
-    "line",
-    [
-        pytest.param(line, marks=() if NEEDS_SHELL.search(line) else pytest.mark.slow)
-        for line in EXAMPLES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("line", EXAMPLES)
 def test_examples_in_help_are_right_usage(line: str, tmp_path: Path) -> None:
     made_for_examples(tmp_path)
     script = f'set -o pipefail\nlsmkv() {{ "{sys.executable}" -m lsmkv "$@"; }}\n{line}\n'
@@ -180,7 +175,7 @@ def test_every_command_is_described_in_full() -> None:
     assert b"...\n" not in succeed("--help").partition(b"\nCommands:\n")[2]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["scan", "--help"], ["--version"]])
 def test_help_into_a_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -199,10 +194,10 @@ def test_help_into_a_closed_pipe_ends_quietly(arguments: list[str]) -> None:
         pytest.param("stats store >&-", 1, marks=pytest.mark.slow),
         pytest.param("--help >&-", 1, marks=pytest.mark.slow),
         pytest.param("put store b 2 >&-", 0, marks=pytest.mark.slow),
-        ("load store - <&-", 1),
+        pytest.param("load store - <&-", 1, marks=pytest.mark.slow),
         pytest.param("put store b - <&-", 1, marks=pytest.mark.slow),
         ("put store b 2 <&- >&- 2>&-", 0),
-        ("get store x 2>&-", 3),
+        pytest.param("get store x 2>&-", 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_closed_stream_is_no_traceback(store: str, tmp_path: Path, line: str, code: int) -> None:
@@ -287,7 +282,7 @@ def test_without_its_libraries_the_command_line_names_the_extra(library: str) ->
             command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WAIT_S
         )
 
-    for arguments in ([], ["--help"], ["put", "store", "a", "1"]):
+    for arguments in ([], ["put", "store", "a", "1"]):
         done = run_without(*arguments)
         assert done.returncode == 1
         needs = f"the command line needs {library}, which is not installed"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import lsmkv
@@ -150,7 +150,6 @@ def test_scan_raw_prints_the_bytes(store: str) -> None:
     ("scan_options", "load_options"),
     [([], ["--format", "tsv"]), (["--hex"], ["--format", "tsv", "--hex"]), (["--json"], [])],
 )
-@settings(max_examples=25)
 @given(entries=contents)
 @example(entries=AWKWARD)
 def test_output_of_scan_can_be_loaded(

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 import lsmkv
 from commands import (
@@ -38,7 +38,6 @@ def store(tmp_path: Path) -> str:
         pytest.param(["--format", "csv", "--hex"], marks=pytest.mark.slow),
     ],
 )
-@settings(max_examples=25)
 @given(entries=contents)
 @example(entries=AWKWARD)
 def test_dumps_can_be_loaded(options: list[str], entries: dict[bytes, bytes]) -> None:

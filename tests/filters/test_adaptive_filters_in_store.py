@@ -63,11 +63,11 @@ def listed_bytes(db: DB) -> int:
 # --- reads ---
 
 
-def test_an_absent_key_asked_ten_thousand_times_costs_one_read(db: DB) -> None:
+def test_an_absent_key_asked_a_thousand_times_costs_one_read(db: DB) -> None:
     asked = passing(db)[:25]
     assert len(asked) == 25
     for key in asked:
-        assert look_up(db, [key] * 10_000).block_reads <= 1
+        assert look_up(db, [key] * 1000).block_reads <= 1
 
 
 def test_every_key_that_passes_is_denied_after_its_first_lookup(db: DB) -> None:
