@@ -246,10 +246,7 @@ def test_a_key_that_is_not_recorded_says_how_to_look_it_up(shown: Tab) -> None:
 # What if
 
 
-@pytest.mark.parametrize("every", [4, 1])
-def test_every_kind_and_rate_shows_what_was_measured(
-    shown: Tab, data: contract.Page, every: int
-) -> None:
+def test_every_kind_and_rate_shows_what_was_measured(shown: Tab, data: contract.Page) -> None:
     page = shown.page
     what_if = data.what_if
     assert what_if is not None
@@ -259,7 +256,7 @@ def test_every_kind_and_rate_shows_what_was_measured(
     assert page.locator("[name=policy]").count() == len(policies) + 1
     for policy in (*policies, "none"):
         page.check(f"input[value='{policy}']")
-        for at, rate in list(enumerate(rates))[::every]:
+        for at, rate in enumerate(rates):
             page.locator("#rate").evaluate(
                 "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", str(at + 1)
             )
@@ -311,32 +308,18 @@ def test_without_motion_the_history_goes_one_step_at_a_time(shown: Tab) -> None:
 # The lecture, and everybody
 
 
-@pytest.mark.parametrize("key", ["Enter", "click"])
-def test_a_scene_shows_its_number_when_it_is_asked_for(shown: Tab, key: str) -> None:
+def test_a_scene_shows_its_number_when_it_is_asked_for(shown: Tab) -> None:
     page = shown.page
     page.keyboard.press("l")
     for scene in range(1, 9):
         page.keyboard.press(str(scene))
         assert text_of(page, ".lecture .value b") == "?"
-        if key == "click":
-            page.click(".lecture .primary")
-        else:
-            page.keyboard.press(key)
+        page.click(".lecture .primary")  # other tests press Enter
         page.wait_for_function(
             "() => document.querySelector('.lecture .value b').textContent !== '?'"
         )
         assert re.fullmatch(r"[\d,]+", text_of(page, ".lecture .value b"))
         assert text_of(page, ".lecture .where") == f"{scene} of 8"
-
-
-def test_the_lecture_is_large_enough_for_the_last_row(shown: Tab) -> None:
-    shown.page.keyboard.press("l")
-    sizes = shown.page.eval_on_selector_all(
-        ".lecture h2, .lecture > p:not(.where, .keys)",
-        "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) / innerWidth)",
-    )
-    assert min(sizes) >= 0.018  # of the width: 24 px at 1366, 35 px at 1920
-    assert sizes[0] >= 0.03
 
 
 @pytest.mark.parametrize(
