@@ -47,7 +47,8 @@ def read(command: Command) -> str:
 
 
 def tables(command: Command) -> str:
-    commands.fill_tables(*command.words)
+    (store,) = command.words
+    commands.fill_tables(store)
     return ""
 
 
@@ -76,7 +77,8 @@ def show(command: Command) -> str:
 
 
 def link(command: Command) -> str:
-    os.symlink(*command.words)
+    target, name = command.words
+    os.symlink(target, name)
     return ""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lsmkv.options import Background
 from torture.crash import kill_loop
 from torture.framework.part import UnsoundError
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
     [(1, 8), *(pytest.param(seed, 100, marks=pytest.mark.longest) for seed in (2, 3, 4))],
 )
 def test_a_killed_writer_loses_nothing_acknowledged(
-    tmp_path: Path, background: str, seed: int, rounds: int
+    tmp_path: Path, background: Background, seed: int, rounds: int
 ) -> None:
     totals = kill_loop.run(str(tmp_path / "store"), seed, rounds, background)
     assert totals.rounds == rounds
