@@ -100,6 +100,7 @@ def test_cache_admission_hits_more_and_writes_less() -> None:
     assert writes < plain_writes / 10
 
 
+@pytest.mark.slow
 def test_placement_overlooks_no_worker_and_asks_few_without_need() -> None:
     output = output_of("placement")
     (size,) = numbers(r"([\d,]+) bytes for a worker", output)
@@ -215,6 +216,7 @@ def test_event_log_is_read_whole_by_both_readers() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_event_log_says_which_reader_failed_and_does_not_wait_for_it(tmp_path: Path) -> None:
     run = run_with_examples(
         """

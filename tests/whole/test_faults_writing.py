@@ -317,19 +317,3 @@ def test_two_threads_may_resume_at_once(db: lsmkv.DB, storage: FaultyStorage) ->
         thread.join(60)
         assert not thread.is_alive()
     db[b"k"] = b"v"
-
-
-@pytest.mark.parametrize("work", ["flush", "compaction"])
-def test_each_table_is_synced_before_a_manifest_names_it(path: str, work: str) -> None:
-    storage = FaultyStorage()
-    with open_small(path, storage=storage) as db:
-        fill(db, range(200))
-        if work == "compaction":
-            db.flush()
-            fill(db, range(100, 300))
-            db.flush()
-        storage.fail("sync", path_suffix=".sst", times=None)
-        with pytest.raises((OSError, lsmkv.BackgroundError), match=r"injected: sync"):
-            db.compact_range() if work == "compaction" else db.flush()
-        storage.heal()
-        db.resume()
