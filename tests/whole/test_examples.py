@@ -155,6 +155,7 @@ def test_light_client_misses_nothing_and_chooses_its_decoys() -> None:
     assert decoys[2] == pytest.approx(0.1 * 20_000, rel=0.3)
 
 
+@pytest.mark.slow
 def test_unique_emails_stay_unique_and_no_money_is_lost() -> None:
     output = output_of("unique_emails")
     addresses, accounts = numbers(r"register (\d+) addresses: (\d+) accounts", output)
@@ -164,6 +165,7 @@ def test_unique_emails_stay_unique_and_no_money_is_lost() -> None:
     assert least >= 0
 
 
+@pytest.mark.slow
 def test_frontier_fetches_no_page_twice_and_goes_on_after_a_restart() -> None:
     output = output_of("frontier")
     assert numbers(r"fetched: ([\d,]+), twice: (\d+)", output) == [1500, 0]
@@ -260,6 +262,7 @@ if __name__ == "__main__":
     assert "audit: the writer is gone" in run.stderr
 
 
+@pytest.mark.slow
 def test_feature_store_gives_the_workers_every_row() -> None:
     output = output_of("feature_store")
     assert numbers(r"([\d,]+) of ([\d,]+) rows right", output) == [10_000, 10_000]
@@ -331,6 +334,7 @@ def test_job_queue_that_threads_use_loses_no_job(tmp_path: Path) -> None:
     assert len(taken) == 8_000 == len({*taken})
 
 
+@pytest.mark.slow
 def test_http_cache_asks_once_for_what_may_be_kept() -> None:
     output = output_of("http_cache")
     requests, asked, news = numbers(r"(\d+) requests; the server got (\d+), (\d+) for", output)
