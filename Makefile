@@ -86,7 +86,7 @@ IN_MEMORY = $$(test "$$(df -Pk $(MEMORY) 2>/dev/null | awk 'END { print $$4 }')"
 FAST = env $(IN_MEMORY) $(RUN) -m pytest -n auto --dist loadfile -o faulthandler_timeout=600 -m "not slow"
 CORE := encoding storage filters memtable log sstable tree read compaction background engine api salvage inspection copies
 
-test: $(VENV)/installed-dev  ## Run the tests that find most (3 minutes on two cores, more on a busy machine)
+test: $(VENV)/installed-dev  ## Run the tests that find most (under 4 minutes on two idle cores)
 	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."
 	@$(FAST)
 

@@ -9,6 +9,7 @@ import faulthandler
 import gc
 import os
 import random
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +43,7 @@ __all__ = [
 
 # No test asserts a wall-clock time, and a slow machine is no defect.
 _SLOW_MACHINE: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("short", _SLOW_MACHINE, max_examples=40)
+settings.register_profile("short", _SLOW_MACHINE, max_examples=15)
 settings.register_profile("long", _SLOW_MACHINE, max_examples=400)  # `make test-long` chooses it
 settings.load_profile("short")
 
@@ -59,6 +60,8 @@ BACKGROUNDS: Final[tuple[dict[str, Any], ...]] = (
     {"background": "process", "process_job_size_bytes": 0},
 )
 """Options: flushes and compactions in threads, or each of them in a helper process."""
+
+_ALL_SLOW: Final = re.compile(r"^pytestmark = .*pytest\.mark\.slow\b", re.MULTILINE)
 
 _UNPACKING_S: Final = 10.0
 """Unpacking a wheel writes a module and its compiled form in any order, at about the same time."""
@@ -215,6 +218,13 @@ def small_collections() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file whose tests are all slow, when no slow test is to run."""
+    if config.option.markexpr != "not slow" or not collection_path.name.startswith("test_"):
+        return None
+    return True if _ALL_SLOW.search(collection_path.read_text("utf-8")) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

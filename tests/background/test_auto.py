@@ -229,8 +229,19 @@ FAILING: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [*FAILING, "imports nothing"])
-@pytest.mark.parametrize("work", ["compaction", "flush"])
+@pytest.mark.parametrize(
+    ("work", "kind"),
+    [
+        *(("compaction", kind) for kind in ("killed", "raises", "imports nothing")),
+        ("flush", "killed"),
+        *(
+            pytest.param(work, kind, marks=pytest.mark.slow)
+            for work in ("compaction", "flush")
+            for kind in FAILING
+            if kind not in ("killed", "raises")
+        ),
+    ],
+)
 def test_a_thread_does_what_a_helper_fails_at(
     path: str,
     kind: str,

@@ -32,7 +32,6 @@ from bench.experiments.compaction.summary import (
 from bench.experiments.compaction.tasks import Task
 from bench.harness import experiment, records, write_cost
 from bench.harness.experiment import Plan
-from headlines import assert_headline
 from lsmkv.options import CompactionStyle
 
 TINY = Task(
@@ -203,7 +202,3 @@ def test_the_criterion_bounds_worst_cases_before_it_compares_writes(rows: list[R
 def test_repetitions_take_other_seeds() -> None:
     seeds = {task.seed for task in planned("--quick", "--repeat", "2", "--seed", "5")}
     assert seeds == {5, 6}
-
-
-def test_the_report_begins_with_a_number(rows: list[Row]) -> None:
-    assert_headline(EXPERIMENT.story(rows))

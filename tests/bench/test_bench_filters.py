@@ -22,7 +22,6 @@ from bench.experiments.filters.story import (
 from bench.harness import experiment, records
 from bench.harness.experiment import Results
 from bench.harness.intervals import clustered_interval
-from headlines import assert_headline
 from lsmkv.filters import hash_key
 from lsmkv.filters.policy import POLICIES
 
@@ -141,7 +140,3 @@ def test_the_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in shown for name in ("demo", "filters", "compaction"))
     with pytest.raises(SystemExit, match="no experiment 'nothing'"):
         bench.main(["nothing"])
-
-
-def test_the_report_begins_with_a_number(made: Results[Row]) -> None:
-    assert_headline(story(made.rows))

@@ -44,7 +44,6 @@ from bench.harness.experiment import Plan, Results, run
 from bench.harness.records import repeatable
 from bench.harness.sweep import executor_for, sweep
 from granularity_trees import UNIFORM, built, tiny_load
-from headlines import assert_headline
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.options import FilterGranularity
 from lsmkv.stats import Stats
@@ -264,17 +263,6 @@ def test_broken_promises_fail_the_report(results: Results[Row]) -> None:
         assert any(reason in failure for failure in failures([*results.rows, changed]))
 
 
-@pytest.mark.parametrize(
-    "option", [["--bits", "2"], ["--cache-share", "0"], ["--flush-entries", "1"]]
-)
-def test_options_out_of_range_are_refused(
-    option: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run(EXPERIMENT, ["--out", "unused", *option])
-    assert "must" in capsys.readouterr().err
-
-
 def test_rows_of_chunks_that_hold_whole_tables_are_those_per_table(results: Results[Row]) -> None:
     names = ["absent_block_reads_per_lookup", "filter_bytes", "absent_fence_searches_per_lookup"]
     for order in ORDERS:
@@ -324,7 +312,3 @@ def test_a_rocksdb_that_reads_much_else_fails_the_report(results: Results[Row]) 
     assert "RocksDB reads 7,000 bytes" in failure
     near = dataclasses.replace(large, rocksdb_uniform_filter_read_bytes_per_lookup=2500.0)
     assert failures([*others, near]) == []
-
-
-def test_the_report_begins_with_a_number(results: Results[Row]) -> None:
-    assert_headline(EXPERIMENT.story(results.rows))

@@ -21,7 +21,6 @@ from bench.experiments.openings.theory import best_rate, cost_per_key
 from bench.harness.experiment import Results, run
 from bench.harness.records import repeatable
 from bench.harness.run_stores import write_runs
-from headlines import assert_headline
 from lsmkv.options import Options
 
 pytestmark = pytest.mark.slow  # real stores of every configuration
@@ -133,18 +132,3 @@ def test_absent_keys_differ_between_openings_and_lie_between_present_ones() -> N
     present = [b"%016d" % (2 * at) for at in range(1000)]
     for at, key in enumerate(sorted(first)):
         assert present[at] < key < present[at + 1]
-
-
-@pytest.mark.parametrize(
-    "option", [["--keys", "10"], ["--openings", "0"], ["--request-cost-bytes", "-1"]]
-)
-def test_options_out_of_range_are_refused(
-    option: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run(EXPERIMENT, ["--out", "unused", *option])
-    assert "must be" in capsys.readouterr().err
-
-
-def test_the_report_begins_with_a_number(results: Results[Row]) -> None:
-    assert_headline(EXPERIMENT.story(results.rows))

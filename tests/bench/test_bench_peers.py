@@ -27,12 +27,10 @@ from bench.experiments.peers.tasks import Task
 from bench.harness import records
 from bench.harness.experiment import Plan, Results, run
 from bench.harness.ratios import Figures, Spread, median_interval
-from headlines import assert_headline
 
 PLUGIN = """
 from bench.engines.base import Engine, register
 from bench.engines.lsmkv_engine import Lsmkv
-from headlines import assert_headline
 
 class Renamed(Lsmkv):
     name = "renamed"
@@ -212,6 +210,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_engines_come_from_plugins_and_a_missing_one_is_reported(
     plugin: str, tmp_path: Path
 ) -> None:
@@ -269,9 +268,3 @@ def options(**changes: object) -> argparse.Namespace:
 def test_unknown_names_are_refused_with_the_known_ones(wrong: dict[str, str]) -> None:
     with pytest.raises(SystemExit, match="'nosuch': must be one of"):
         tasks(Plan(False, 1, options(**wrong)))
-
-
-@pytest.mark.parametrize("repetitions", [1, 6])
-def test_the_report_begins_with_a_number(repetitions: int) -> None:
-    rows = [row(name, repetition=at) for name in ("lsmkv", "lmdb") for at in range(repetitions)]
-    assert_headline(story(rows))

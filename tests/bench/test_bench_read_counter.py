@@ -67,7 +67,7 @@ def test_calls_of_threads_and_children_are_counted_by_file(way: Way, tmp_path: P
     assert (found.maps, found.mapped_bytes) == (1, 5000)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["preload", pytest.param("strace", marks=pytest.mark.slow)])
 def test_lookups_of_a_store_read_what_it_counts_itself(way: Way, tmp_path: Path) -> None:
     path = str(tmp_path / "db")
     with lsmkv.open(path, error_rate=0.2, compression="none") as db:

@@ -1,9 +1,8 @@
-"""Every report begins with its main finding and a chart."""
+"""A report has a form of each chart for phones."""
 
 from __future__ import annotations
 
 import base64
-import importlib
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -13,44 +12,20 @@ import numpy
 import pytest
 from matplotlib.figure import Figure
 
-from bench.__main__ import EXPERIMENTS
 from bench.experiments.wasted_reads.experiment import EXPERIMENT
 from bench.harness.charts import Chart, NarrowFigure, legend_below, save
-from bench.harness.experiment import Experiment, Results
+from bench.harness.experiment import Results
 from bench.harness.report import write
-from bench.harness.story import HEADLINE_WORDS, Story
-from bench.harness.tables import Table
+from bench.harness.story import Story
 
-MOST_WORDS = 40
 HEADER: dict[str, Any] = {
     "seed": 1, "quick": True, "executor": "1", "elapsed_s": 1.0, "missing": [], "command": "c",
     "environment": {"versions": {}},
 }  # fmt: skip
 
 
-def registered() -> list[Experiment]:  # type: ignore[type-arg]
-    modules = [importlib.import_module(module) for module, _ in EXPERIMENTS.values()]
-    return [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
-
-
 def draw(figure: Figure) -> None:
     figure.subplots()
-
-
-@pytest.mark.parametrize("failures", [[], ["a count disagrees " * 50]])
-@pytest.mark.parametrize("headline", ["", "word " * HEADLINE_WORDS])
-def test_a_chart_stands_before_the_fortieth_word(
-    failures: list[str], headline: str, tmp_path: Path
-) -> None:
-    chart = Chart("one", "A title", "How to read it.", draw)
-    save(chart, str(tmp_path))
-    first = Table("first", ["a"], [["1"]] * 60, left=0)
-    story = Story([], [chart], failures, first, headline)
-    write(str(tmp_path / "report.html"), EXPERIMENT, Results(HEADER), story)
-    page = (tmp_path / "report.html").read_text()
-    body = page[page.index("<body>") : page.index("<img")]
-    assert len(re.sub("<[^>]*>", " ", body).split()) <= MOST_WORDS
-    assert ("Failed: 1" in body) == bool(failures)
 
 
 def test_a_report_has_a_form_of_each_chart_for_phones(tmp_path: Path) -> None:
@@ -105,10 +80,3 @@ def test_on_a_phone_long_texts_of_a_legend_have_a_line_each() -> None:
         legend_below(narrow, axes, 4)
         (legend,) = narrow.legends
         assert vars(legend)["_ncols"] == columns
-
-
-def test_title_and_headline_of_every_experiment_leave_the_chart_its_place() -> None:
-    words_of_failures = 2
-    for experiment in registered():
-        words = len(experiment.title.split()) + HEADLINE_WORDS + words_of_failures
-        assert words <= MOST_WORDS, experiment.name

@@ -128,6 +128,7 @@ def compared() -> list[Row]:
     return [row for found in sweep(measure, tasks, None) for row in found]
 
 
+@pytest.mark.slow
 def test_ribbon_filters_fit_into_the_bytes_of_bloom_filters_and_use_nearly_all(
     compared: list[Row],
 ) -> None:
@@ -136,6 +137,7 @@ def test_ribbon_filters_fit_into_the_bytes_of_bloom_filters_and_use_nearly_all(
         assert 0.93 < each.equal_bytes.filter_bytes / each.bloom.filter_bytes <= 1.0
 
 
+@pytest.mark.slow
 def test_ribbon_filters_in_the_bytes_of_bloom_filters_waste_four_times_fewer_reads(
     compared: list[Row],
 ) -> None:
@@ -145,6 +147,7 @@ def test_ribbon_filters_in_the_bytes_of_bloom_filters_waste_four_times_fewer_rea
         assert low <= each.fewer_reads_exact <= high
 
 
+@pytest.mark.slow
 def test_ribbon_filters_of_the_same_rate_have_four_fifths_of_the_bytes(
     compared: list[Row],
 ) -> None:
@@ -154,6 +157,7 @@ def test_ribbon_filters_of_the_same_rate_have_four_fifths_of_the_bytes(
         assert exact == pytest.approx(REFERENCE_RATE, rel=0.3)  # of few filters, a sample of two
 
 
+@pytest.mark.slow
 def test_the_compared_stores_are_asked_the_same_and_read_what_filters_let_pass(
     compared: list[Row],
 ) -> None:
@@ -164,6 +168,7 @@ def test_the_compared_stores_are_asked_the_same_and_read_what_filters_let_pass(
         assert not any(row.found_count for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "change", "reason"),
     [

@@ -13,7 +13,6 @@ from bench.experiments.saved_requests.story import failures
 from bench.experiments.saved_requests.tables import of_engines, pairs, rates
 from bench.experiments.saved_requests.tasks import RATES, RUNS, has_slatedb
 from bench.harness.experiment import Plan, Results, parser_for, run
-from headlines import assert_headline
 
 pytestmark = pytest.mark.slow  # a server for each configuration
 
@@ -95,16 +94,3 @@ def test_absent_keys_lie_between_present_ones() -> None:
 
 def _plan() -> Plan:
     return Plan(False, 1970, parser_for(EXPERIMENT).parse_args(TINY))
-
-
-@pytest.mark.parametrize("option", [["--keys", "10"], ["--get-ms", "-1"], ["--server", "minio"]])
-def test_options_out_of_range_are_refused(
-    option: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run(EXPERIMENT, [*TINY, *option])
-    assert option[0] in capsys.readouterr().err
-
-
-def test_the_report_begins_with_a_number(results: Results[Row]) -> None:
-    assert_headline(EXPERIMENT.story(results.rows))

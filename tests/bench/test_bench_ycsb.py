@@ -32,7 +32,6 @@ from bench.experiments.ycsb.workloads import (
 from bench.harness import experiment, records
 from bench.harness.experiment import Plan, parser_for
 from bench.workloads.keys import Values
-from headlines import assert_headline
 
 RECORDS = 1000
 COUNT = 20_000
@@ -280,19 +279,6 @@ def test_unknown_names_are_refused(arguments: list[str], said: str) -> None:
         planned(*arguments)
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["--records", "--operations", "--repetitions", "--cache-size-mib", "--write-buffer-size-mib"],
-)
-@pytest.mark.parametrize(("value", "said"), [("0", "0: must be 1 or more"), ("x", "invalid")])
-def test_wrong_numbers_are_refused_by_name(
-    option: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        planned(option, value)
-    assert f"argument {option}: {said}" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("quick", [[], ["--quick"]])
 def test_every_option_reaches_the_measurement(tmp_path: Path, quick: list[str]) -> None:
@@ -314,7 +300,3 @@ def test_an_engine_that_is_not_installed_is_left_out_and_named(
     monkeypatch.setitem(base._ENGINES, "dict", absent)
     assert "dict" in EXPERIMENT.missing()
     assert "dict" not in {task.engine for task in planned()}
-
-
-def test_the_report_begins_with_a_number(measured: list[Row]) -> None:
-    assert_headline(story(measured))

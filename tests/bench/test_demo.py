@@ -14,17 +14,12 @@ from bench.demo import (
     REFERENCE_RATE,
     Measurement,
     Results,
-    compact,
-    fill,
-    measure,
     reads_saved,
     run,
     wilson_interval,
 )
-from bench.harness.shapes import filter_disk_bytes
 from bench.workloads.files import (
     Entry,
-    absent_keys,
     read_tree,
 )
 
@@ -80,13 +75,6 @@ def test_a_value_describes_its_file(tree: Path, entries: list[Entry]) -> None:
     }
 
 
-def test_absent_keys_lie_between_present_ones(entries: list[Entry]) -> None:
-    present = [key for key, _ in entries]
-    absent = absent_keys(present, ABSENT, 1)
-    inside = sum(min(present) < key < max(present) for key in absent)
-    assert inside > 0.98 * ABSENT
-
-
 def test_no_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no keys"):
         run([], str(tmp_path))
@@ -99,34 +87,6 @@ def test_every_present_key_is_found_and_no_absent_one(results: Results) -> None:
     for row in results.compacted:
         assert (row.present.gets, row.present.get_hits) == (FILES, FILES)
         assert (row.absent.gets, row.absent.get_hits) == (ABSENT, 0)
-
-
-def test_without_filters_each_absent_key_inside_a_block_costs_one_read(
-    entries: list[Entry], tmp_path: Path
-) -> None:
-    present = [key for key, _ in entries]
-    absent = absent_keys(present, 500, 1)
-    path = str(tmp_path / "store")
-    fill(path, entries, REFERENCE_RATE)
-    compact(path, REFERENCE_RATE)
-    cost = measure(path, present, absent, None).absent
-    outside_table = sum(not min(present) <= key <= max(present) for key in absent)
-    assert cost.block_reads == 500 - cost.fence_negatives - outside_table
-
-
-def test_with_filters_a_read_for_an_absent_key_is_a_false_positive(results: Results) -> None:
-    for rows in both(results):
-        for row in rows[1:]:
-            assert row.absent.block_reads == row.absent.filter_false_positives
-
-
-def test_a_filter_is_asked_exactly_where_a_block_would_be_read_without_it(results: Results) -> None:
-    for row in results.compacted[1:]:
-        assert row.probes_of_absent == results.compacted[0].absent.block_reads
-
-
-def test_each_present_key_costs_one_read(results: Results) -> None:
-    assert {row.present.block_reads for row in results.compacted} == {FILES}
 
 
 def test_measured_rates_agree_with_the_exact_ones(results: Results) -> None:
@@ -142,14 +102,6 @@ def test_one_percent_saves_ninety_eight_of_a_hundred_reads(results: Results) -> 
         row = next(row for row in rows if row.error_rate == REFERENCE_RATE)
         saved, share = reads_saved(row, rows[0])
         assert saved > 0 and share >= 0.98
-
-
-def test_filters_ignored_take_disk_and_no_memory(results: Results) -> None:
-    off, *on = results.compacted
-    reference = next(row for row in on if row.error_rate == REFERENCE_RATE)
-    assert off.store.filter_memory_bytes == 0
-    assert filter_disk_bytes(off.store) == filter_disk_bytes(reference.store)
-    assert reference.store.filter_memory_bytes * 2 == filter_disk_bytes(reference.store)
 
 
 # --- the report ---

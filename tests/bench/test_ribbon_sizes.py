@@ -10,7 +10,7 @@ from bench.harness.ribbon_sizes import MIXED_KEYS, expected_bytes, fit, mean_byt
 from lsmkv.filters.policy import RIBBON
 
 
-@pytest.mark.parametrize("key_count", [32, 300])
+@pytest.mark.parametrize("key_count", [32, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("error_rate", [0.01, 2.0**-9, 0.4])
 def test_the_expected_bytes_are_the_mean_of_what_the_policy_builds(
     key_count: int, error_rate: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -53,23 +52,6 @@ def test_backup_prints_json_and_copies_only_once(store: str, target: str) -> Non
     assert (first["is_first"], second["is_first"]) == (True, False)
     assert first["copied_count"] == first["table_count"] > 0
     assert second["copied_count"] == 0
-
-
-@EACH_COMMAND
-def test_a_directory_with_something_in_it_is_refused(
-    command: str, store: str, tmp_path: Path
-) -> None:
-    fill(store, ENTRIES)
-    (tmp_path / "notes.txt").write_text("mine")
-    message = fail(command, store, str(tmp_path))
-    assert one_line(message)
-    assert sorted(os.listdir(tmp_path)) == ["notes.txt", "store"]
-
-
-@EACH_COMMAND
-def test_what_is_no_store_is_refused(command: str, store: str, target: str) -> None:
-    assert "holds no lsmkv store" in fail(command, store, target)
-    assert not os.path.exists(target)
 
 
 def test_the_backup_of_another_store_is_refused(store: str, target: str, tmp_path: Path) -> None:

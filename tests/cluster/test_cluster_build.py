@@ -25,6 +25,8 @@ from gates import LONG_WAIT_S
 from lsmkv.cluster import build
 from lsmkv.filters.policy import register
 
+pytestmark = pytest.mark.slow  # a cluster of processes
+
 PARTS = 6
 
 
@@ -170,7 +172,6 @@ def test_skewed_and_repeated_keys_are_balanced(dask_client: Any, tmp_path: Path)
     assert report.imbalance < 1.5
 
 
-@pytest.mark.slow
 def test_more_partitions_are_made_than_asked_for_if_one_would_not_fit(
     dask_client: Any, tmp_path: Path
 ) -> None:

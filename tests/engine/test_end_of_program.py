@@ -77,9 +77,9 @@ def test_an_early_exit_handler_is_told_what_is_no_longer_done(path: str) -> None
     "work",
     [
         "db[b'%d' % n] = b'v' * 50",
-        "db.put(b'%d' % n, b'v', sync=True)",
+        pytest.param("db.put(b'%d' % n, b'v', sync=True)", marks=pytest.mark.slow),
         "db[b'%d' % n] = b'v' * 50; db.flush()",
-        "len(db)",
+        pytest.param("len(db)", marks=pytest.mark.slow),
         "db.compact_range(force=True)",
     ],
 )

@@ -15,7 +15,7 @@ from lsmkv.explore import contract
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 # The fixtures of these names.
 chromium = browsed_pages.chromium

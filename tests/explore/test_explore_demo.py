@@ -63,27 +63,6 @@ def test_the_command_sets_options_of_its_lookups(tmp_path: Path) -> None:
     assert page_in(done.output).source.options["block_cache_size_bytes"] == 0
 
 
-def test_a_directory_without_a_store_is_one_line(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["explore", str(tmp_path), "--out", str(tmp_path / "x.html")])
-    assert done.exit_code == 1 and "holds no lsmkv store" in done.output
-    assert not (tmp_path / "x.html").exists()
-
-
-def test_a_file_in_place_of_a_store_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no store")
-    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "file"), "--out", "-"])
-    assert done.exit_code == 1
-    assert done.output == f"Error: {tmp_path}/file: is a file; a store is a directory\n"
-
-
-def test_a_missing_directory_for_the_page_is_named(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 60)
-    out = tmp_path / "missing" / "x.html"
-    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", str(out)])
-    assert done.exit_code == 1
-    assert done.output == f"Error: {out}: its directory is missing; make that first\n"
-
-
 def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 60)
     for table in (tmp_path / "db").glob("*.sst"):

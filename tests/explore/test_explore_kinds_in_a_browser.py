@@ -19,7 +19,7 @@ from lsmkv.explore.page import render
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 chromium = browsed_pages.chromium  # the fixture of this name
 
@@ -81,7 +81,6 @@ def test_the_first_screen_is_true_of_every_kind_of_store(
     show(chromium, tmp_path, str(tmp_path / "db"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -100,7 +99,6 @@ def test_the_first_screen_is_true_under_other_options(
     show(chromium, tmp_path, str(tmp_path / "db"), **settings)
 
 
-@pytest.mark.slow
 def test_the_first_screen_is_true_of_a_published_store(chromium: Browser, tmp_path: Path) -> None:
     pytest.importorskip("obstore")
     KINDS["one run"](tmp_path / "db")

@@ -50,6 +50,12 @@ _SCROLLING = """() => [...document.querySelectorAll('.card, .card *, html, body'
     .filter(e => !e.matches('.visually-hidden, .the-key') && e.scrollHeight > e.clientHeight + 1)
     .map(e => `${e.tagName}.${e.className}`)"""
 
+# Of the width of the window.
+_TEXT_SIZES = """() => [...document.querySelectorAll('.card *')]
+    .filter(e => e.checkVisibility() && !e.closest('svg, .visually-hidden, button'))
+    .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
+    .map(e => parseFloat(getComputedStyle(e).fontSize) / innerWidth)"""
+
 
 @pytest.fixture(scope="module")
 def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,7 +91,7 @@ def scenes(page: Page) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("which", ["file", "many_runs"])
-def test_every_scene_fits_the_window(
+def test_every_scene_fits_the_window_and_uses_it(
     chromium: Browser, window: dict[str, int], which: str, request: pytest.FixtureRequest
 ) -> None:
     file: Path = request.getfixturevalue(which)
@@ -93,14 +99,7 @@ def test_every_scene_fits_the_window(
         for scene in scenes(opened.page):
             assert opened.page.evaluate(_CUT) == [], scene
             assert opened.page.evaluate(_SCROLLING) == [], scene
-        assert opened.errors == []
-
-
-def test_the_stage_has_most_of_the_window(
-    chromium: Browser, file: Path, window: dict[str, int]
-) -> None:
-    with tab(chromium, file.as_uri(), viewport=window) as opened:
-        for scene in scenes(opened.page):
+            assert min(opened.page.evaluate(_TEXT_SIZES)) >= 0.01, scene
             box = opened.page.locator("main").bounding_box()
             assert box is not None
             assert box["height"] > 0.55 * window["height"], scene
@@ -109,6 +108,7 @@ def test_the_stage_has_most_of_the_window(
                 assert drawn is not None
                 assert drawn["height"] > 0.35 * window["height"], scene
                 assert drawn["width"] > 0.55 * window["width"], scene
+        assert opened.errors == []
 
 
 @pytest.mark.parametrize("width", [360, 768, 1366])
@@ -120,18 +120,6 @@ def test_the_map_is_painted_in_every_width(chromium: Browser, file: Path, width:
         for scene in scenes(opened.page):
             if scene in ON_MAP:
                 assert opened.page.locator(".map canvas").evaluate(painted), scene
-
-
-def test_all_text_of_a_scene_is_large(
-    chromium: Browser, file: Path, window: dict[str, int]
-) -> None:
-    text_sizes = """() => [...document.querySelectorAll('.card *')]
-        .filter(e => e.checkVisibility() && !e.closest('svg, .visually-hidden, button'))
-        .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
-        .map(e => parseFloat(getComputedStyle(e).fontSize) / innerWidth)"""
-    with tab(chromium, file.as_uri(), viewport=window) as opened:
-        for scene in scenes(opened.page):
-            assert min(opened.page.evaluate(text_sizes)) >= 0.01, scene
 
 
 def test_a_scene_hides_controls_that_it_does_not_need(shown: Tab) -> None:

@@ -18,7 +18,7 @@ from lsmkv.explore.samples import KeySampler, changed
 from lsmkv.explore.what_if import RATES
 
 
-@pytest.fixture(scope="module", params=["block", "table"])
+@pytest.fixture(scope="module", params=["block", pytest.param("table", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("looked_up") / "db"
     make_store(path, error_rate=0.1, filter_granularity=request.param)

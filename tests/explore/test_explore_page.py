@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import lsmkv
-from explored_stores import HOSTILE, make_store
+from explored_stores import FEW, HOSTILE, make_store
 from lsmkv.explore import contract, page
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.keys import text_of
@@ -112,7 +112,7 @@ def test_the_counters_are_those_of_the_recorded_lookups(shown: contract.Page) ->
 
 def test_pictures_of_filters_do_not_count(store: Path) -> None:
     with Exploration(str(store), filter_residency="cached") as exploration:
-        made = exploration.page(Detail())
+        made = exploration.page(FEW)
     read_bytes = sum(
         step.filter.read_bytes
         for lookup in made.lookups
@@ -139,6 +139,7 @@ def test_filters_tell_how_many_of_their_bits_are_set(shown: contract.Page) -> No
             assert filter.set_bits == sum(byte.bit_count() for byte in bits)
 
 
+@pytest.mark.slow
 def test_a_damaged_block_has_its_place_on_the_page(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 1500)
     with lsmkv.open(tmp_path / "db", read_only=True) as db:
@@ -169,7 +170,7 @@ def test_keys_of_a_store_that_is_all_deleted_are_looked_up(tmp_path: Path) -> No
             db.delete(b"%05d" % number)
         db.flush()
     with Exploration(str(tmp_path / "db")) as exploration:
-        made = exploration.page(Detail())
+        made = exploration.page(FEW)
     assert {"deleted"} <= {lookup.outcome for lookup in made.lookups}
 
 
@@ -187,6 +188,7 @@ def test_the_filters_hold_the_bits_that_lookups_ask(shown: contract.Page) -> Non
     assert asked > 100
 
 
+@pytest.mark.slow
 def test_the_page_is_small_whatever_the_store_is(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,7 +279,7 @@ class _Reader(HTMLParser):
 def test_hostile_keys_and_names_add_no_markup(store: Path) -> None:
     reader = _Reader()
     with Exploration(str(store)) as exploration:
-        shown = exploration.page(Detail())
+        shown = exploration.page(FEW)
         shown.lookups = [exploration.look_up(key).lookup for key in HOSTILE]
     assert any("</script>" in lookup.key.text for lookup in shown.lookups)
     made = render(shown)
@@ -336,10 +338,7 @@ def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
             db.delete(b"%d" % number)
         db.flush()
     with Exploration(str(tmp_path / "db")) as exploration:
-        assert (
-            json.loads(msgspec.json.encode(exploration.page(Detail())))["version"]
-            == contract.VERSION
-        )
+        assert json.loads(msgspec.json.encode(exploration.page(FEW)))["version"] == contract.VERSION
 
 
 @pytest.fixture(scope="module")
@@ -408,7 +407,7 @@ def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) 
 def test_stores_of_every_kind_have_a_page(tmp_path: Path, options: dict[str, object]) -> None:
     make_store(tmp_path / "db", 400, **options)
     with Exploration(str(tmp_path / "db")) as exploration:
-        made = exploration.page(Detail())
+        made = exploration.page(FEW)
     assert msgspec.json.decode(msgspec.json.encode(made), type=contract.Page) == made
     # A table of one key needs no filter.
     kinds = {table.filter_kind for table in tables_of(made) if table.entry_count > 1}

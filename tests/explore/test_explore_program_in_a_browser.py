@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import browsed_pages
 import lsmkv
 from browsers import needs_browser, tab
@@ -16,7 +18,7 @@ from lsmkv import counters
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 chromium = browsed_pages.chromium  # the fixture of this name
 

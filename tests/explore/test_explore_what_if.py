@@ -59,7 +59,7 @@ def test_without_filters_every_read_is_left(bloom: WhatIf) -> None:
     assert rebuilt(bloom, "none", 1.0).false_positives == bloom.absent_count
 
 
-@pytest.mark.parametrize("policy", ["bloom", "ribbon"])
+@pytest.mark.parametrize("policy", ["bloom", pytest.param("ribbon", marks=pytest.mark.slow)])
 def test_the_policy_and_rate_of_the_store_give_its_own_filters(tmp_path: Path, policy: str) -> None:
     make_store(tmp_path / "db", error_rate=0.05, filter_policy=policy)
     data = what_if(tmp_path / "db")

@@ -42,7 +42,7 @@ def test_monkey_gives_larger_runs_a_higher_error_rate(path: str) -> None:
     with counted(path, filter_allocation="monkey", compaction="tiered") as (db, _):
         layered(db)
         runs = [run for level in db.inspect().levels for run in level.runs]
-        assert [run.entry_count for run in runs] == [60, 600, 6000]
+        assert [run.entry_count for run in runs] == [30, 300, 3000]
         rates = [run.tables[0].requested_rate for run in runs]
         assert rates[0] < rates[1] < rates[2]
         assert rates[1] / rates[0] == pytest.approx(10, rel=0.3)

@@ -22,6 +22,8 @@ from gates import WAIT_S
 from other_processes import line_of, process
 from torture.framework.loop_disk import LoopDisk, loop_disk
 
+pytestmark = pytest.mark.slow  # each makes a file system
+
 WRITER: Final = """
 db = lsmkv.open(sys.argv[1])
 number = 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import lsmkv
+from lsmkv.explore.exploration import Detail
 
 HOSTILE: Final = {
     b"<script>document.title='taken'</script>": b"<img src=x onerror=document.title='taken'>",
@@ -28,6 +29,9 @@ OPTIONS: Final = lsmkv.Options(
     compression="none",
     max_immutable_memtables=2,
 )
+
+FEW: Final = Detail(present=20, absent=20, false_positives=5, tried=500, filters=100)
+"""For tests that ask about no number of lookups."""
 
 
 def make_store(path: Path, entry_count: int = 3000, **options: Any) -> None:

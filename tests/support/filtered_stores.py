@@ -20,7 +20,7 @@ from lsmkv.sstable.reader import TableReader
 from storages import CountingStorage
 
 RATES: Final = [0.5, 0.1, 0.01, 0.001]
-KEY_COUNT: Final = 6000
+KEY_COUNT: Final = 3000
 CONFIDENCE: Final = 0.999
 OPTIONS: Final = Options(
     block_size_bytes=2048,  # about 30 entries

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tools import pictures
+
+pytestmark = pytest.mark.slow  # they are drawn
 
 
 def texts(file: Path) -> list[str]:

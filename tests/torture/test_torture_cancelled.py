@@ -16,6 +16,8 @@ from torture.framework.part import Scale, UnsoundError
 from torture.load import cancelled
 from torture.load.scenario import Job
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 
 def cancel(directory: Path, attempts: int) -> Job:
     """Run the scenario for so many attempts."""

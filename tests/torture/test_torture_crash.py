@@ -27,6 +27,8 @@ from torture.crash.workloads import VARIANTS, record
 from torture.framework import cli, parts
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 TINY = Size(operations=13, rounds=1, samples=1, second_share=0.01)
 SESSIONS = Size(len(workloads.SESSIONS) + 1, rounds=1, samples=-1, second_share=0.0)
 RECOVERED = Size(operations=13, rounds=1, samples=1, second_share=0.1)
@@ -66,7 +68,6 @@ def test_losing_power_in_any_of_several_sessions_loses_nothing_synced(
 
 
 @pytest.mark.longest
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_losing_power_anywhere_loses_nothing_synced_with_other_seeds(
     tmp_path: Path, seed: int
@@ -75,7 +76,6 @@ def test_losing_power_anywhere_loses_nothing_synced_with_other_seeds(
     assert outcome.failures == []
 
 
-@pytest.mark.slow
 def test_a_failing_disk_loses_nothing_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +86,6 @@ def test_a_failing_disk_loses_nothing_acknowledged(
 
 
 @pytest.mark.longest
-@pytest.mark.slow
 def test_every_failure_of_the_disk_loses_nothing_acknowledged(tmp_path: Path) -> None:
     outcome = faults.run(Settings(Scale.SHORT, 600.0, 1, tmp_path))
     assert outcome.failures == []
@@ -230,8 +229,8 @@ BROKEN = (
     RenamesUnsynced,
     LosesSyncedWrites,
     # Many states are tried until these two lose something.
-    pytest.param(LosesTables, marks=pytest.mark.slow),
-    pytest.param(RemovesFirst, marks=pytest.mark.slow),
+    LosesTables,
+    RemovesFirst,
 )
 
 

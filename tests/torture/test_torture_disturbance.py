@@ -24,6 +24,8 @@ from torture.load.refresh import GROUPS, KEYS, Checker, group_key, group_value
 from torture.metamorphic import part as metamorphic
 from torture.metamorphic.rounds import Size
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 # --- disturbances ---
 
 

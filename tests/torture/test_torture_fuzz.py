@@ -21,6 +21,8 @@ from torture.fuzz.target import (
     execute_measured,
 )
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 
 def settings(directory: Path, replay: str | None = None) -> Settings:
     return Settings(Scale.CI, 20.0, 1, directory, replay)
@@ -29,7 +31,6 @@ def settings(directory: Path, replay: str | None = None) -> Settings:
 # --- the decoders ---
 
 
-@pytest.mark.slow
 def test_a_short_run_finds_nothing(tmp_path: Path) -> None:
     outcome = PART.run(settings(tmp_path))
     assert not outcome.failures

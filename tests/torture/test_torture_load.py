@@ -31,6 +31,8 @@ from torture.load.part import PART, Run, Trials
 from torture.load.scenario import SMALL, Job, check_tidy
 from torture.load.slow_disk import OPTIONS, check_bounded, check_held_back
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 A, B, C = b"a", b"b", b"c"
 
 
@@ -45,7 +47,6 @@ def played(directory: Path, name: str) -> Outcome:
 # --- the store ---
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, (at_ci, _, _) in load.SECONDS.items() if at_ci])
 def test_a_run_of_each_variant_finds_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

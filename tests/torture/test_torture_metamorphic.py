@@ -25,6 +25,8 @@ from torture.metamorphic.programs import Operation, program, shown
 from torture.metamorphic.rounds import CHAINS, Size, names, session
 from torture.metamorphic.sessions import Session, Shrinking, Tally, compare, model_digest
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 ROOT = Path(__file__).parents[2]
 TINY = Size(rounds=3, operations=250, compiled_every=3, shrinking_s=5.0)
 

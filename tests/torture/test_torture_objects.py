@@ -31,8 +31,9 @@ from torture.objects.meddling import Meddler
 from torture.objects.part import PART, Name, examined
 from torture.objects.trial import ObjectTrial, in_words, why_wrong
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 _SECONDS: Final = 0.2
-SLOW_FAMILIES: Final = {"cycles", "dropped", "interrupted", "shared"}
 OPEN: Final = {
     "reentered/traced": "a trace function may come between taking a lock and naming its owner",
 }
@@ -40,17 +41,10 @@ OPEN: Final = {
 
 
 def variants() -> Iterator[Any]:
-    """All of them; those after the first of a family are slow, for each has a process.
-
-    So are all of :data:`SLOW_FAMILIES`, whose subjects have fast tests of their own: interrupts,
-    and objects that are dropped, shared by threads or caught in cycles.
-    """
     for family, names in FAMILIES.items():
-        for at, variant in enumerate(names):
+        for variant in names:
             name = f"{family}/{variant}"
-            marks = [pytest.mark.slow] if at or family in SLOW_FAMILIES else []
-            if name in OPEN:
-                marks.append(pytest.mark.xfail(reason=OPEN[name], run=False))
+            marks = pytest.mark.xfail(reason=OPEN[name], run=False) if name in OPEN else ()
             yield pytest.param(name, marks=marks)
 
 

@@ -10,15 +10,14 @@ from torture.framework.loop_disk import LoopDisk
 from torture.framework.part import Scale, Settings
 from torture.load.power_cuts import KINDS, PART
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 
 def settings(directory: Path, replay: str | None) -> Settings:
     return Settings(Scale.CI, 20.0, 1, directory, replay)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=pytest.mark.slow if at else ()) for at, kind in enumerate(KINDS)],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_synced_writes_survive_a_power_cut(kind: str, tmp_path: Path) -> None:
     outcome = PART.run(settings(tmp_path, kind))
     assert not outcome.failures

@@ -14,6 +14,8 @@ from torture.framework.part import UnsoundError
 from torture.framework.python_child import ROOT
 from torture.published.ledger import KEYS, MARKER, Ledger
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 SCRIPT: Final = """
 import json, sys
 from pathlib import Path
@@ -43,7 +45,6 @@ def run(directory: Path, planted: str = "") -> tuple[list[str], dict[str, int]]:
     return failures, counts
 
 
-@pytest.mark.slow
 def test_a_round_finds_nothing(tmp_path: Path) -> None:
     failures, counts = run(tmp_path)
     assert failures == []
@@ -91,7 +92,6 @@ PublishedStore._opened = stays
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "said"),
     [

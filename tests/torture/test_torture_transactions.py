@@ -17,6 +17,8 @@ from torture.load import transactions
 from torture.load.log_order import Call, Record, check_order
 from torture.load.scenario import Job
 
+pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
+
 A, B = b"a", b"b"
 TRIES = 20
 

@@ -21,6 +21,8 @@ import pytest
 from gates import LONG_WAIT_S
 from lsmkv.background.process import parent
 
+pytestmark = pytest.mark.slow  # each builds a package
+
 ROOT: Final = Path(__file__).parents[2]
 WARNING: Final = "WARNING: building as plain Python"
 

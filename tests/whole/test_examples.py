@@ -100,6 +100,7 @@ def test_cache_admission_hits_more_and_writes_less() -> None:
     assert writes < plain_writes / 10
 
 
+@pytest.mark.slow
 def test_placement_overlooks_no_worker_and_asks_few_without_need() -> None:
     output = output_of("placement")
     (size,) = numbers(r"([\d,]+) bytes for a worker", output)
@@ -154,6 +155,7 @@ def test_light_client_misses_nothing_and_chooses_its_decoys() -> None:
     assert decoys[2] == pytest.approx(0.1 * 20_000, rel=0.3)
 
 
+@pytest.mark.slow
 def test_unique_emails_stay_unique_and_no_money_is_lost() -> None:
     output = output_of("unique_emails")
     addresses, accounts = numbers(r"register (\d+) addresses: (\d+) accounts", output)
@@ -163,6 +165,7 @@ def test_unique_emails_stay_unique_and_no_money_is_lost() -> None:
     assert least >= 0
 
 
+@pytest.mark.slow
 def test_frontier_fetches_no_page_twice_and_goes_on_after_a_restart() -> None:
     output = output_of("frontier")
     assert numbers(r"fetched: ([\d,]+), twice: (\d+)", output) == [1500, 0]
@@ -215,6 +218,7 @@ def test_event_log_is_read_whole_by_both_readers() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_event_log_says_which_reader_failed_and_does_not_wait_for_it(tmp_path: Path) -> None:
     run = run_with_examples(
         """
@@ -258,6 +262,7 @@ if __name__ == "__main__":
     assert "audit: the writer is gone" in run.stderr
 
 
+@pytest.mark.slow
 def test_feature_store_gives_the_workers_every_row() -> None:
     output = output_of("feature_store")
     assert numbers(r"([\d,]+) of ([\d,]+) rows right", output) == [10_000, 10_000]
@@ -329,6 +334,7 @@ def test_job_queue_that_threads_use_loses_no_job(tmp_path: Path) -> None:
     assert len(taken) == 8_000 == len({*taken})
 
 
+@pytest.mark.slow
 def test_http_cache_asks_once_for_what_may_be_kept() -> None:
     output = output_of("http_cache")
     requests, asked, news = numbers(r"(\d+) requests; the server got (\d+), (\d+) for", output)

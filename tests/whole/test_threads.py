@@ -116,7 +116,7 @@ class Client:
 @pytest.mark.parametrize(
     ("residency", "operations"),
     [
-        ("resident", 200),
+        ("resident", 100),
         *(pytest.param(name, 1200, marks=pytest.mark.slow) for name in ("resident", "cached")),
     ],
 )
