@@ -283,7 +283,7 @@ def _count(number: int, noun: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demonstration on the files of this Python; it takes no options."""
     argparse.ArgumentParser(
-        prog="python -m bench demo", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m bench.demo", description=(__doc__ or "").partition("\n")[0]
     ).parse_args(arguments)
     width = None if sys.stdout.isatty() else 100
     console = Console(highlight=False, markup=False, emoji=False, width=width)

@@ -26,8 +26,7 @@ CHOICES = [
     choice("compaction", "--write-buffers 16 --size-ratios 2 --error-rates 0.001 --repeat 2"),
     choice("saved-io", f"{SAVED_IO} --policies ribbon"),
     choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2", longest=True),
-    choice("adaptive", "--keys 2000 --repetitions 2", longest=True),
-    choice("learning", "--keys 2000 --repetitions 2"),
+    choice("policies", "--parts shift,repeats --keys 2000 --repetitions 2", longest=True),
     choice("wasted-reads", "--bits 10 --entries 1000 --passes 2 --block-size-kib 16"),
 ]
 

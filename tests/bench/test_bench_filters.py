@@ -138,7 +138,7 @@ def test_the_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         bench.main(["--help"])
     assert left.value.code == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("demo", "filters", "compaction"))
+    assert all(name in shown for name in ("policies", "filters", "compaction"))
     with pytest.raises(SystemExit, match="no experiment 'nothing'"):
         bench.main(["nothing"])
 

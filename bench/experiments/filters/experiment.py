@@ -7,7 +7,7 @@ from typing import Final
 from bench.experiments.filters.contenders import CONTENDERS, missing
 from bench.experiments.filters.measure import Found, add_times, count_one
 from bench.experiments.filters.rows import Row, join
-from bench.experiments.filters.story import section, story, write_markdown
+from bench.experiments.filters.story import story
 from bench.experiments.filters.tasks import Task, effort_of, task_of
 from bench.harness.experiment import Experiment, Plan
 
@@ -66,6 +66,4 @@ EXPERIMENT: Final[Experiment[Task, Found, Row]] = Experiment(
     libraries=("scipy", "rbloom", "pybloom-live", "bitarray"),
     missing=missing,
     after=add_times,
-    document=section,
-    write_more=write_markdown,
 )

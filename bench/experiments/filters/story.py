@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final
 
 from bench.experiments.filters.charts import charts
 from bench.experiments.filters.contenders import missing
 from bench.experiments.filters.rows import Row, key_counts, middle_rate, rows_of
 from bench.experiments.filters.tables import rate_percent, tables
-from bench.harness.experiment import Results
 from bench.harness.story import Story, checked
-from reports.document import provenance
-
-MARKDOWN_NAME: Final = "filters.md"
-
-DOCUMENTED: Final = (30, 300)
-"""The numbers of keys in the documentation's tables."""
 
 
 def story(rows: Sequence[Row]) -> Story:
@@ -76,21 +66,3 @@ def _best(rows: Sequence[Row], value: Callable[[Row], float]) -> list[Row]:
         if here:
             found.append(min(here, key=value))
     return found
-
-
-def write_markdown(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    path = os.path.join(given.out, MARKDOWN_NAME)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(markdown(results.header, results.rows))
-    return [path]
-
-
-def section(results: Results[Row]) -> str:
-    return markdown(results.header, [row for row in results.rows if row.key_count in DOCUMENTED])
-
-
-def markdown(header: dict[str, Any], rows: Sequence[Row]) -> str:
-    """All tables as Markdown, below their command."""
-    parts = [f"Command: `{header['command']}`. {provenance(header)}"]
-    parts += [table.to_markdown() for table in tables(rows, header["missing"])]
-    return "\n\n".join(parts) + "\n"

@@ -11,13 +11,13 @@ from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.measure import measure
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import FLUSHES, STYLES, Load
-from bench.experiments.granularity.story import section, story, write_picture
+from bench.experiments.granularity.story import story
 from bench.experiments.granularity.tasks import Effort, Task
 from bench.harness.experiment import Experiment, Plan, at_least
 from lsmkv.options import FilterAllocation
 
-FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000, timed=5_000)
-QUICK: Final = Effort(absent=5_000, present=1_000, cached=600, timed=800)
+FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000)
+QUICK: Final = Effort(absent=5_000, present=1_000, cached=600)
 FULL_BITS: Final = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 QUICK_BITS: Final = (6.0, 10.0, 16.0)
 FULL_FLUSH_ENTRIES: Final = 4096
@@ -131,7 +131,7 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "128 KiB, and writes them to a file beside the store. A lookup searches the filters' first keys, "
         "takes the filter from memory or from the block cache or reads it, and on a maybe looks the key "
         "up in the table. Tables, block cache and counters are lsmkv's own, and data blocks "
-        "share the cache with filters as in the store. These lookups are not timed. RocksDB's shape and "
+        "share the cache with filters as in the store. RocksDB's shape and "
         "HBase's, then, with lsmkv's filters: HBase's hash functions, and its halving of a last chunk "
         "with few keys, are not copied.",
         "RocksDB itself. Where rocksdict is installed, RocksDB counts the filter blocks that it reads, "
@@ -154,11 +154,6 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "over these keys of the exact rates of the filters built. Intervals are Clopper and "
         "Pearson's of all probes; they do not know that each filter is a sample, too. That of a ratio "
         "of reads takes the reads of both as independent.",
-        "Times. Warm lookups are timed one by one, every block they need in the cache, after a "
-        "first pass over the same keys; the clock (some 50 ns) is in them. An index search and "
-        "a filter probe are timed by themselves, in loops over one table after the other, where "
-        "processor caches are kinder than in a lookup; the least of five turns counts, and the least "
-        "of all rows with the same indexes.",
         'Cached filters. With filter_residency="cached" filters are read when asked for, per block in '
         "pieces of up to 4 KiB, the others one whole filter at a time, and kept in a block cache of a "
         "share of the filters' size. As many absent lookups go before as are counted. Three orders: "
@@ -173,6 +168,4 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     libraries=("rocksdict",),
     missing=missing,
     add_options=_add_options,
-    document=section,
-    write_more=write_picture,
 )

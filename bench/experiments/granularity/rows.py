@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from bench.harness.records import column, optional
-
-
-def _tenths(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.1f}"
-
-
-def _whole(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:,.0f}"
 
 
 def _of_rocksdb(meaning: str, form: str) -> Any:
@@ -160,40 +151,4 @@ class Row:
         "the bytes of those reads", ",.0f"
     )
 
-    lsmkv_build: str = column("whether lsmkv was compiled or interpreted", "time")
-    absent_warm_us_p50: float = column(
-        "lookup of an absent key, everything in memory: median, µs",
-        "time",
-        heading="absent, µs\np50",
-        form=_tenths,
-    )
-    absent_warm_us_p95: float = column("95th percentile, µs", "time", heading="\np95", form=_tenths)
-    absent_warm_us_p99: float = column("99th percentile, µs", "time", heading="\np99", form=_tenths)
-    present_warm_us_p50: float = column(
-        "lookup of a present key, everything in memory: median, µs",
-        "time",
-        heading="present, µs\np50",
-        form=_tenths,
-    )
-    present_warm_us_p95: float = column(
-        "95th percentile, µs", "time", heading="\np95", form=_tenths
-    )
-    present_warm_us_p99: float = column(
-        "99th percentile, µs", "time", heading="\np99", form=_tenths
-    )
-    fence_search_ns: float = column(
-        "one index search for an absent key, by itself, ns",
-        "time",
-        heading="index\nsearch, ns",
-        form=_whole,
-    )
-    filter_probe_ns: float = column(
-        "one filter asked for an absent key, by itself, ns",
-        "time",
-        heading="filter\nprobe, ns",
-        form=_whole,
-    )
-    filter_build_ns_per_key: float = column(
-        "building filters from hashes, ns a key", "time", heading="build,\nns/key", form=_whole
-    )
     load_s: float = column("loading the tree, s", "time")

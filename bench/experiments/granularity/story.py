@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.granularity.charts import FIRST, charts
+from bench.experiments.granularity.charts import charts
 from bench.experiments.granularity.groups import (
     BLOCK_BLOOM,
     KINDS,
@@ -28,11 +27,8 @@ from bench.experiments.granularity.verdict import (
     filter_reads,
     rocksdb_read_bytes,
 )
-from bench.harness.experiment import Results
-from bench.harness.pictures import copy_beside, link
 from bench.harness.story import Story, checked
 from lsmkv.options import KIB
-from reports.document import provenance
 
 BUDGET_TOLERANCE: Final = 0.05
 """The largest accepted deviation of filter memory from its budget."""
@@ -68,33 +64,6 @@ def _headline(rows: Sequence[Row]) -> str:
         f"At {bits:g} bits per key an absent key reads {block:.4f} blocks with filters per block, "
         f"{table:.4f} with filters per table ({style}, exact rates)."
     )
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: tables of counts and the picture."""
-    rows = results.rows
-    found = [summary(rows, style).to_markdown() for style in styles(rows)]
-    note = summary(rows, styles(rows)[0]).note
-    return (
-        "\n\n".join(
-            [
-                f"Command: `{results.header['command']}`. {provenance(results.header)}",
-                *(
-                    f"{name} is not installed, and was not asked."
-                    for name in results.header["missing"]
-                ),
-                *(table.removesuffix(note).rstrip() for table in found),
-                note,
-                link(FIRST, "Filter bytes read for an absent key, cached"),
-            ]
-        )
-        + "\n"
-    )
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the first chart as a picture beside the document."""
-    return copy_beside(given, FIRST)
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

@@ -10,7 +10,6 @@ from bench.experiments.granularity.groups import (
     at_budget,
     budgets,
     contender,
-    index_share,
     kind,
     reads_interval,
     styles,
@@ -122,7 +121,7 @@ def beside_rocksdb(rows: Sequence[Row]) -> list[Table]:
         "size. RocksDB keeps its index of blocks in that cache too, and a filter that is larger than "
         "the cache drives everything else out of it; lsmkv's cache refuses such a filter."
     )
-    return [Table("RocksDB's own counts", headings, cells, note, left=3)]
+    return [Table("RocksDB's own counts", headings, cells, note, left=3, brief=False)]
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
@@ -132,7 +131,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         found += beside_rocksdb(rows)
     for style in styles(rows):
         here = [row for row in rows if row.style == style]
-        found += [_reads(style, here), _times(style, here), _cached(style, here)]
+        found += [_reads(style, here), _cached(style, here)]
     return found
 
 
@@ -164,26 +163,8 @@ def _reads(style: str, rows: Sequence[Row]) -> Table:
             "filter_disk_bytes_per_key",
         ),
         f"Per lookup, no block cache.  Runs, newest first, as level:entries: {rows[0].shape}.",
+        brief=False,
     )
-
-
-def _times(style: str, rows: Sequence[Row]) -> Table:
-    return table_of(
-        f"Times, {style}",
-        [row for row in rows if contender(row).chunk_bytes is None],
-        (
-            *_NAME,
-            *(f"{key}_warm_us_{part}" for key in ("absent", "present") for part in _PERCENTILES),
-            "fence_search_ns",
-            "filter_probe_ns",
-            Shown("index share\nof absent", lambda row: index_share(rows, row), ".0%"),
-            "filter_build_ns_per_key",
-        ),
-        f"Everything in memory, {rows[0].lsmkv_build} build.  Not repeatable to the digit.",
-    )
-
-
-_PERCENTILES: Final = ("p50", "p95", "p99")
 
 
 def _cached(style: str, rows: Sequence[Row]) -> Table:
@@ -201,4 +182,5 @@ def _cached(style: str, rows: Sequence[Row]) -> Table:
         ),
         f"Filters read per absent lookup; the block cache is {rows[0].cached_share:.0%} of the "
         "size of the filters.",
+        brief=False,
     )

@@ -7,25 +7,17 @@ from typing import Final
 
 from bench.experiments.memory.measure import measure
 from bench.experiments.memory.rows import Row
-from bench.experiments.memory.story import section, story, write_pictures
+from bench.experiments.memory.story import story
 from bench.experiments.memory.tasks import PARTS, REPETITIONS, Task, tasks
-from bench.harness.experiment import Experiment, at_least, positive
+from bench.harness.experiment import Experiment, at_least, names_of, positive
 
 _LEAST_KEYS: Final = 500
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    parts = tuple(text.split(","))
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{text}: must be of {', '.join(PARTS)}")
-    return parts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parts",
-        type=_parts,
+        type=names_of(PARTS),
         default=PARTS,
         metavar="P,..",
         help=f"of {', '.join(PARTS)}; default: all",
@@ -94,6 +86,4 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,
-    document=section,
-    write_more=write_pictures,
 )

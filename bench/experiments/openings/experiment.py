@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.experiments.openings.measure import measure
 from bench.experiments.openings.rows import Row
-from bench.experiments.openings.story import section, story, write_picture
+from bench.experiments.openings.story import story
 from bench.experiments.openings.tasks import Task, tasks
 from bench.harness.experiment import Experiment, at_least, positive
 from lsmkv.options import KIB
@@ -80,6 +80,4 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,
-    document=section,
-    write_more=write_picture,
 )

@@ -24,7 +24,6 @@ def story(rows: list[Row]) -> Story:
     drawn = [charts.times(times, engines)]
     if ratios:
         drawn.insert(0, charts.ratios(ratios))
-    drawn += charts.cold(rows, engines)
     return Story(
         [*found, *checked(*_warm_starts(rows), *_limited(rows))],
         drawn if times.phases else [],

@@ -21,7 +21,7 @@ from bench.experiments.saved_io.datasets import (
 )
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.story import HEADLINE_RATES, section, story, write_picture
+from bench.experiments.saved_io.story import HEADLINE_RATES, story
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
 from bench.harness.experiment import Experiment, Plan, at_least, positive
 from bench.workloads.key_files import KeyFiles
@@ -315,6 +315,4 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "scipy", "matplotlib"),
     add_options=add_options,
-    document=section,
-    write_more=write_picture,
 )

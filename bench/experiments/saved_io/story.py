@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Final
 
 from scipy.stats import binom
 
 from bench.experiments.saved_io import aside, tables
-from bench.experiments.saved_io.charts import READS_LEFT, charts
+from bench.experiments.saved_io.charts import charts
 from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS
 from bench.experiments.saved_io.equal_story import equal_story
-from bench.experiments.saved_io.limited import TITLE as LIMITED_TITLE
 from bench.experiments.saved_io.limited import limited_story
-from bench.experiments.saved_io.ranges import TITLE as RANGES_TITLE
 from bench.experiments.saved_io.ranges import range_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
-from bench.harness import pictures
-from bench.harness.experiment import Results
 from bench.harness.intervals import CONFIDENCE, rate_interval
 from bench.harness.story import Story, checked
-from reports.document import provenance
 
 HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 """The rates of the first table."""
@@ -29,8 +23,6 @@ HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 HEADLINE_RUNS: Final = 4
 
 _CHANCE: Final = 1e-5  # less likely is no chance
-
-_TITLES: Final = (*aside.TITLES, RANGES_TITLE, LIMITED_TITLE)
 
 BAR: Final = 0.99
 """The share of the reads of absent lookups that filters of 1 % must save."""
@@ -238,22 +230,3 @@ def _agreement(stores: Sequence[Row]) -> tuple[tuple[str, str], list[str]]:
         for row in failed
     ]
     return check, failures
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: the first table, the first chart, and more tables."""
-    told = story(results.rows)
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    if told.first is not None:
-        parts.append(told.first.to_markdown())
-    more = [table for table in told.tables if table.title.startswith(_TITLES)]
-    if any(chart.name == READS_LEFT for chart in told.charts):
-        parts.append(pictures.link(READS_LEFT, "Data blocks read for an absent key, by p"))
-    parts += [table.to_markdown() for table in (*more, *told.tables[-1:])]
-    return "\n\n".join(parts) + "\n"
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the first chart as a picture beside the document, if there is one."""
-    drawn = any(row.is_store for row in results.rows)
-    return pictures.copy_beside(given, READS_LEFT) if drawn else []

@@ -108,6 +108,7 @@ def summary(rows: Sequence[Row]) -> Table:
         rows,
         (Shown("store", store), *_RATES, _MEASURED, *_READS, *(_COLD if _timed(rows) else ())),
         f"p none: tables without filters. Reads are of data blocks, block cache off. {NET_NOTE}",
+        brief=False,
     )
 
 

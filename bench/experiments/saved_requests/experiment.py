@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.experiments.saved_requests.measure import measure
 from bench.experiments.saved_requests.rows import Row
-from bench.experiments.saved_requests.story import section, story, write_picture
+from bench.experiments.saved_requests.story import story
 from bench.experiments.saved_requests.tasks import Task, has_slatedb, tasks
 from bench.harness.experiment import Experiment, positive
 
@@ -97,6 +97,4 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     missing=lambda: [] if has_slatedb() else ["slatedb"],
     alone=True,
     add_options=add_options,
-    document=section,
-    write_more=write_picture,
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.saved_requests.charts import NAME, charts
+from bench.experiments.saved_requests.charts import charts
 from bench.experiments.saved_requests.rows import COLD, WARM, Row
 from bench.experiments.saved_requests.tables import (
     pairs,
@@ -17,11 +16,8 @@ from bench.experiments.saved_requests.tables import (
     runs_text,
     tables,
 )
-from bench.harness import pictures
-from bench.harness.experiment import Results
 from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.story import Story, checked
-from reports.document import provenance
 
 LEAST_SPEED_UP: Final = 8.0
 """How many times faster ``multi_get`` must be, with 20 ms added to each request."""
@@ -100,17 +96,3 @@ def _agreement(rows: Sequence[Row]) -> tuple[str, str]:
         "the store's own counts of GETs and of their bytes equal the server's log",
         f"{equal} of {len(counted)} rows, of {gets:,} GETs in all",
     )
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: the picture and brief tables."""
-    told = story(results.rows)
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts.append(pictures.link(NAME, "GETs, milliseconds and dollars of a lookup by error rate"))
-    parts += [table.to_markdown() for table in told.tables if table.brief]
-    return "\n\n".join(parts) + "\n"
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the chart as a picture beside the document."""
-    return pictures.copy_beside(given, NAME)

@@ -9,7 +9,7 @@ import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import KIB, engine_named
 from bench.experiments.wasted_reads.measure import measure
 from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.story import section, story, write_picture
+from bench.experiments.wasted_reads.story import story
 from bench.experiments.wasted_reads.tasks import NO_FILTER, Task
 from bench.harness.experiment import Experiment, Plan, at_least, positive
 
@@ -139,6 +139,4 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     libraries=("rocksdict", "plyvel"),
     missing=missing,
     add_options=add_options,
-    document=section,
-    write_more=write_picture,
 )

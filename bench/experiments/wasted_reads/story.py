@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.wasted_reads.charts import NAME, charts
+from bench.experiments.wasted_reads.charts import charts
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tables import (
     BASELINE,
-    NOTE,
     at_budget,
     budgets,
     fewer,
@@ -18,10 +16,7 @@ from bench.experiments.wasted_reads.tables import (
     tables,
 )
 from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.experiment import Results
-from bench.harness.pictures import copy_beside, link
 from bench.harness.story import Story, checked
-from reports.document import provenance
 
 OURS: Final = "lsmkv, ribbon"
 _UNBUDGETED: Final = ("leveldb",)
@@ -100,26 +95,3 @@ def _intervals(rows: Sequence[Row]) -> tuple[str, str] | None:
     )
     what = "the exact rate lies in the 95 % interval of the measured one"
     return what, f"{held} of {len(judged)} rows of lsmkv"
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: the picture, and the tables with one note."""
-    told = story(results.rows)
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts += [
-        f"{name} is not installed, and was not measured." for name in results.header["missing"]
-    ]
-    parts.append(
-        link(
-            NAME,
-            "Blocks read for absent keys, by the filters' bits per key, in RocksDB, LevelDB and lsmkv",
-        )
-    )
-    brief = [table.to_markdown() for table in told.tables if table.brief]
-    parts += [table.replace(f"\n\n{NOTE}", "") for table in brief]
-    return "\n\n".join([*parts, NOTE]) + "\n"
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the chart as a picture beside the document."""
-    return copy_beside(given, NAME)
