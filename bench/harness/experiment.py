@@ -159,11 +159,6 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
             help="processes that measure at once; more than one disturbs times, never counts; "
             "default: %(default)s",
         )
-        parser.add_argument(
-            "--dask",
-            metavar="ADDRESS",
-            help="measure on the workers of this dask.distributed scheduler ('local' starts one)",
-        )
     parser.add_argument(
         "--into",
         metavar="FILE",
@@ -187,10 +182,9 @@ def run(
     plan = Plan(given.quick, given.seed, given)
     tasks = experiment.tasks(plan)
     jobs = 1 if experiment.alone else given.jobs
-    dask = None if experiment.alone else given.dask
     began = time.monotonic()
     with _progress(experiment.name, len(tasks), console or Console(quiet=True)) as step:
-        with executor_for(jobs, dask) as executor:
+        with executor_for(jobs) as executor:
             measured = sweep(
                 experiment.measure,
                 tasks,
@@ -207,7 +201,7 @@ def run(
         "command": shlex.join(["python", "-m", "bench", experiment.name, *arguments]),
         "seed": given.seed,
         "quick": given.quick,
-        "executor": f"dask ({dask})" if dask else f"{jobs} process{'es' * (jobs > 1)}",
+        "executor": f"{jobs} process{'es' * (jobs > 1)}",
         "missing": experiment.missing(),
         "environment": environment(given.work or tempfile.gettempdir(), experiment.libraries),
         "elapsed_s": round(time.monotonic() - began, 1),

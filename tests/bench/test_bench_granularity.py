@@ -207,7 +207,7 @@ def test_counts_repeat_in_other_processes() -> None:
         Task(tiny_load(style), contender, BITS, None, TINY, 0.75)
         for style, contender in zip(STYLES, (UNIFORM, MONKEY), strict=True)
     ]
-    with executor_for(2, None) as pool:
+    with executor_for(2) as pool:
         elsewhere = sweep(measure, wanted, pool)
     here = sweep(measure, wanted, None)
     assert repeatable(elsewhere) == repeatable(here)

@@ -94,13 +94,6 @@ class Row:
             self.error_rate_high / self.error_rate_exact,
         )
 
-    def time_us(self, operation: str) -> Spread:
-        """Microseconds of ``add``, ``query_present`` or ``query_absent``."""
-        median, least, most = (
-            getattr(self, f"{operation}_ns_{part}") / 1000 for part in ("median", "min", "max")
-        )
-        return Spread(median, least, most)
-
     @property
     def rate(self) -> float:
         """The filter's rate: in theory, or as measured where it may miss the theory."""

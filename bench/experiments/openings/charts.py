@@ -50,7 +50,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def _lines(rows: Sequence[Row], unit: str) -> Iterator[Line]:
-    for number, of in enumerate(shapes(rows, "resident")):
+    for number, of in enumerate(shapes(rows)):
         found, look = bests(rows, of, unit), series(number)
         # Bars of one number of lookups would hide each other.
         apart = 1.12 ** (number - 1.5)

@@ -39,7 +39,7 @@ def story(rows: Sequence[Row]) -> Story:
 
 def _headline(rows: Sequence[Row]) -> str:
     """Where 1 % is within 5 % of the best, in stores of the first shape."""
-    of = shapes(rows, "resident")[0]
+    of = shapes(rows)[0]
     where = _range(bests(rows, of, BYTES))
     return f"By bytes read, p = 1 % is nearly the best {where} after an opening ({of.name})."
 
@@ -80,7 +80,7 @@ def _judged(rows: Sequence[Row]) -> list[Best]:
     return [
         each
         for unit in (BYTES, MIXED)
-        for of in shapes(rows, "resident")
+        for of in shapes(rows)
         for each in bests(rows, of, unit)
         if each.is_inner and each.is_told
     ]

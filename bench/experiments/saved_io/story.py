@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from bench.experiments.saved_io import aside, tables
 from bench.experiments.saved_io.charts import charts
-from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS
+from bench.experiments.saved_io.datasets import ASIDE, DIGITS
 from bench.experiments.saved_io.equal_story import equal_story
 from bench.experiments.saved_io.limited import limited_story
 from bench.experiments.saved_io.ranges import range_story
@@ -60,9 +60,6 @@ def story(rows: Sequence[Row]) -> Story:
     for told in (range_story(beside), limited_story(beside), equal_story(rows)):
         found += told[0]
         failures += told[1]
-    strategies = [row for row in rows if row.dataset == ALONE]
-    if strategies:
-        found.append(tables.of_strategies(strategies))
     drawn = charts(rows) if rows else []
     return Story([*found, *checks], drawn, failures, first, _headline(stores))
 
