@@ -86,9 +86,7 @@ def test_only_times_change_from_run_to_run_and_in_other_processes(made: Results[
     assert counted(run("--seed", "2")) != first
     times = {c["name"] for c in records.columns(Row)} - first[0].keys()
     assert times == {
-        f"{operation}_ns_{what}"
-        for operation in ("add", "query_present", "query_absent")
-        for what in ("median", "min", "max")
+        f"{operation}_ns_median" for operation in ("add", "query_present", "query_absent")
     }
 
 

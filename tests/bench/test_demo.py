@@ -19,7 +19,6 @@ from bench.demo import (
     measure,
     reads_saved,
     run,
-    wilson_interval,
 )
 from bench.harness.shapes import filter_disk_bytes
 from bench.workloads.files import (
@@ -150,14 +149,3 @@ def test_filters_ignored_take_disk_and_no_memory(results: Results) -> None:
     assert off.store.filter_memory_bytes == 0
     assert filter_disk_bytes(off.store) == filter_disk_bytes(reference.store)
     assert reference.store.filter_memory_bytes * 2 == filter_disk_bytes(reference.store)
-
-
-# --- the report ---
-
-
-@pytest.mark.parametrize(
-    ("hits", "trials", "low", "high"),
-    [(0, 0, 0.0, 1.0), (0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0)],
-)
-def test_wilson_intervals(hits: int, trials: int, low: float, high: float) -> None:
-    assert wilson_interval(hits, trials) == pytest.approx((low, high), abs=1e-4)

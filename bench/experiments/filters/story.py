@@ -9,14 +9,14 @@ from bench.experiments.filters.charts import charts
 from bench.experiments.filters.contenders import missing
 from bench.experiments.filters.rows import Row, key_counts, middle_rate, rows_of
 from bench.experiments.filters.tables import rate_percent, tables
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 
 
 def story(rows: Sequence[Row]) -> Story:
     """Tables and charts, all computed from ``rows``."""
     denied = sorted({row.filter for row in rows if row.false_negative_count})
     failures = [f"{name} denied keys that it holds" for name in denied]
-    found = [*tables(rows, missing()), *checked(*_intervals(rows))]
+    found = tables(rows, missing())
     return Story(found, charts(rows), failures, headline=_headline(rows))
 
 
@@ -30,24 +30,6 @@ def _headline(rows: Sequence[Row]) -> str:
         f"{last.over_lower_bound:.2f} times the lower bound ({last.bits_per_key:.1f} bits per key, "
         f"{last.key_count:,} keys)."
     )
-
-
-def _intervals(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """How many intervals hold the rate in theory.
-
-    95 % of them do if the theory is right.
-    """
-    found = []
-    for told, bases in (
-        ("the rate in theory", ("exact", "expected")),
-        ("the rate of independent probes", ("ideal",)),
-    ):
-        here = [row for row in rows if row.error_rate_basis in bases]
-        inside = sum(row.exact_in_interval for row in here)
-        if here:
-            what = f"{told} lies in the 95 % interval of what was measured"
-            found.append((what, f"{inside} of {len(here)} rows ({inside / len(here):.0%})"))
-    return found
 
 
 def _smallest(rows: Sequence[Row]) -> list[Row]:

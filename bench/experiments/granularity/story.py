@@ -8,7 +8,6 @@ from typing import Final
 from bench.experiments.granularity.charts import charts
 from bench.experiments.granularity.groups import (
     BLOCK_BLOOM,
-    KINDS,
     PARTITION_BLOOM,
     TABLE_BLOOM,
     at_budget,
@@ -27,7 +26,7 @@ from bench.experiments.granularity.verdict import (
     filter_reads,
     rocksdb_read_bytes,
 )
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 from lsmkv.options import KIB
 
 BUDGET_TOLERANCE: Final = 0.05
@@ -48,7 +47,7 @@ _ROCKSDB_READS: Final = 100  # fewer are too few to compare
 def story(rows: list[Row]) -> Story:
     """Tables and charts; failures where counts contradict each other."""
     first = summary(rows, styles(rows)[0]) if budgets(rows) else None
-    found = [*tables(rows), *checked(_intervals(rows))]
+    found = tables(rows)
     return Story(found, charts(rows), failures(rows), first, _headline(rows))
 
 
@@ -118,15 +117,3 @@ def _rocksdb_failures(row: Row) -> list[str]:
                 f"for a lookup, {ours:,.0f} are read here"
             )
     return found
-
-
-def _intervals(rows: Sequence[Row]) -> tuple[str, str]:
-    counted = [row for row in rows if kind(row) in KINDS]
-    held = sum(
-        row.false_positive_rate_low <= row.false_positive_rate_exact <= row.false_positive_rate_high
-        for row in counted
-    )
-    return (
-        "the exact rate lies in the 95 % interval of the measured one",
-        f"{held} of {len(counted)} rows, which share the absent keys of a tree",
-    )

@@ -9,7 +9,6 @@ from bench.experiments.granularity.groups import (
     KINDS,
     at_budget,
     budgets,
-    contender,
     kind,
     reads_interval,
     styles,
@@ -24,9 +23,7 @@ from bench.experiments.granularity.verdict import (
     rocksdb_read_bytes,
     rocksdb_reads,
 )
-from bench.harness.tables import Shown, Table, percent, table_of
-
-_NAME: Final = (Shown("filters", contender, str), "filter_bits_per_key")
+from bench.harness.tables import Shown, Table, table_of
 
 
 def summary(rows: Sequence[Row], style: str) -> Table:
@@ -129,58 +126,4 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     if budgets(rows):
         found += [summary(rows, style) for style in styles(rows)[1:]]
         found += beside_rocksdb(rows)
-    for style in styles(rows):
-        here = [row for row in rows if row.style == style]
-        found += [_reads(style, here), _cached(style, here)]
     return found
-
-
-def _rate(row: Row) -> str:
-    if not row.filter_probes:
-        return ""
-    low, high = percent(row.false_positive_rate_low), percent(row.false_positive_rate_high)
-    return f"{percent(row.false_positive_rate)} ({low}-{high})"
-
-
-def _exact_rate(row: Row) -> str:
-    return percent(row.false_positive_rate_exact) if row.filter_probes else ""
-
-
-def _reads(style: str, rows: Sequence[Row]) -> Table:
-    return table_of(
-        f"Counts, {style}",
-        rows,
-        (
-            *_NAME,
-            "absent_block_reads_per_lookup",
-            "absent_block_reads_expected",
-            Shown("rate, %\n(95 % interval)", _rate),
-            Shown("\nexact", _exact_rate),
-            "absent_filter_probes_per_lookup",
-            "absent_fence_searches_per_lookup",
-            "absent_chunk_searches_per_lookup",
-            "present_block_reads_per_lookup",
-            "filter_disk_bytes_per_key",
-        ),
-        f"Per lookup, no block cache.  Runs, newest first, as level:entries: {rows[0].shape}.",
-        brief=False,
-    )
-
-
-def _cached(style: str, rows: Sequence[Row]) -> Table:
-    return table_of(
-        f"Filters fetched on demand, {style}",
-        [row for row in rows if row.filter_bytes],
-        (
-            *_NAME,
-            "largest_filter_read_bytes",
-            *(
-                f"cached_{order}_filter_{figure}_per_lookup"
-                for order in ORDERS
-                for figure in ("reads", "read_bytes")
-            ),
-        ),
-        f"Filters read per absent lookup; the block cache is {rows[0].cached_share:.0%} of the "
-        "size of the filters.",
-        brief=False,
-    )

@@ -18,7 +18,7 @@ from bench.experiments.openings.tables import (
     shapes,
     tables,
 )
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 
 MOST_MISSED: Final = 0.1
 """The command fails if theory misses the best rate in a larger part of the cases."""
@@ -30,7 +30,7 @@ _SIGMAS: Final = 6.0
 def story(rows: Sequence[Row]) -> Story:
     """Tables and chart, all computed from ``rows``."""
     return Story(
-        [*tables(rows), *checked(_agreement(rows))],
+        tables(rows),
         charts(rows),
         failures(rows),
         headline=_headline(rows),
@@ -84,13 +84,3 @@ def _judged(rows: Sequence[Row]) -> list[Best]:
         for each in bests(rows, of, unit)
         if each.is_inner and each.is_told
     ]
-
-
-def _agreement(rows: Sequence[Row]) -> tuple[str, str]:
-    judged = _judged(rows)
-    agreeing = sum(each.agrees for each in judged)
-    return (
-        "theory's best rate, or its neighbour among the rates tried, is within 5 % of the best cost",
-        f"{agreeing} of the {len(judged)} cases where it lies between the ends of those tried, and "
-        "enough block reads were counted",
-    )

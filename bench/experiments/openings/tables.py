@@ -132,7 +132,7 @@ def lookups_text(lookups: float) -> str:
 def tables(rows: Sequence[Row]) -> list[Table]:
     found_shapes = shapes(rows)
     found = [_summary(rows, found_shapes, unit) for unit in (BYTES, MIXED)]
-    return [*found, *(_shape(rows, of, brief=of == found_shapes[0]) for of in found_shapes)]
+    return [*found, _shape(rows, found_shapes[0])]
 
 
 def unit_name(rows: Sequence[Row], unit: str) -> str:
@@ -164,7 +164,7 @@ def _both(found: Best) -> str:
     return f"{rate_text(found.rate)} ({rate_text(found.theory)})"
 
 
-def _shape(rows: Sequence[Row], of: Shape, *, brief: bool) -> Table:
+def _shape(rows: Sequence[Row], of: Shape) -> Table:
     cells = [
         [
             lookups_text(found.lookups_per_key),
@@ -185,7 +185,6 @@ def _shape(rows: Sequence[Row], of: Shape, *, brief: bool) -> Table:
         ),
         cells,
         "within 5 %: the rates tried whose cost exceeds the least by at most 5 %. -: the best rate let "
-        f"fewer than {FEWEST_EVENTS} lookups pass, too few for a ratio." if brief else "",
+        f"fewer than {FEWEST_EVENTS} lookups pass, too few for a ratio.",
         left=0,
-        brief=brief,
     )  # fmt: skip

@@ -1,14 +1,14 @@
-"""The charts of ``peers``: ratios, and times of every engine."""
+"""The chart of ``peers``: ratios to the best peer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
-from bench.harness.charts import Chart, Line, Panel, Point, marks
-from bench.harness.colours import ASIDE, BLACK, ENGINES, GREEN, VERMILION, named_series
-from bench.harness.ratios import Figures, Ratio, Spread
+from bench.harness.charts import Chart, Panel, Point, marks
+from bench.harness.colours import ASIDE, BLACK, GREEN, VERMILION
+from bench.harness.ratios import Ratio, Spread
 
 _VERDICTS: Final = {
     "ahead": (GREEN, "lsmkv ahead"),
@@ -56,35 +56,3 @@ def _bar(ratio: Ratio) -> Spread:
 
 def _point(place: float, spread: Spread) -> Point:
     return place, spread.median, spread.least, spread.most
-
-
-def times(figures: Figures[Any], engines: Sequence[str]) -> Chart:
-    """Microseconds per operation of every engine, by phase."""
-    phases = figures.phases
-    return Chart(
-        "peers-times",
-        "Microseconds per operation, by phase",
-        "The median over the repetitions, with the least and the most, on a logarithmic scale.",
-        [
-            Panel(
-                lines=list(_times(figures, engines)),
-                x="microseconds per operation",
-                names=phases,
-                log="x",
-            )
-        ],
-        legend=min(6, len(engines)),
-        height=1.4 + 0.36 * len(phases),
-    )
-
-
-def _times(figures: Figures[Any], engines: Sequence[str]) -> Iterator[Line]:
-    looks = named_series(engines, ENGINES)
-    for number, engine in enumerate(engines):
-        shift = (number - (len(engines) - 1) / 2) * 0.14
-        points = [
-            _point(at + shift, spread)
-            for at, phase in enumerate(figures.phases)
-            if (spread := figures.spread(phase, engine)) is not None
-        ]
-        yield marks(engine, points, looks[engine])

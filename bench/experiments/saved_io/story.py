@@ -15,7 +15,7 @@ from bench.experiments.saved_io.limited import limited_story
 from bench.experiments.saved_io.ranges import range_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
 from bench.harness.intervals import CONFIDENCE, rate_interval
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 
 HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 """The rates of the first table."""
@@ -34,14 +34,12 @@ def story(rows: Sequence[Row]) -> Story:
     rows = [row for row in rows if row.dataset not in ASIDE]
     stores = [row for row in rows if row.is_store]
     failures = _miscounted(beside)
-    first, found, checks = None, [], []
+    first, found = None, []
     if stores:
         for policy in dict.fromkeys(row.filter_policy for row in stores):
             failures += _saves_little([row for row in stores if row.filter_policy == policy])
-        holding, doubts = _rates(stores)
-        agreement, disagreements = _agreement(stores)
-        checks = checked(holding, agreement)
-        failures += [*doubts, *disagreements, *_miscounted(stores), *_below_bound(stores)]
+        failures += [*_rates(stores), *_disagreements(stores)]
+        failures += [*_miscounted(stores), *_below_bound(stores)]
         absent = [row for row in stores if not row.hit_ratio and not row.repetition]
         asked = headline_rows(stores)
         first = tables.headline(asked) if asked else None
@@ -49,10 +47,6 @@ def story(rows: Sequence[Row]) -> Story:
             found.append(aside.on_devices(with_bases(asked, stores)))
         if absent:
             found.append(tables.summary(absent))
-        found += [
-            tables.of_store([row for row in stores if _shape(row) == shape])
-            for shape in dict.fromkeys(map(_shape, stores))
-        ]
     even = [
         row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
     ]
@@ -61,7 +55,7 @@ def story(rows: Sequence[Row]) -> Story:
         found += told[0]
         failures += told[1]
     drawn = charts(rows) if rows else []
-    return Story([*found, *checks], drawn, failures, first, _headline(stores))
+    return Story(found, drawn, failures, first, _headline(stores))
 
 
 def _headline(stores: Sequence[Row]) -> str:
@@ -169,18 +163,13 @@ def _saves_little(stores: Sequence[Row]) -> list[str]:
     return [f"{policy}: filters of 1 % save only {1 - left / asked:.2%} of absent reads"]
 
 
-def _rates(stores: Sequence[Row]) -> tuple[tuple[str, str] | None, list[str]]:
+def _rates(stores: Sequence[Row]) -> list[str]:
+    """Whether fewer intervals hold the exact rate than chance explains."""
     judged = [row for row in stores if row.error_rate_measured is not None and not row.hit_ratio]
-    if not judged:
-        return None, []
     holding = sum(row.holds_exact for row in judged)
-    check = (
-        "the exact rate of the filters as built lies in the 95 % interval of the measured one",
-        f"{holding} of {len(judged)} stores",
-    )
-    if binom.cdf(holding, len(judged), CONFIDENCE) >= _CHANCE:
-        return check, []
-    return check, [
+    if not judged or binom.cdf(holding, len(judged), CONFIDENCE) >= _CHANCE:
+        return []
+    return [
         f"the exact rate lies in only {holding} of {len(judged)} 95 % intervals: the theory or the "
         "intervals are wrong"
     ]
@@ -205,25 +194,12 @@ def _miscounted(stores: Sequence[Row]) -> list[str]:
     ]
 
 
-def _agreement(stores: Sequence[Row]) -> tuple[tuple[str, str], list[str]]:
-    what = "the operating system's count of bytes read is within 1 % of lsmkv's"
-    told = [row for row in stores if row.os_check in ("agrees", "FAILED")]
-    failed = [row for row in told if row.os_check == "FAILED"]
-    if not told:
-        return (what, stores[0].os_check), []
-    worst = max(
-        abs((row.os_read_bytes or 0) - (row.counted_read_bytes or 0))
-        / (row.counted_read_bytes or 1)
-        for row in told
-    )
-    check = (
-        what,
-        f"{len(told) - len(failed)} of {len(stores)} cold runs, the worst {worst:.3%} apart",
-    )
-    failures = [
+def _disagreements(stores: Sequence[Row]) -> list[str]:
+    """The stores of whose bytes the operating system counts over 1 % more or less."""
+    return [
         f"{row.dataset}, {row.block_size_bytes} byte blocks, {row.run_count} runs, p "
         f"{row.error_rate_requested}, hits {row.hit_ratio}: {row.counted_read_bytes:,} bytes counted, "
         f"{row.os_read_bytes:,} by the operating system"
-        for row in failed
+        for row in stores
+        if row.os_check == "FAILED"
     ]
-    return check, failures

@@ -17,7 +17,7 @@ from bench.experiments.saved_requests.tables import (
     tables,
 )
 from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 
 LEAST_SPEED_UP: Final = 8.0
 """How many times faster ``multi_get`` must be, with 20 ms added to each request."""
@@ -28,7 +28,7 @@ _DEFAULT_RATE: Final = 0.01
 
 def story(rows: Sequence[Row]) -> Story:
     """Tables and chart, all computed from ``rows``."""
-    found = [*tables(rows), *checked(_agreement(rows))]
+    found = tables(rows)
     return Story(found, charts(rows), failures(rows), headline=_headline(rows))
 
 
@@ -83,16 +83,4 @@ def _name(row: Row) -> str:
     return (
         f"{row.part}, {row.engine}, {runs_text(row.run_count)}, {rate_text(row.error_rate)}, "
         f"{row.phase}, {row.keys} keys"
-    )
-
-
-def _agreement(rows: Sequence[Row]) -> tuple[str, str]:
-    counted = [row for row in rows if row.counted_gets is not None]
-    gets = sum(row.gets for row in counted)
-    equal = sum(
-        (row.counted_gets, row.counted_get_bytes) == (row.gets, row.get_bytes) for row in counted
-    )
-    return (
-        "the store's own counts of GETs and of their bytes equal the server's log",
-        f"{equal} of {len(counted)} rows, of {gets:,} GETs in all",
     )

@@ -16,7 +16,7 @@ from bench.experiments.wasted_reads.tables import (
     tables,
 )
 from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 
 OURS: Final = "lsmkv, ribbon"
 _UNBUDGETED: Final = ("leveldb",)
@@ -25,7 +25,7 @@ _UNBUDGETED: Final = ("leveldb",)
 
 def story(rows: Sequence[Row]) -> Story:
     return Story(
-        [*tables(rows), *checked(_told(rows), _intervals(rows))],
+        tables(rows),
         charts(rows),
         failures(rows),
         headline=_headline(rows),
@@ -75,23 +75,3 @@ def failures(rows: Sequence[Row]) -> list[str]:
 def typical_budget(rows: Sequence[Row]) -> float:
     """The budget nearest to 10 bits per key."""
     return min(budgets(rows), key=lambda bits: abs(bits - 10))
-
-
-def _told(rows: Sequence[Row]) -> tuple[str, str]:
-    what = "read calls counted outside the process are the blocks read, to the last one"
-    told = [row for row in rows if row.outside_reads is not None]
-    if not told:
-        return what, "not counted: there is no C compiler"
-    agreeing = sum(row.outside_reads == row.block_reads for row in told)
-    return what, f"{agreeing} of {len(told)} stores"
-
-
-def _intervals(rows: Sequence[Row]) -> tuple[str, str] | None:
-    judged = [row for row in rows if row.error_rate_exact is not None]
-    if not judged:
-        return None
-    held = sum(
-        row.error_rate_low <= (row.error_rate_exact or 0.0) <= row.error_rate_high for row in judged
-    )
-    what = "the exact rate lies in the 95 % interval of the measured one"
-    return what, f"{held} of {len(judged)} rows of lsmkv"
