@@ -52,7 +52,7 @@ page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources
 	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
 	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
-EXPERIMENTS := saved-io saved-requests wasted-reads granularity allocation budget adaptive compaction filters learning memory openings peers ycsb
+EXPERIMENTS := saved-io saved-requests wasted-reads granularity policies compaction filters memory openings peers ycsb
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
@@ -64,8 +64,8 @@ bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 
 # What they find is of no use at this size: it is whether they run, and pass their checks of themselves.
 # saved-requests and filters are not among them: they judge a clock.
-SMALLEST := "allocation --keys 5000" "budget --keys 5000" "adaptive --keys 2000 --repetitions 1" \
-	"learning --keys 2000 --repetitions 1" "openings --keys 2000 --lookups 1000" \
+SMALLEST := "policies --parts trees,skew --keys 5000" "policies --parts shift,repeats --keys 2000" \
+	"openings --keys 2000 --lookups 1000" \
 	"memory --keys 4000 --lookups 500 --runs 1 --parts split" "wasted-reads --entries 5000 --passes 1 --bits 10" \
 	"saved-io --counts-only --datasets digits --entries 1000 --lookups 500" "granularity --bits 10 --flush-entries 64" \
 	"compaction --size-ratios 4 --write-buffers 16" "ycsb --workloads A --records 1000 --operations 1000 --repetitions 1" \

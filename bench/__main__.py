@@ -7,18 +7,6 @@ import sys
 from typing import Final
 
 EXPERIMENTS: Final = {
-    "adaptive": (
-        "bench.experiments.adaptive.experiment",
-        "filters in the same memory while the keys that are asked for change",
-    ),
-    "allocation": (
-        "bench.experiments.allocation.experiment",
-        "filter memory shared among runs, beside Monkey's and Dostoevsky's formulas",
-    ),
-    "budget": (
-        "bench.experiments.budget.experiment",
-        "filter memory that follows the lookups, beside Monkey's rates",
-    ),
     "cluster-build": (
         "bench.cluster_build",
         "builds on a Dask cluster, and a model of what a billion keys take",
@@ -31,7 +19,6 @@ EXPERIMENTS: Final = {
         "bench.count_reads",
         "read calls of any command and its children, by file, counted from outside",
     ),
-    "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
     "figures": (
         "bench.experiments.figures.report",
         "figures that documents state, beside what comes out here",
@@ -43,10 +30,6 @@ EXPERIMENTS: Final = {
     "granularity": (
         "bench.experiments.granularity.experiment",
         "a filter per block, per chunk or per table, at equal memory",
-    ),
-    "learning": (
-        "bench.experiments.learning.experiment",
-        "wasted reads that `adaptive_filters` saves",
     ),
     "memory": (
         "bench.experiments.memory.experiment",
@@ -60,6 +43,10 @@ EXPERIMENTS: Final = {
         "bench.experiments.peers.experiment",
         "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
     ),
+    "policies": (
+        "bench.experiments.policies.experiment",
+        "filter policies in the same memory: by tree, skew and shifting or repeated lookups",
+    ),
     "reproduce": (
         "bench.experiments.reproduce.command",
         "every published section measured again, and what agreed",
@@ -72,7 +59,6 @@ EXPERIMENTS: Final = {
         "bench.experiments.saved_requests.experiment",
         "GETs that filters save in object storage, beside SlateDB",
     ),
-    "speed": ("bench.experiments.speed", "microseconds per operation of this build, alone"),
     "wasted-reads": (
         "bench.experiments.wasted_reads.experiment",
         "block reads of absent keys beside RocksDB and LevelDB, filters of the same bytes",

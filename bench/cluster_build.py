@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import distributed
 import numpy as np
@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import lsmkv
+from bench.harness.tables import Table
 from lsmkv.cluster import BuildReport, build
 from reports.document import insert
 from reports.environment import build as build_of_lsmkv
@@ -233,9 +234,9 @@ def run(
         [
             *_method(parameters, workers, memory_bytes, command),
             "",
-            *_checked(measured, costs),
+            _checked(measured, costs),
             "",
-            *_extrapolated(billion),
+            _extrapolated(billion),
         ]
     )
     off = [
@@ -252,66 +253,72 @@ def _method(parameters: Parameters, workers: int, memory_bytes: int, command: st
         f"({build_of_lsmkv()}), {processor()}. Parameters, from {FIXED_ENTRIES:,} entries and from the "
         f"smallest build below. Command: `{command}`",
         "",
-        "**Parameters**",
-        "",
-        "| parameter | value |",
-        "|---|---:|",
-        f"| a build of almost nothing, s | {parameters.fixed_s:.2f} |",
-        f"| reading and sampling an entry, us of a worker | {parameters.sampling_us:.2f} |",
-        f"| reading, shuffling and writing it, us of a worker | {parameters.writing_us:.2f} |",
-        f"| processor time of both, us | {parameters.cpu_us:.2f} |",
-        f"| an entry in the Parquet files, bytes | {parameters.source_bytes:.1f} |",
-        f"| an entry as key and value, bytes | {parameters.pair_bytes:.1f} |",
-        f"| an entry in the tables, bytes | {parameters.table_bytes:.1f} |",
+        Table(
+            "Parameters",
+            ("parameter", "value"),
+            [
+                ["a build of almost nothing, s", f"{parameters.fixed_s:.2f}"],
+                ["reading and sampling an entry, us of a worker", f"{parameters.sampling_us:.2f}"],
+                [
+                    "reading, shuffling and writing it, us of a worker",
+                    f"{parameters.writing_us:.2f}",
+                ],
+                ["processor time of both, us", f"{parameters.cpu_us:.2f}"],
+                ["an entry in the Parquet files, bytes", f"{parameters.source_bytes:.1f}"],
+                ["an entry as key and value, bytes", f"{parameters.pair_bytes:.1f}"],
+                ["an entry in the tables, bytes", f"{parameters.table_bytes:.1f}"],
+            ],
+        ).to_markdown(),
     ]
 
 
-def _checked(measured: Sequence[Run], costs: Sequence[Cost]) -> list[str]:
-    lines = [
-        "**Predicted and measured**",
-        "",
-        "| entries | s, predicted | measured | CPU s of workers, predicted | measured "
-        "| MB of tables, predicted | measured "
-        "| tables | measured | partitions | measured | largest partition, by the mean "
-        "| peak of a worker, MiB |",
-        "|---" + "|---:" * 12 + "|",
+def _checked(measured: Sequence[Run], costs: Sequence[Cost]) -> str:
+    headings = ["entries", "s, predicted", "measured", "CPU s of workers, predicted", "measured"]
+    headings += [
+        "MB of tables, predicted",
+        "measured",
+        "tables",
+        "measured",
+        "partitions",
+        "measured",
     ]
-    for one, cost in zip(measured, costs, strict=True):
-        report = one.report
-        cells: list[Any] = [
+    cells = [
+        [
             f"{one.entries:,}",
             f"{cost.seconds:.1f}",
             f"{one.seconds:.1f}",
             f"{cost.cpu_s:.1f}",
             f"{one.cpu_s:.1f}",
             f"{cost.table_bytes / 1e6:.1f}",
-            f"{report.size_bytes / 1e6:.1f}",
-            cost.tables,
-            report.tables,
-            cost.partitions,
-            report.partitions,
-            f"{report.imbalance:.2f}",
-            report.peak_memory_bytes // MIB,
+            f"{one.report.size_bytes / 1e6:.1f}",
+            *(str(cost.tables), str(one.report.tables)),
+            *(str(cost.partitions), str(one.report.partitions)),
+            f"{one.report.imbalance:.2f}",
+            str(one.report.peak_memory_bytes // MIB),
         ]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return lines
-
-
-def _extrapolated(billion: Sequence[tuple[int, Cost]]) -> list[str]:
-    lines = [
-        f"**{BILLION:,} such entries**",
-        "",
-        "| workers | hours | GB read | GB shuffled | MB/s shuffled by a worker | GB of tables | tables |",
-        "|---" + "|---:" * 6 + "|",
+        for one, cost in zip(measured, costs, strict=True)
     ]
-    for workers, cost in billion:
-        rate = cost.shuffled_bytes / workers / cost.seconds / 1e6
-        lines.append(
-            f"| {workers} | {cost.seconds / 3600:.2f} | {cost.read_bytes / 1e9:,.0f} "
-            f"| {cost.shuffled_bytes / 1e9:,.0f} | {rate:.1f} | {cost.table_bytes / 1e9:,.0f} "
-            f"| {cost.tables:,} |"
-        )
-    return lines
+    headings += ["largest partition, by the mean", "peak of a worker, MiB"]
+    return Table("Predicted and measured", headings, cells).to_markdown()
+
+
+def _extrapolated(billion: Sequence[tuple[int, Cost]]) -> str:
+    headings = ("workers", "hours", "GB read", "GB shuffled", "MB/s shuffled by a worker")
+    cells = [
+        [
+            str(workers),
+            f"{cost.seconds / 3600:.2f}",
+            f"{cost.read_bytes / 1e9:,.0f}",
+            f"{cost.shuffled_bytes / 1e9:,.0f}",
+            f"{cost.shuffled_bytes / workers / cost.seconds / 1e6:.1f}",
+            f"{cost.table_bytes / 1e9:,.0f}",
+            f"{cost.tables:,}",
+        ]
+        for workers, cost in billion
+    ]
+    return Table(
+        f"{BILLION:,} such entries", (*headings, "GB of tables", "tables"), cells
+    ).to_markdown()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -178,23 +178,6 @@ def _measure_all(
     return rows + [measure(path, present, absent, rate) for rate, path in paths.items()]
 
 
-def wilson_interval(hits: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """The interval of a rate by ``hits`` of ``trials`` (Wilson 1927); 95 % by default.
-
-    By hand: the demonstration needs no package besides lsmkv.
-
-    >>> [round(end, 4) for end in wilson_interval(10, 1000)]
-    [0.0054, 0.0183]
-    """
-    if not trials:
-        return 0.0, 1.0
-    rate = hits / trials
-    centre = rate + z * z / (2 * trials)
-    reach = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
-    return max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale)
-
-
 def reads_saved(row: Measurement, without: Measurement) -> tuple[int, float]:
     """Number and share of absent keys' reads that filters save in ``row``."""
     reads = without.absent.block_reads
@@ -222,7 +205,7 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
     for heading in (
         "p, %\nasked",
         "p, %\nexact",
-        "p, %, measured\n(95 % interval)",
+        "p, %\nmeasured",
         "reads:\nabsent",
         "reads\nsaved",
         "share\nsaved",
@@ -257,11 +240,10 @@ def _cells(row: Measurement, without: Measurement) -> list[str]:
     present = f"{row.present.block_reads:,}"
     if row.error_rate is None:
         return ["off", "", "", counted[0], "", "", present, *sizes]
-    low, high = wilson_interval(row.absent.filter_false_positives, row.probes_of_absent)
     return [
         f"{row.error_rate * 100:.3g}",
         f"{row.expected_rate * 100:.3g}",
-        f"{row.measured_rate * 100:.3g} ({low * 100:.3g}-{high * 100:.3g})",
+        f"{row.measured_rate * 100:.3g}",
         *counted,
         present,
         *sizes,
@@ -283,7 +265,7 @@ def _count(number: int, noun: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demonstration on the files of this Python; it takes no options."""
     argparse.ArgumentParser(
-        prog="python -m bench demo", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m bench.demo", description=(__doc__ or "").partition("\n")[0]
     ).parse_args(arguments)
     width = None if sys.stdout.isatty() else 100
     console = Console(highlight=False, markup=False, emoji=False, width=width)

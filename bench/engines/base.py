@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from reports.environment import version
 
@@ -50,15 +50,6 @@ class Settings:
     larger_than_memory: bool = False
     count: bool = False
     background: Literal["auto", "thread", "process"] = "auto"
-
-
-COUNTERS: Final = (
-    "filter_negatives",
-    "filter_positives",
-    "filter_true_positives",
-    "data_block_reads",
-)
-"""The names that :meth:`Store.counters` may return."""
 
 
 def walk(entries: Iterable[Any], limit: int | None = None) -> int:

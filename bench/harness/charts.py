@@ -7,20 +7,18 @@ dark form, it is light.  A second SVG is for phones: its panels stand one below 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import matplotlib
-import numpy
 
 matplotlib.use("Agg")  # files, never windows
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from bench.harness.colours import BLACK, DARK, GRID
-from bench.harness.ratios import Spread
+from bench.harness.colours import ASIDE, BLACK, DARK, GRID
 
 _STYLE: Final[Any] = {
     "figure.dpi": 100,
@@ -44,7 +42,62 @@ _STYLE: Final[Any] = {
 
 _NARROW_WIDTH: Final = 3.6  # inches, about a phone
 _NARROW_LETTERS: Final = 26  # of a legend's texts, for two columns of them
+_TICKS_LEVEL: Final = 8  # of an axis; more are written at an angle
 _LATER: Final = 0.75  # height of each further panel, by that of the chart
+
+
+Point = tuple[float, float] | tuple[float, float, float, float]
+"""Place and value, or place, value, and the ends of its interval or spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points of one look; :func:`bench.harness.colours.series` has looks.
+
+    ``is_band``: intervals are a band, not bars.
+    """
+
+    label: str | None
+    points: Sequence[Point]
+    look: Mapping[str, Any]
+    is_band: bool = False
+
+
+def marks(label: str | None, points: Sequence[Point], look: Mapping[str, Any]) -> Line:
+    """Points that no line joins."""
+    return Line(label, points, {**look, "linestyle": "none"})
+
+
+def curve(label: str | None, points: Sequence[Point], look: Mapping[str, Any], style: str) -> Line:
+    """A computed line without marks."""
+    return Line(label, points, {"color": look["color"], "linestyle": style, "linewidth": 1.1})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        names: places of the points are numbers of these, from the top, and values go across.
+        log, percent: the axes that are so: "x", "y" or "xy".
+        ticks: of the horizontal axis, with their texts or without.
+        x_ends, y_ends: limits of the axes; by default the least y of a linear axis is 0.
+        edges: vertical lines, with labels.
+        is_reversed: the horizontal axis falls.
+    """
+
+    lines: Sequence[Line]
+    title: str = ""
+    x: str = ""
+    y: str = ""
+    names: Sequence[str] = ()
+    log: str = ""
+    percent: str = ""
+    ticks: Sequence[float] | Mapping[float, str] = ()
+    x_ends: tuple[float, float] | None = None
+    y_ends: tuple[float, float] | None = None
+    edges: Sequence[tuple[float, str]] = ()
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +107,119 @@ class Chart:
     Attributes:
         name: the name of its files, without extension.
         caption: how to read it.
-        draw: draws it into an empty figure.
+        panels: in reading order; the first of a line has the name of the vertical axes.
+        columns: panels side by side; 0: all.
+        legend: texts side by side below all panels.
+        same_x, same_y: which panels share an axis, in matplotlib's words.
         width, height: inches.
+        is_published: documents show it, above their tables.
     """
 
     name: str
     title: str
     caption: str
-    draw: Callable[[Figure], None]
+    panels: Sequence[Panel]
+    columns: int = 0
+    legend: int = 4
+    same_x: bool | Literal["row", "col"] = False
+    same_y: bool | Literal["row", "col"] = True
     width: float = 6.4
     height: float = 4.0
+    is_published: bool = False
+
+
+def _draw(chart: Chart, figure: Figure, *, is_narrow: bool) -> None:
+    columns = chart.columns or len(chart.panels)
+    across = 1 if is_narrow else columns
+    count = len(chart.panels)
+    grid: Any = figure.subplots(-(-count // across), across, squeeze=False)
+    axes, labels = list(grid.flat)[:count], dict[str, Any]()
+    for number, (one, panel) in enumerate(zip(axes, chart.panels, strict=True)):
+        for letter, shared in (("x", chart.same_x), ("y", chart.same_y)):
+            first = {True: 0, "row": number - number % columns, "col": number % columns}
+            if (of := first.get(shared, number)) != number:
+                getattr(one, f"share{letter}")(axes[of])
+        _draw_panel(one, panel)
+        if is_narrow:  # the vertical axis was named to the left
+            one.set_ylabel(panel.y or chart.panels[number - number % columns].y)
+        elif number % columns and chart.same_y in (True, "row"):
+            one.tick_params(labelleft=False)
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            labels.setdefault(label, handle)
+    for one in list(grid.flat)[count:]:
+        one.set_axis_off()
+    is_long = any(len(label) > _NARROW_LETTERS for label in labels)
+    figure.legend(
+        labels.values(),
+        labels.keys(),
+        loc="outside upper center" if is_narrow else "outside lower center",
+        ncols=min(chart.legend, 1 if is_long else 2) if is_narrow else chart.legend,
+    )
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    for line in panel.lines:
+        _draw_line(axes, line, across=bool(panel.names))
+    for place, label in panel.edges:
+        axes.axvline(place, color=ASIDE, linestyle=":", linewidth=1.1, label=label or None)
+    if panel.names:
+        axes.set_yticks(range(len(panel.names)), panel.names)
+        axes.set_ylim(len(panel.names) - 0.5, -0.5)
+        axes.grid(axis="y", visible=False)
+    for letter, axis, ends in (
+        ("x", axes.xaxis, panel.x_ends),
+        ("y", axes.yaxis, panel.y_ends),
+    ):
+        if panel.names and letter == "y":
+            continue
+        if letter in panel.log:
+            getattr(axes, f"set_{letter}scale")("log")
+        elif letter == "y" and ends is None:
+            axes.set_ylim(bottom=0)
+        if ends is not None:
+            getattr(axes, f"set_{letter}lim")(*ends)
+        if letter in panel.log:
+            low, high = sorted(getattr(axes, f"get_{letter}lim")())
+            axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 50 * low else (1,)))
+            axis.set_minor_formatter(NullFormatter())
+        factor = 100 if letter in panel.percent else 1
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _, by=factor: plain_number(value * by))
+        )
+    if panel.ticks:
+        axes.set_xticks(list(panel.ticks), minor=False)
+        if isinstance(panel.ticks, Mapping):
+            axes.set_xticklabels(list(panel.ticks.values()))
+        axes.xaxis.set_minor_locator(NullLocator())
+        if len(panel.ticks) > _TICKS_LEVEL:
+            axes.tick_params(axis="x", rotation=60)
+    if panel.is_reversed:
+        axes.invert_xaxis()
+    axes.set_title(panel.title)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+
+
+def _draw_line(axes: Any, line: Line, *, across: bool) -> None:
+    if not line.points:
+        return
+    places, values, *ends = zip(*line.points, strict=True)
+    look: dict[str, Any] = {**line.look, "label": line.label}
+    if line.is_band or not ends:
+        axes.plot(*((values, places) if across else (places, values)), **look)
+        if ends:
+            axes.fill_between(places, *ends, color=look["color"], alpha=0.15, linewidth=0)
+        return
+    low, high = ends
+    reach = (
+        [value - least for value, least in zip(values, low, strict=True)],
+        [most - value for value, most in zip(values, high, strict=True)],
+    )
+    bars = {"capsize": 2, "elinewidth": 0.9}
+    if across:
+        axes.errorbar(values, places, xerr=reach, **look, **bars)
+    else:
+        axes.errorbar(places, values, yerr=reach, **look, **bars)
 
 
 def plain_number(value: float) -> str:
@@ -76,102 +232,22 @@ def plain_number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def plain_axis(axis: Any) -> None:
-    """Label an axis with plain numbers, a logarithmic one too."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
-
-
-def plain_log_axis(axis: Any, ends: tuple[float, float], few: float) -> None:
-    """Label a logarithmic axis without powers of ten.
-
-    It has labels at 1, 2 and 5 if it spans less than ``few``.
-    """
-    axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if ends[1] < few * ends[0] else (1,)))
-    plain_axis(axis)
-    axis.set_minor_formatter(NullFormatter())
-
-
-def percent_axis(axis: Any) -> None:
-    """Label an axis of rates in per cent."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value * 100)))
-
-
-def spread_bars(
-    axes: Any,
-    places: Sequence[float],
-    spreads: Sequence[Spread],
-    *,
-    across: bool = False,
-    **look: Any,
-) -> None:
-    """Medians, with bars from least to most."""
-    medians = [spread.median for spread in spreads]
-    reach = (
-        [spread.median - spread.least for spread in spreads],
-        [spread.most - spread.median for spread in spreads],
-    )
-    if across:
-        axes.errorbar(medians, places, xerr=reach, **look)
-    else:
-        axes.errorbar(places, medians, yerr=reach, **look)
-
-
-def legend_below(figure: Figure, axes: Any, columns: int) -> None:
-    """The legend of one panel, below all panels."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
-
-
-class NarrowFigure(Figure):
-    """A figure for a phone: what a chart draws side by side stands one below the other."""
-
-    columns = 1  # that would stand side by side
-
-    def subplots(self, nrows: int = 1, ncols: int = 1, **given: Any) -> Any:
-        self.columns = ncols
-        squeeze = given.pop("squeeze", True)
-        sharing = {axis: given.pop(f"share{axis}", False) for axis in "xy"}
-        if ratios := given.pop("height_ratios", None):
-            given["height_ratios"] = [ratio for ratio in ratios for _ in range(ncols)]
-        grid = super().subplots(nrows * ncols, 1, squeeze=False, **given).reshape(nrows, ncols)
-        for (row, column), axes in numpy.ndenumerate(grid):
-            for axis, shared in sharing.items():
-                first = grid[row if shared == "row" else 0, column if shared == "col" else 0]
-                if shared not in (False, "none") and first is not axes:
-                    getattr(axes, f"share{axis}")(first)
-        if not squeeze:
-            return grid
-        return grid.item() if grid.size == 1 else grid.squeeze()
-
-    def legend(self, *entries: Any, **given: Any) -> Any:
-        given |= {"loc": "outside upper center", "ncols": min(2, given.get("ncols", 1))}
-        drawn = super().legend(*entries, **given)
-        if max(len(text.get_text()) for text in drawn.get_texts()) <= _NARROW_LETTERS:
-            return drawn
-        drawn.remove()
-        return super().legend(*entries, **(given | {"ncols": 1}))
-
-    def name_axes(self) -> None:
-        """Repeat the name of a vertical axis, which stood to the left of several panels."""
-        for at, axes in enumerate(self.axes):
-            first = self.axes[at - at % self.columns]
-            axes.set_ylabel(axes.get_ylabel() or first.get_ylabel())
-
-
 def save(chart: Chart, directory: str) -> list[str]:
     """Write ``NAME.png``, ``NAME.svg`` and ``NAME-narrow.svg``, and return their paths."""
     paths = [
         os.path.join(directory, f"{chart.name}{end}") for end in (".png", ".svg", "-narrow.svg")
     ]
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(chart.width, chart.height), layout="constrained")
-        chart.draw(figure)
-        figure.savefig(paths[0])
-        figure.savefig(paths[1], metadata={"Date": None})
-        narrow = NarrowFigure(layout="constrained")
-        chart.draw(narrow)
-        narrow.name_axes()
-        narrow.set_size_inches(_NARROW_WIDTH, chart.height * (1 + _LATER * (narrow.columns - 1)))
-        narrow.savefig(paths[2], metadata={"Date": None})
+        columns = chart.columns or len(chart.panels)
+        tall = chart.height * (1 + _LATER * (columns - 1))
+        for is_narrow, size in (
+            (False, (chart.width, chart.height)),
+            (True, (_NARROW_WIDTH, tall)),
+        ):
+            figure = Figure(figsize=size, layout="constrained")
+            _draw(chart, figure, is_narrow=is_narrow)
+            for path in paths[2:] if is_narrow else paths[:2]:
+                figure.savefig(path, metadata={} if path.endswith("png") else {"Date": None})
     for path in paths[1:]:
         with open(path, encoding="utf-8") as file:
             drawing = file.read()

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
@@ -25,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.harness import charts, plugins, records, report
 from bench.harness.story import Story
 from bench.harness.sweep import Step, executor_for, sweep
+from bench.harness.tables import Table
 from reports import document
 from reports.document import provenance
 from reports.environment import environment
@@ -33,6 +35,7 @@ T = TypeVar("T")
 M = TypeVar("M")
 R = TypeVar("R")
 
+PICTURES: Final = "pictures"  # the folder beside a document
 DEFAULT_SEED: Final = 1970  # the year of Bloom's paper
 
 
@@ -63,8 +66,6 @@ class Experiment(Generic[T, M, R]):
         missing: names the contenders that are not installed.
         alone: measures one task at a time, on this machine, because times matter.
         after: adds to the measurements when all of them are there (times, for example).
-        document: makes the Markdown section for ``--into``; by default the brief tables.
-        write_more: writes more files, and returns their paths.
     """
 
     name: str
@@ -81,8 +82,6 @@ class Experiment(Generic[T, M, R]):
     alone: bool = False
     after: Callable[[Plan, list[M], Step], list[M]] | None = None
     add_options: Callable[[argparse.ArgumentParser], None] = _none
-    document: Callable[[Results[R]], str] | None = None
-    write_more: Callable[[Results[R], argparse.Namespace], list[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +116,23 @@ def at_least(least: int) -> Callable[[str], int]:
     return number_of
 
 
+def names_of(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    """The type of options that are some of these names, separated by commas; ``all`` are all.
+
+    >>> names_of(["trees", "skew"])("skew")
+    ('skew',)
+    """
+    every = tuple(known)
+
+    def chosen(text: str) -> tuple[str, ...]:
+        names = every if text == "all" else tuple(dict.fromkeys(text.split(",")))
+        if unknown := [name for name in names if name not in every]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r}: must be of {', '.join(every)}")
+        return names
+
+    return chosen
+
+
 def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"python -m bench {experiment.name}", description=experiment.question
@@ -143,11 +159,6 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
             help="processes that measure at once; more than one disturbs times, never counts; "
             "default: %(default)s",
         )
-        parser.add_argument(
-            "--dask",
-            metavar="ADDRESS",
-            help="measure on the workers of this dask.distributed scheduler ('local' starts one)",
-        )
     parser.add_argument(
         "--into",
         metavar="FILE",
@@ -171,10 +182,9 @@ def run(
     plan = Plan(given.quick, given.seed, given)
     tasks = experiment.tasks(plan)
     jobs = 1 if experiment.alone else given.jobs
-    dask = None if experiment.alone else given.dask
     began = time.monotonic()
     with _progress(experiment.name, len(tasks), console or Console(quiet=True)) as step:
-        with executor_for(jobs, dask) as executor:
+        with executor_for(jobs) as executor:
             measured = sweep(
                 experiment.measure,
                 tasks,
@@ -191,7 +201,7 @@ def run(
         "command": shlex.join(["python", "-m", "bench", experiment.name, *arguments]),
         "seed": given.seed,
         "quick": given.quick,
-        "executor": f"dask ({dask})" if dask else f"{jobs} process{'es' * (jobs > 1)}",
+        "executor": f"{jobs} process{'es' * (jobs > 1)}",
         "missing": experiment.missing(),
         "environment": environment(given.work or tempfile.gettempdir(), experiment.libraries),
         "elapsed_s": round(time.monotonic() - began, 1),
@@ -244,21 +254,43 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
 
 
 def section(header: dict[str, Any], story: Story) -> str:
-    """Headline, command, first table and brief tables as a section of a Markdown document."""
+    """A section of a Markdown document: headline, pictures, command, and the tables in brief.
+
+    Tables that follow each other with one note have it once.
+    """
     parts = [story.headline] if story.headline else []
+    parts += [
+        f"![{chart.title}]({PICTURES}/{chart.name}.svg)"
+        for chart in story.charts
+        if chart.is_published
+    ]
     parts.append(f"Command: `{header['command']}`. {provenance(header)}")
-    if story.first is not None:
-        parts.append(story.first.to_markdown())
-    parts += [table.to_markdown() for table in story.tables if table.brief]
+    parts += [f"{name} is not installed, and was not measured." for name in header["missing"]]
+    shown = _brief(story)
+    for table, following in zip(shown, [*shown[1:], None], strict=True):
+        is_told_later = following is not None and following.note == table.note
+        parts.append((replace(table, note="") if is_told_later else table).to_markdown())
     return "\n\n".join(parts) + "\n"
 
 
+def _brief(story: Story) -> list[Table]:
+    first = [] if story.first is None else [story.first]
+    return [*first, *(table for table in story.tables if table.brief)]
+
+
+def _copy_pictures(story: Story, given: argparse.Namespace) -> list[str]:
+    """Copy the published charts beside the document, and return their paths."""
+    folder = os.path.join(os.path.dirname(given.into), PICTURES)
+    os.makedirs(folder, exist_ok=True)
+    names = [f"{chart.name}.svg" for chart in story.charts if chart.is_published]
+    return [shutil.copy(os.path.join(given.out, name), folder) for name in names]
+
+
 def _print(console: Console, story: Story) -> None:
-    """Headline, first table and brief tables."""
+    """Headline and brief tables."""
     if story.headline:
         console.print(f"{story.headline}\n", soft_wrap=True)
-    first = [] if story.first is None else [story.first]
-    for table in [*first, *(table for table in story.tables if table.brief)]:
+    for table in _brief(story):
         console.print(table.to_rich())
 
 
@@ -292,12 +324,9 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     story = experiment.story(results.rows)
     _print(console, story)
     written = write(experiment, results, given.out)
-    if experiment.write_more is not None:
-        written += experiment.write_more(results, given)
     if given.into:
-        write_section = experiment.document or (lambda found: section(found.header, story))
-        document.insert(given.into, experiment.name, write_section(results))
-        written.append(given.into)
+        document.insert(given.into, experiment.name, section(results.header, story))
+        written += [given.into, *_copy_pictures(story, given)]
     console.print(f"\nTook {results.header['elapsed_s']:.0f} s.  Written:")
     for path in written:
         console.print(f"  {path}", soft_wrap=True)

@@ -19,7 +19,7 @@ class Story:
     Attributes:
         headline: the main finding and its number, in one sentence of at most
             :data:`HEADLINE_WORDS`; the report begins with it.
-        tables: those of figures, and of what was :func:`checked`.
+        tables: figures.
         charts: the first one stands right below the headline.
         first: the answer in a few rows, before the other tables.
         failures: broken promises (counts that disagree, for example): the command exits with 1.
@@ -30,9 +30,3 @@ class Story:
     failures: list[str] = field(default_factory=list)
     first: Table | None = None
     headline: str = ""
-
-
-def checked(*found: tuple[str, str] | None) -> list[Table]:
-    """The table of what was checked, and with which outcome; none without any."""
-    cells = [pair for pair in found if pair is not None]
-    return [Table("What was checked", ["check", "outcome"], cells, left=2)] if cells else []

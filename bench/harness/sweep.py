@@ -1,17 +1,16 @@
-"""Runs an experiment's tasks: one after the other, in processes, or on a cluster.
+"""Runs an experiment's tasks: one after the other, or in processes.
 
 A task is data, and a module's function measures it, so any ``concurrent.futures.Executor`` will do.
 """
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from bench.harness import plugins
 
@@ -65,39 +64,11 @@ def _run(
 
 
 @contextmanager
-def executor_for(jobs: int, dask_address: str | None) -> Iterator[Executor | None]:
-    """The executor of ``--jobs`` and ``--dask``; None for one job, here.
-
-    The workers of a ``dask.distributed`` scheduler must have this code installed.  ``"local"`` starts
-    a scheduler here, with ``jobs`` processes.
-    """
-    if dask_address is not None:
-        try:
-            distributed: Any = importlib.import_module("distributed")
-        except ImportError as error:
-            raise SystemExit(
-                "bench: dask.distributed is not installed: pip install 'lsmkv[dask]'"
-            ) from error
-        if dask_address == "local":
-            with (
-                distributed.LocalCluster(
-                    n_workers=max(1, jobs), threads_per_worker=1, dashboard_address=None
-                ) as cluster,
-                distributed.Client(cluster) as client,
-                client.get_executor(pure=False) as executor,
-            ):
-                yield executor
-        else:
-            try:
-                client = distributed.Client(dask_address)
-            except (OSError, ValueError) as error:
-                raise SystemExit(f"bench: --dask {dask_address!r}: {error}") from error
-            with client, client.get_executor(pure=False) as executor:
-                yield executor
-    elif jobs > 1:
-        # spawn: the workers share no state, open file or thread with this process.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-            yield pool
-    else:
+def executor_for(jobs: int) -> Iterator[Executor | None]:
+    """The executor of ``--jobs``; None for one job, here."""
+    if jobs == 1:
         yield None
+        return
+    # spawn: the workers share no state, open file or thread with this process.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool

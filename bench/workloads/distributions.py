@@ -83,13 +83,6 @@ class Zipfian:
             raise ValueError(f"theta={theta}: must lie between 0 and 1, both excluded")
         return cls(items, theta, zeta(items, theta))
 
-    def extended(self, items: int) -> Zipfian:
-        """The distribution over more items.  O(items added)."""
-        if items < self.items:
-            raise ValueError(f"items={items}: must be at least {self.items}")
-        total = zeta(items, self.theta, known_items=self.items, known=self.zeta)
-        return Zipfian(items, self.theta, total)
-
     def probability(self, rank: int) -> float:
         """The law's probability of a rank, counted from 0."""
         return 1.0 / (math.pow(rank + 1, self.theta) * self.zeta)

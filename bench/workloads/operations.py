@@ -1,4 +1,4 @@
-"""Operations on a store, one kind at a time: what tools and ``bench speed`` measure.
+"""Operations on a store, one kind at a time: what tools measure.
 
 The tools run this file as a program with the lsmkv of any build, so it imports nothing else::
 

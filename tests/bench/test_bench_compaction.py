@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy
 import pytest
 
 import lsmkv
-from bench.experiments.compaction.decision import WORST, decide
 from bench.experiments.compaction.experiment import EXPERIMENT, tasks
 from bench.experiments.compaction.loads import (
     CHUNK_ENTRIES,
@@ -23,11 +22,7 @@ from bench.experiments.compaction.loads import (
 from bench.experiments.compaction.measure import measure
 from bench.experiments.compaction.rows import Row
 from bench.experiments.compaction.summary import (
-    DEFAULT,
-    MAIN_LOAD,
     STYLES,
-    Summary,
-    summarise,
 )
 from bench.experiments.compaction.tasks import Task
 from bench.harness import experiment, records, write_cost
@@ -169,31 +164,6 @@ def test_the_model_knows_newest_values_and_live_keys() -> None:
     assert model.live_numbers().tolist() == [2]
     assert written[2][1] == model.value(2) != written[0][1]
     assert written[3] == (b"0000000000000000", None)
-
-
-# The decision
-
-
-def summary(row: Row, style: str, **figures: float) -> Summary:
-    alike: dict[str, Any] = dict.fromkeys(WORST, 1.0)
-    alike |= {"style": style, "size_ratio": DEFAULT.size_ratio, "error_rate": DEFAULT.error_rate}
-    (found,) = summarise([replace(row, load=MAIN_LOAD, **(alike | figures))])
-    return found
-
-
-def test_the_criterion_bounds_worst_cases_before_it_compares_writes(rows: list[Row]) -> None:
-    styles = [
-        summary(rows[0], "leveled", write_amplification=9.0),
-        summary(rows[0], "lazy-leveled", write_amplification=5.0, scan_reads_max=1.9),
-        summary(rows[0], "tiered", write_amplification=2.0, space_amplification_max=2.1),
-    ]
-    chosen = decide(styles, tolerance=2.0)
-    assert chosen is not None
-    assert chosen.winner.style == "lazy-leveled"
-    assert [standing.admitted for standing in chosen.standings] == [True, True, False]
-    assert chosen.standings[2].column == "space_amplification_max"
-    steps = [(limit, config.style) for limit, config in chosen.by_tolerance]
-    assert steps == [(1.0, "leveled"), (1.9, "lazy-leveled"), (2.1, "tiered")]
 
 
 # The command

@@ -65,11 +65,6 @@ def test_zeta_of_ten_billion_is_ycsbs_constant() -> None:
     assert zeta(near) + tail == pytest.approx(SCRAMBLED_ZETA, rel=1e-9)
 
 
-def test_a_distribution_does_not_shrink() -> None:
-    with pytest.raises(ValueError, match="items=9: must be at least 10"):
-        Zipfian.over(10).extended(9)
-
-
 @pytest.mark.parametrize("theta", [0.0, 1.0, -0.5, 2.0])
 def test_unsupported_skews_are_refused(theta: float) -> None:
     with pytest.raises(ValueError, match="theta="):

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench.experiments.figures import curves, report, store, strategies
-from bench.experiments.figures.curves import Curve, Point
+from bench.experiments.figures import report, store, strategies
 from bench.experiments.figures.figure import Figure
-from bench.experiments.figures.sizes import sizes
 from lsmkv.filters import strategy_named
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "filters.md"
 GOLDEN = Path(__file__).parents[1] / "golden" / "figures.md"
-
-
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Few and small filters on the curves."""
-    monkeypatch.setattr(curves, "_FILTERS", 3)
-    monkeypatch.setattr(curves, "_ASKED", 100)
-    monkeypatch.setattr(curves, "CROWDS", (100, 2000))
-    monkeypatch.setattr(curves, "NUMBERS", (10, 100))
-    every = (
-        curves.rate_by_fill,
-        curves.rate_by_probes,
-        curves.fill_by_keys,
-        curves.fill_by_probes,
-        curves.rate_by_keys,
-        curves.bits_by_keys,
-    )
-    for curve in every:
-        curve.cache_clear()
-    yield
-    for curve in every:
-        curve.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -82,22 +57,6 @@ def test_filters_of_rows_skip_scans_and_filters_of_whole_keys_skip_absent_column
     assert rows.filter_bytes < whole.filter_bytes
 
 
-@pytest.mark.slow
-def test_a_point_far_from_the_theory_fails_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: None
-) -> None:
-    wrong = Curve("k = 1", lambda x: x, [Point(0.5, 0.6, 0.59, 0.61, 0.5, 0.01)])
-    monkeypatch.setattr(report, "figures", sizes)
-    monkeypatch.setattr(curves, "rate_by_fill", lambda: [wrong])
-    with pytest.raises(SystemExit, match=r"k = 1 at 0.5: measured 0.6, 0.5 in theory"):
-        report.main(["--out", str(tmp_path)])
-
-
-@pytest.mark.slow
-def test_every_measured_point_lies_where_the_theory_has_it() -> None:
-    assert curves.misses() == []
-
-
 def test_a_counting_filter_keeps_what_it_shares_bits_with_and_loses_what_looks_the_same() -> None:
     probes = strategy_named("sha").probes
     after = strategies._counters(probes, [b"foo", b"baz"], [b"baz"])
@@ -107,9 +66,3 @@ def test_a_counting_filter_keeps_what_it_shares_bits_with_and_loses_what_looks_t
     # What is not there is not removed: two of its counters were 0.
     after = strategies._counters(probes, [b"foo"], [b"baz"])
     assert all(after[bit] for bit in probes(b"foo", 32, 3))
-
-
-def test_nearly_full_filters_are_not_taken_for_points_off_the_theory() -> None:
-    (curve,) = (each for each in curves.fill_by_probes(1000) if each.name == "k = 14")
-    assert all(point.is_right for point in curve.points)
-    assert curve.points[-1].value > 0.99

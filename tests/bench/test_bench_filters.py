@@ -85,9 +85,7 @@ def test_only_times_change_from_run_to_run_and_in_other_processes(made: Results[
     assert counted(run("--seed", "2")) != first
     times = {c["name"] for c in records.columns(Row)} - first[0].keys()
     assert times == {
-        f"{operation}_ns_{what}"
-        for operation in ("add", "query_present", "query_absent")
-        for what in ("median", "min", "max")
+        f"{operation}_ns_median" for operation in ("add", "query_present", "query_absent")
     }
 
 
@@ -137,6 +135,6 @@ def test_the_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         bench.main(["--help"])
     assert left.value.code == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("demo", "filters", "compaction"))
+    assert all(name in shown for name in ("policies", "filters", "compaction"))
     with pytest.raises(SystemExit, match="no experiment 'nothing'"):
         bench.main(["nothing"])

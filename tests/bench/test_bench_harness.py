@@ -138,7 +138,6 @@ def test_a_document_without_the_section_is_refused_before_anything_is_measured(
         ("--out {out} --work /nonexistent", "--work '/nonexistent': must be a folder that exists"),
         ("--out {out} --into /nonexistent.md", "--into '/nonexistent.md': No such file"),
         ("--out {out} --into {page}", "no section from <!-- bench granularity -->"),
-        ("--out {out} --dask x", "--dask 'x': "),
     ],
 )
 def test_places_that_cannot_be_used_are_refused_before_any_work(

@@ -66,7 +66,7 @@ def holding(stores: int, directory: Path, entries: int = 800) -> int:
         path.mkdir()
         rate = RATES[number % len(RATES)]
         task = StoreTask(
-            DIGITS, entries, 1024, 2, "bloom", rate, (0.1,), 10 * entries, 0, 0, number, 0
+            DIGITS, entries, 1024, 2, "bloom", rate, (0.1,), 10 * entries, 0, number, 0
         )
         (row,) = measure(task, str(path / "store"))
         held += row.holds_exact

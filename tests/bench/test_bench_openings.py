@@ -44,11 +44,11 @@ def test_twice_the_lookups_read_twice_the_blocks(tmp_path: Path) -> None:
     task = Task(0.1, 2, 4096, 2000, 1, 1.0, 6000, 3, 0)
     path = str(tmp_path / "store")
     write_runs(path, 2000, 2, 3, Options(error_rate=0.1))
-    found = opening(path, task, "resident", 0)
+    found = opening(path, task, 0)
     half, whole = found[0.3].block_reads, found[1.0].block_reads
     assert whole == pytest.approx(half / 0.3, rel=0.25)
-    slope = block_slope(path, task)
-    assert whole / 1999 == pytest.approx(slope.block_reads / slope.lookups, rel=0.25)
+    asked, many = block_slope(path, task)
+    assert whole / 1999 == pytest.approx(many.block_reads / asked, rel=0.25)
 
 
 def test_an_opening_of_fewer_lookups_reads_what_a_longer_one_has_read_by_then(
@@ -56,30 +56,22 @@ def test_an_opening_of_fewer_lookups_reads_what_a_longer_one_has_read_by_then(
 ) -> None:
     path = str(tmp_path / "store")
     write_runs(path, 2000, 1, 3, Options())
-    for residency in ("resident", "cached"):
-        long = opening(path, Task(0.01, 1, 4096, 2000, 1, 1.0, 100, 3, 0), residency, 0)
-        short = opening(path, Task(0.01, 1, 4096, 2000, 1, 0.03, 100, 3, 0), residency, 0)
-        assert short == {at: long[at] for at in short}
-        assert max(short) == 0.03
+    long = opening(path, Task(0.01, 1, 4096, 2000, 1, 1.0, 100, 3, 0), 0)
+    short = opening(path, Task(0.01, 1, 4096, 2000, 1, 0.03, 100, 3, 0), 0)
+    assert short == {at: long[at] for at in short}
+    assert max(short) == 0.03
 
 
 def test_resident_filters_are_loaded_whole_by_the_first_lookup(results: Results[Row]) -> None:
     for row in results.rows:
-        if row.residency == "resident" and row.error_rate < 1:
+        if row.error_rate < 1:
             assert row.filter_bytes_least == row.filter_bytes_most
             assert row.filter_bytes == round(row.filter_bits_per_key * row.key_count / 8)
             assert row.filter_requests == row.run_count
 
 
-def test_cached_filters_load_no_more_than_all_of_them(results: Results[Row]) -> None:
-    cached = [row for row in results.rows if row.residency == "cached"]
-    assert cached
-    for row in cached:
-        assert row.filter_bytes_most <= round(row.filter_bits_per_key * row.key_count / 8)
-
-
 def test_the_best_measured_rate_is_near_theory(results: Results[Row]) -> None:
-    of = shapes(results.rows, "resident")[0]
+    of = shapes(results.rows)[0]
     found = {each.lookups_per_key: each for each in bests(results.rows, of, BYTES)}
     for lookups in (0.001, 0.01, 0.1):
         assert 0.2 < found[lookups].rate / found[lookups].theory < 5
@@ -96,11 +88,7 @@ def test_counts_repeat(tmp_path: Path) -> None:
 
 
 def test_block_reads_that_do_not_grow_as_lookups_fail_the_report(results: Results[Row]) -> None:
-    row = next(
-        row
-        for row in results.rows
-        if row.error_rate == 1 and row.lookups_per_key == 1 and row.residency == "resident"
-    )
+    row = next(row for row in results.rows if row.error_rate == 1 and row.lookups_per_key == 1)
     assert row.direct_block_reads is not None
     changed = dataclasses.replace(row, direct_block_reads=2 * row.direct_block_reads)
     rows = [changed if each is row else each for each in results.rows]

@@ -30,8 +30,6 @@ from bench.__main__ import main
         ("compaction", "--error-rates 2", "--error-rates: 2: must lie between 0 and 1"),
         ("compaction", "--error-rates nan", "--error-rates: nan: must lie between 0 and 1"),
         ("compaction", "--write-buffers 15", "--write-buffers: 15: must be 16 or more"),
-        ("adaptive", "--keys 1999", "--keys: 1999: must be 2000 or more"),
-        ("learning", "--keys 299", "--keys: 299: must be 300 or more"),
         ("granularity", "--bits 2", "--bits: 2: must"),
         ("granularity", "--cache-share 0", "--cache-share: 0: must"),
         ("granularity", "--flush-entries 1", "--flush-entries: 1: must"),
@@ -62,6 +60,8 @@ from bench.__main__ import main
         ("ycsb", "--repetitions x", "--repetitions: invalid"),
         ("ycsb", "--cache-size-mib 0", "--cache-size-mib: 0: must be 1 or more"),
         ("ycsb", "--write-buffer-size-mib x", "--write-buffer-size-mib: invalid"),
+        ("policies", "--keys 299", "--keys: 299: must be 300 or more"),
+        ("policies", "--parts tree", "--parts: 'tree': must be of trees, skew, shift, repeats"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_its_option(

@@ -8,15 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
-from matplotlib.figure import Figure
 
 from bench.experiments.wasted_reads.experiment import EXPERIMENT
-from bench.harness.charts import Chart, NarrowFigure, legend_below, save
-from bench.harness.experiment import Results
+from bench.harness.charts import Chart, Line, Panel, save
+from bench.harness.colours import series
+from bench.harness.experiment import Results, section
 from bench.harness.report import write
 from bench.harness.story import Story
+from bench.harness.tables import Table
 
 HEADER: dict[str, Any] = {
     "seed": 1, "quick": True, "executor": "1", "elapsed_s": 1.0, "missing": [], "command": "c",
@@ -24,12 +24,11 @@ HEADER: dict[str, Any] = {
 }  # fmt: skip
 
 
-def draw(figure: Figure) -> None:
-    figure.subplots()
+PANEL = Panel(lines=[])
 
 
 def test_a_report_has_a_form_of_each_chart_for_phones(tmp_path: Path) -> None:
-    chart = Chart("one", "A title", "How to read it.", draw)
+    chart = Chart("one", "A title", "How to read it.", [PANEL])
     save(chart, str(tmp_path))
     write(str(tmp_path / "report.html"), EXPERIMENT, Results(HEADER), Story([], [chart]))
     page = (tmp_path / "report.html").read_text()
@@ -38,45 +37,41 @@ def test_a_report_has_a_form_of_each_chart_for_phones(tmp_path: Path) -> None:
     assert list(map(base64.b64decode, sources)) == files
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (2, 3)])
-@pytest.mark.parametrize("squeeze", [True, False])
-def test_on_a_phone_panels_stand_one_below_the_other(shape: tuple[int, int], squeeze: bool) -> None:
-    wide: Any = Figure()
-    asked = wide.subplots(*shape, squeeze=squeeze)
-    stacked = NarrowFigure().subplots(*shape, squeeze=squeeze)
-    assert numpy.shape(stacked) == numpy.shape(asked)
-    boxes = [axes.get_position() for axes in numpy.atleast_1d(stacked).flat]
-    assert all(below.y1 <= above.y0 for above, below in pairwise(boxes))
-    assert len({box.x0 for box in boxes}) == 1
+def panels_of(chart: Chart, tmp_path: Path) -> list[dict[str, float]]:
+    """Places of the panels in the form for phones, by their titles."""
+    save(chart, str(tmp_path))
+    drawing = (tmp_path / f"{chart.name}-narrow.svg").read_text()
+    places = re.findall(r'<g id="axes_\d+">.*?<path d="M (\S+) (\S+)', drawing, re.DOTALL)
+    return [{"x": float(x), "y": float(y)} for x, y in places]
 
 
-@pytest.mark.parametrize("shared", ["row", "col", True, False])
-def test_on_a_phone_the_same_panels_share_their_scale(shared: str | bool) -> None:
-    for axis in "xy":
-        figures: list[Any] = [Figure(), NarrowFigure()]
-        grids = [figure.subplots(2, 3, **{f"share{axis}": shared}) for figure in figures]
-        groups = []
-        for grid in grids:
-            siblings = getattr(grid[0, 0], f"get_shared_{axis}_axes")()
-            panels = list(grid.flat)
-            groups.append([[siblings.joined(a, b) for b in panels] for a in panels])
-        assert groups[0] == groups[1]
+@pytest.mark.parametrize(("count", "columns"), [(1, 0), (3, 0), (3, 1), (6, 3)])
+def test_on_a_phone_panels_stand_one_below_the_other(
+    count: int, columns: int, tmp_path: Path
+) -> None:
+    panels = [Panel(lines=[Line("a line", [(1, 2), (2, 3)], series(0))])] * count
+    places = panels_of(Chart("one", "", "", panels, columns=columns), tmp_path)
+    assert len(places) == count
+    assert len({place["x"] for place in places}) == 1
+    assert all(above["y"] < below["y"] for above, below in pairwise(places))
 
 
-def test_on_a_phone_each_panel_names_its_vertical_axis() -> None:
-    narrow = NarrowFigure()
-    for row, name in zip(narrow.subplots(2, 2), ("reads", "bytes"), strict=True):
-        row[0].set_ylabel(name)
-    narrow.name_axes()
-    assert [axes.get_ylabel() for axes in narrow.axes] == ["reads", "reads", "bytes", "bytes"]
+def test_on_a_phone_each_panel_names_its_vertical_axis(tmp_path: Path) -> None:
+    panels = [Panel(lines=[], y=name) for name in ("reads", "", "bytes", "")]
+    save(Chart("one", "", "", panels, columns=2), str(tmp_path))
+    drawing = (tmp_path / "one-narrow.svg").read_text()
+    assert [drawing.count(f">{name}<") for name in ("reads", "bytes")] == [2, 2]
 
 
-def test_on_a_phone_long_texts_of_a_legend_have_a_line_each() -> None:
-    for length, columns in ((10, 2), (60, 1)):
-        narrow = NarrowFigure()
-        axes = narrow.subplots()
-        for number in range(4):
-            axes.plot([0], [0], label=f"{number}" * length)
-        legend_below(narrow, axes, 4)
-        (legend,) = narrow.legends
-        assert vars(legend)["_ncols"] == columns
+def test_a_chart_that_is_published_stands_in_a_documents_section() -> None:
+    charts = [
+        Chart(name, f"About {name}", "", [], is_published=name == "one") for name in ["one", "two"]
+    ]
+    header = HEADER | {"environment": {
+        "versions": {}, "processor": "p", "cpu_count": 1, "file_system": "f", "device": "d",
+        "device_virtual": "no", "python": "3", "lsmkv_build": "b",
+    }}  # fmt: skip
+    text = section(header, Story([Table("words", ["a"], [["1"]], note="same")] * 2, charts))
+    assert "![About one](pictures/one.svg)" in text
+    assert "two" not in text
+    assert text.count("same") == 1

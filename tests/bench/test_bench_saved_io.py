@@ -13,7 +13,6 @@ import lsmkv
 from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.aside import value_sizes
 from bench.experiments.saved_io.datasets import (
-    ALONE,
     DIGITS,
     PATHS,
     TENANTS,
@@ -72,7 +71,6 @@ def stores(rows: list[Row], **wanted: Any) -> list[Row]:
         pytest.param("digits", marks=pytest.mark.longest),
         "hbase",
         pytest.param("paths", marks=pytest.mark.longest),
-        "alone",
     ],
 )
 def test_each_data_set_alone_has_a_report(dataset: str, tmp_path: Path) -> None:
@@ -91,7 +89,7 @@ def test_a_small_run_counts_the_same_twice() -> None:
 def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_run() -> None:
     asked = []
     for name in (DIGITS, *TENANTS):
-        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 0, 1970, 0)
+        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 1970, 0)
         (row,) = sweep(measure, [task], None)[0]
         assert row.miscounted == 0 and row.lookup_count == 3000
         asked.append(row.filters_asked_half or 0)
@@ -101,7 +99,7 @@ def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_r
 def test_skewed_lookups_ask_fewer_filters_the_larger_the_exponent_and_count_right() -> None:
     asked = []
     for name in ZIPF:
-        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 0, 1970, 0)
+        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 1970, 0)
         (row,) = sweep(measure, [task], None)[0]
         assert row.miscounted == 0 and row.lookup_count == 3000
         asked.append(row.filters_asked_half or 0)
@@ -110,7 +108,7 @@ def test_skewed_lookups_ask_fewer_filters_the_larger_the_exponent_and_count_righ
 
 def test_filters_of_one_key_blocks_take_no_byte_and_others_about_1_2_bytes_a_key() -> None:
     tasks = [
-        StoreTask(f"values-{size}", 300, 4 * KIB, 1, "bloom", rate, (0.0,), 299, 0, 0, 1970, 0)
+        StoreTask(f"values-{size}", 300, 4 * KIB, 1, "bloom", rate, (0.0,), 299, 0, 1970, 0)
         for size in (0, 1000, 8000)
         for rate in (None, 0.01)
     ]
@@ -258,32 +256,6 @@ def test_net_savings_pay_for_loading_the_filters(rows: list[Row]) -> None:
             ) - (row.filter_page_bytes or 0)
         else:
             assert row.filter_read_bytes == row.filter_bytes_per_key == 0
-
-
-@pytest.mark.slow
-def test_our_hash_strategy_has_its_exact_rate_where_double_hashing_has_not(
-    rows: list[Row],
-) -> None:
-    def over(strategy: str) -> float:
-        (row,) = [
-            row
-            for row in rows
-            if row.dataset == ALONE
-            and row.hash_strategy == strategy
-            and row.error_rate_requested == 0.001
-        ]
-        return (row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0)
-
-    assert over("product") < 1.4 < 3 < over("double-hashing")
-
-
-@pytest.mark.longest
-@pytest.mark.slow
-def test_a_cluster_counts_what_one_process_counts() -> None:
-    pytest.importorskip("distributed")
-    here = experiment.run(EXPERIMENT, [*SMALL, "digits"]).rows
-    there = experiment.run(EXPERIMENT, [*SMALL, "digits", "--dask", "local"]).rows
-    assert records.repeatable(there) == records.repeatable(here)
 
 
 @pytest.mark.slow

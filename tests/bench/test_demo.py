@@ -16,7 +16,6 @@ from bench.demo import (
     Results,
     reads_saved,
     run,
-    wilson_interval,
 )
 from bench.workloads.files import (
     Entry,
@@ -102,14 +101,3 @@ def test_one_percent_saves_ninety_eight_of_a_hundred_reads(results: Results) -> 
         row = next(row for row in rows if row.error_rate == REFERENCE_RATE)
         saved, share = reads_saved(row, rows[0])
         assert saved > 0 and share >= 0.98
-
-
-# --- the report ---
-
-
-@pytest.mark.parametrize(
-    ("hits", "trials", "low", "high"),
-    [(0, 0, 0.0, 1.0), (0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0)],
-)
-def test_wilson_intervals(hits: int, trials: int, low: float, high: float) -> None:
-    assert wilson_interval(hits, trials) == pytest.approx((low, high), abs=1e-4)

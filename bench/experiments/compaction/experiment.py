@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench.experiments.compaction.decision import TOLERANCE
 from bench.experiments.compaction.loads import CHUNK_ENTRIES, GROWING, LOADS
 from bench.experiments.compaction.measure import (
     ABSENT_LOOKUPS,
@@ -33,35 +32,22 @@ FULL_STRIDE: Final = 7
 LEAST_WRITE_BUFFERS: Final = 16
 
 METHOD: Final = (
-    "Each store has the default options, with the sizes of write buffer, tables and levels divided by "
-    f"{SCALE}: trees of the default shape that have three levels below level 0 after minutes. The "
-    "block cache is off, nothing is compressed, entries have 16-byte keys and 100-byte values.",
-    f"It is loaded by chunks of one write buffer ({CHUNK_ENTRIES} operations). After each the store "
-    "is flushed and left until no compaction is due, so that what compaction finds to merge depends "
-    "on the load and not on timing: counts repeat from run to run. It also means that level 0 is "
-    "never crowded, which a load faster than compaction would do to every style.",
-    "Everything is averaged over the cycle of the tree: its state is taken after every write buffer "
-    "of the second half of the load, its reads after every third (--quick) or seventh, which meets "
-    f"all phases. Reads: {ABSENT_LOOKUPS} lookups of absent keys, each just after a present one, "
-    f"{PRESENT_LOOKUPS} of present keys and {SCANS} scans of {SCAN_ENTRIES} entries; every answer "
-    "is compared with a model. Several key spaces, by steps of a factor; tables show the mean of "
-    "means and the worst of worsts.",
-    "Write amplification is the bytes of tables written by flushes and compactions over the keys and "
-    "values handed over (the log is not in it). Space amplification is the bytes of live table files "
-    "over live keys and values; while a compaction runs its output comes on top. Expected reads of an "
-    "absent lookup are the sum of the exact false-positive rates of the filters it meets.",
-    "The criterion for the default, fixed beforehand, is that of a general-purpose embedded store: "
-    "bound the worst first, then write least. A style is admitted if its worst moment, over all key "
-    "spaces, in each of reads per present lookup, per absent lookup, per scan, and space "
-    f"amplification is at most {TOLERANCE:g} times that of the style that is best in it; of those "
-    "admitted, the one with the least write amplification wins. Since that factor is a choice, the "
-    "report also states the factors at which another style would win. A run that watches less than a "
-    "whole cycle (4 T^2 write buffers), as --quick does, may miss the worst moments and gives no "
-    "verdict.",
-    "Theory of writes: a leveled level rewrites an entry T/2 times, a tiered one writes it once, so "
-    "1 + L T/2, 1 + L and 1 + (L - 1) + T/2 with L levels below level 0: the orders O(T L), O(L) and "
-    "O(T + L) of N. Dayan and S. Idreos, Dostoevsky: Better Space-Time Trade-Offs for LSM-Tree Based "
-    "Key-Value Stores via Adaptive Removal of Superfluous Merging, SIGMOD 2018.",
+    "Each store has the default options, with the sizes of write buffer, tables and levels "
+    f"divided by {SCALE}: three levels below level 0 after minutes. The block cache is off, "
+    "nothing is compressed, entries have 16-byte keys and 100-byte values.",
+    f"It is loaded by chunks of one write buffer ({CHUNK_ENTRIES} operations). After each the "
+    "store is flushed and left until no compaction is due, so counts repeat from run to run, and "
+    "level 0 is never crowded.",
+    "Everything is averaged over the cycle of the tree: its state is taken after every write "
+    "buffer of the second half of the load, its reads after every third (--quick) or seventh, "
+    f"which meets all phases. Reads: {ABSENT_LOOKUPS} lookups of absent keys, {PRESENT_LOOKUPS} of "
+    f"present keys and {SCANS} scans of {SCAN_ENTRIES} entries; every answer is compared with a "
+    "model. Tables show the mean of means and the worst of worsts over the key spaces.",
+    "Write amplification is the bytes of tables written over the keys and values handed over (the "
+    "log is not in it). Space amplification is the bytes of live table files over live keys and "
+    "values. Expected reads of an absent lookup are the sum of the exact rates of the filters it "
+    "meets. Theory of writes: 1 + L T/2 (leveled), 1 + L (tiered) and 1 + (L - 1) + T/2, with L "
+    "levels below level 0 (Dayan and Idreos, Dostoevsky, SIGMOD 2018).",
 )
 
 

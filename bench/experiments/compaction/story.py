@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,15 +16,14 @@ from bench.experiments.compaction.summary import (
     summarise,
 )
 from bench.experiments.compaction.tables import tables
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 
 
 def story(rows: list[Row]) -> Story:
     summaries = summarise(rows)
     wrong = sum(row.wrong_answers for row in rows)
     failures = [f"{wrong} lookups or scans had a wrong answer"] if wrong else []
-    found = [*tables(summaries), *checked(*_of_absent_reads(rows))]
+    found = tables(summaries)
     return Story(found, charts(summaries), failures, headline=_headline(summaries))
 
 
@@ -46,18 +44,3 @@ def _headline(summaries: Sequence[Summary]) -> str:
         f"Bytes written per byte and blocks read per absent key, T = {first.size_ratio}: "
         f"{'; '.join(parts)}."
     )
-
-
-def _of_absent_reads(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Blocks that absent lookups read, beside those that the filters' exact rates promise."""
-    found = []
-    for rate in sorted({row.error_rate for row in rows}, reverse=True):
-        own = [row for row in rows if row.error_rate == rate]
-        seen = sum(row.absent_block_reads for row in own)
-        promised = math.fsum(
-            row.absent_reads_expected_mean * row.absent_lookup_count for row in own
-        )
-        more = f" ({seen / promised - 1:+.1%})" if seen >= FEWEST_EVENTS else ""
-        what = f"blocks read for absent keys at p = {rate * 100:g} %, by the filters' exact rates"
-        found.append((what, f"{seen:,} for {promised:,.0f}{more}"))
-    return found

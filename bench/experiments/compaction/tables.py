@@ -1,17 +1,12 @@
-"""The tables of ``compaction``: the decision, and what each load writes, keeps and reads."""
+"""The tables of ``compaction``: what each load writes, keeps and reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.compaction.decision import Standing, decide
 from bench.experiments.compaction.summary import (
-    ALLOCATIONS,
-    DEFAULT,
-    Config,
     Summary,
-    at_default,
     loads_of,
     of_load,
 )
@@ -22,7 +17,7 @@ _SETTINGS: Final = ("style", "size_ratio", "error_rate", "allocation")
 
 def tables(summaries: Sequence[Summary]) -> list[Table]:
     """Every table that the summaries have data for."""
-    found = _decisions(summaries)
+    found = []
     for load in loads_of(summaries):
         rows = [each.row for each in of_load(summaries, load)]
         found.append(
@@ -72,43 +67,3 @@ def tables(summaries: Sequence[Summary]) -> list[Table]:
             )
         )
     return found
-
-
-def _decisions(summaries: Sequence[Summary]) -> list[Table]:
-    standings: list[tuple[Standing, Config]] = []
-    for load in loads_of(summaries):
-        for allocation in ALLOCATIONS:
-            decision = decide(at_default(summaries, load, allocation))
-            if decision is not None:
-                standings += [(each, decision.winner) for each in decision.standings]
-    if not standings:
-        return []
-
-    def worst(heading: str, column: str, form: str = "#.3g") -> Shown:
-        return Shown(heading, lambda pair: getattr(pair[0].summary.row, column), form)
-
-    return [
-        table_of(
-            f"The decision at T = {DEFAULT.size_ratio}, p = {DEFAULT.error_rate * 100:g} %: worst of "
-            "the cycle, then writes",
-            standings,
-            (
-                worst("load", "load", ""),
-                worst("filters", "allocation", ""),
-                worst("style", "style", ""),
-                worst("present", "present_reads_max"),
-                worst("absent", "absent_reads_expected_max"),
-                worst("scan", "scan_reads_max"),
-                worst("space", "space_amplification_max"),
-                Shown("over best", lambda pair: pair[0].ratio, ".2f"),
-                Shown("admitted", lambda pair: "yes" if pair[0].admitted else "no"),
-                worst("write amp.", "write_amplification", ".2f"),
-                worst("burst", "write_burst_max", ".0f"),
-                Shown("", lambda pair: "chosen" if pair[0].summary.config == pair[1] else ""),
-            ),
-            "Present, absent, scan: data blocks read. Over best: the largest of the four ratios. "
-            "Burst: most bytes written after one write buffer, per byte in it; not in the criterion. "
-            "Chosen: among the states that were measured; no verdict if they cover less than a cycle.",
-            left=3,
-        )
-    ]

@@ -1,8 +1,8 @@
 """Experiment ``figures``: figures from documents on Bloom filters, beside this package's.
 
-``python -m bench figures [--into FILE] [--out DIR]`` prints them, puts those that are wrong into the
-marked section of a Markdown file, or writes all with charts.  Everything is computed again, from the
-seeds written here.
+``python -m bench figures [--into FILE] [--out DIR]`` prints them, puts them into the marked section
+of a Markdown file, or writes them to a folder.  Everything is computed again, from the seeds written
+here.
 """
 
 from __future__ import annotations
@@ -61,37 +61,19 @@ def _table(heading: str, rows: Iterator[Figure]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables, put them into a file, or write them with the charts."""
+    """Print the tables, put them into a file, or into a folder."""
     parser = argparse.ArgumentParser(prog="bench figures", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--into", type=Path, help=f"a file with lines {BEGIN.strip()} and {END.strip()}"
     )
-    parser.add_argument(
-        "--out", type=Path, help="a folder for the tables, and the charts as PNG and SVG"
-    )
+    parser.add_argument("--out", type=Path, help="a folder for the tables")
     chosen = parser.parse_args(arguments)
     if chosen.into is not None:
         before, _, rest = chosen.into.read_text().partition(BEGIN)
         _, _, after = rest.partition(END)
         chosen.into.write_text(f"{before}{BEGIN}\n{section()}\n\n{END}{after}")
     if chosen.out is not None:
-        _write(chosen.out, markdown())
+        chosen.out.mkdir(parents=True, exist_ok=True)
+        (chosen.out / MARKDOWN_NAME).write_text(markdown() + "\n")
     if chosen.into is None and chosen.out is None:
         print(markdown())
-
-
-def _write(folder: Path, tables: str) -> None:
-    """The tables and the charts; exits with 1 if a measured point is not where the theory has it."""
-    # Here: the tables alone need no matplotlib.
-    from bench.experiments.figures.charts import charts
-    from bench.experiments.figures.curves import misses
-    from bench.harness import charts as drawn
-
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKDOWN_NAME).write_text(tables + "\n")
-    written = [str(folder / MARKDOWN_NAME)]
-    for chart in charts():
-        written += drawn.save(chart, str(folder))
-    print("Written:", *written, sep="\n  ")
-    if wrong := misses():
-        raise SystemExit("bench: " + "; ".join(wrong))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from bench.experiments.filters.contenders import CONTENDERS, Basis, Code, Group, contender_named
 from bench.experiments.filters.measure import Found
 from bench.harness.intervals import FEWEST_EVENTS, clustered_interval
-from bench.harness.ratios import Spread
 from bench.harness.records import column
 
 
@@ -72,34 +71,12 @@ class Row:
         heading="add ns",
         form=",.0f",
     )
-    add_ns_min: float = column("the least of the turns", kind="time")
-    add_ns_max: float = column("the most of the turns", kind="time")
     query_present_ns_median: float = column(
         "nanoseconds to ask for a key that is there", kind="time", heading="present", form=",.0f"
     )
-    query_present_ns_min: float = column("the least of the turns", kind="time")
-    query_present_ns_max: float = column("the most of the turns", kind="time")
     query_absent_ns_median: float = column(
         "nanoseconds to ask for one that is not", kind="time", heading="absent", form=",.0f"
     )
-    query_absent_ns_min: float = column("the least of the turns", kind="time")
-    query_absent_ns_max: float = column("the most of the turns", kind="time")
-
-    @property
-    def ratio(self) -> Spread:
-        """Measured over exact rate, and the same of its interval's ends."""
-        return Spread(
-            self.error_rate_measured / self.error_rate_exact,
-            self.error_rate_low / self.error_rate_exact,
-            self.error_rate_high / self.error_rate_exact,
-        )
-
-    def time_us(self, operation: str) -> Spread:
-        """Microseconds of ``add``, ``query_present`` or ``query_absent``."""
-        median, least, most = (
-            getattr(self, f"{operation}_ns_{part}") / 1000 for part in ("median", "min", "max")
-        )
-        return Spread(median, least, most)
 
     @property
     def rate(self) -> float:
@@ -145,18 +122,10 @@ def _row(found: Found) -> Row:
         false_positive_count=sum(counts.hits),
         false_negative_count=counts.false_negatives,
         refused_count=counts.refused,
-        **_columns("add", timings.add),
-        **_columns("query_present", timings.present),
-        **_columns("query_absent", timings.absent),
+        add_ns_median=timings.add,
+        query_present_ns_median=timings.present,
+        query_absent_ns_median=timings.absent,
     )
-
-
-def _columns(operation: str, ns: Spread) -> dict[str, float]:
-    return {
-        f"{operation}_ns_median": ns.median,
-        f"{operation}_ns_min": ns.least,
-        f"{operation}_ns_max": ns.most,
-    }
 
 
 def _lower_bound(rate: float) -> float | None:

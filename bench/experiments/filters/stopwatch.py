@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from bench.experiments.filters.contenders import REFUSALS, Contender
 from bench.experiments.filters.tasks import keys_of
-from bench.harness.ratios import Spread, spread
 from bench.harness.stopwatch import no_collection
 
 
@@ -22,9 +22,9 @@ class Timings:
     A static filter's add is a key's share of the build.
     """
 
-    add: Spread
-    present: Spread
-    absent: Spread
+    add: float
+    present: float
+    absent: float
 
 
 class Stopwatch:
@@ -55,9 +55,9 @@ class Stopwatch:
         self._readings.setdefault(contender.name, []).append((add, present, absent))
 
     def timings(self, contender: Contender) -> Timings:
-        """The spreads over the turns of a contender."""
+        """The medians over the turns of a contender."""
         add, present, absent = zip(*self._readings[contender.name], strict=True)
-        return Timings(spread(add), spread(present), spread(absent))
+        return Timings(median(add), median(present), median(absent))
 
     def _fill(self, contender: Contender) -> tuple[list[Any], float]:
         start = contender.start

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final
 
 from bench.experiments.filters.charts import charts
 from bench.experiments.filters.contenders import missing
 from bench.experiments.filters.rows import Row, key_counts, middle_rate, rows_of
 from bench.experiments.filters.tables import rate_percent, tables
-from bench.harness.experiment import Results
-from bench.harness.story import Story, checked
-from reports.document import provenance
-
-MARKDOWN_NAME: Final = "filters.md"
-
-DOCUMENTED: Final = ((30, 0.01), (30, 0.001), (300, 0.01))
-"""Numbers of keys and rates of the documentation's tables."""
+from bench.harness.story import Story
 
 
 def story(rows: Sequence[Row]) -> Story:
     """Tables and charts, all computed from ``rows``."""
     denied = sorted({row.filter for row in rows if row.false_negative_count})
     failures = [f"{name} denied keys that it holds" for name in denied]
-    found = [*tables(rows, missing()), *checked(*_intervals(rows))]
+    found = tables(rows, missing())
     return Story(found, charts(rows), failures, headline=_headline(rows))
 
 
@@ -40,24 +30,6 @@ def _headline(rows: Sequence[Row]) -> str:
         f"{last.over_lower_bound:.2f} times the lower bound ({last.bits_per_key:.1f} bits per key, "
         f"{last.key_count:,} keys)."
     )
-
-
-def _intervals(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """How many intervals hold the rate in theory.
-
-    95 % of them do if the theory is right.
-    """
-    found = []
-    for told, bases in (
-        ("the rate in theory", ("exact", "expected")),
-        ("the rate of independent probes", ("ideal",)),
-    ):
-        here = [row for row in rows if row.error_rate_basis in bases]
-        inside = sum(row.exact_in_interval for row in here)
-        if here:
-            what = f"{told} lies in the 95 % interval of what was measured"
-            found.append((what, f"{inside} of {len(here)} rows ({inside / len(here):.0%})"))
-    return found
 
 
 def _smallest(rows: Sequence[Row]) -> list[Row]:
@@ -76,22 +48,3 @@ def _best(rows: Sequence[Row], value: Callable[[Row], float]) -> list[Row]:
         if here:
             found.append(min(here, key=value))
     return found
-
-
-def write_markdown(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    path = os.path.join(given.out, MARKDOWN_NAME)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(markdown(results.header, results.rows))
-    return [path]
-
-
-def section(results: Results[Row]) -> str:
-    rows = [row for row in results.rows if (row.key_count, row.error_rate_requested) in DOCUMENTED]
-    return markdown(results.header, rows)
-
-
-def markdown(header: dict[str, Any], rows: Sequence[Row]) -> str:
-    """All tables as Markdown, below their command."""
-    parts = [f"Command: `{header['command']}`. {provenance(header)}"]
-    parts += [table.to_markdown() for table in tables(rows, header["missing"])]
-    return "\n\n".join(parts) + "\n"

@@ -10,6 +10,9 @@ from typing import Final
 from bench.experiments.filters.rows import Row, error_rates, key_counts, rows_of
 from bench.harness.tables import Shown, Table, table_of
 
+DOCUMENTED: Final = (30, 300)
+"""The numbers of keys in the documentation's tables."""
+
 LEGEND: Final = (
     "store/...: the filters of tables, through the functions that a table calls, with the hash of "
     "each key; the others are objects for programs. compiled: whether machine code probes the filter in "
@@ -51,17 +54,16 @@ _COLUMNS: Final = (
 
 
 def tables(rows: Sequence[Row], missing_names: Sequence[str]) -> list[Table]:
-    """Every table; each names the missing contenders, and the last explains the columns."""
+    """Every table; each names the missing contenders, and explains the columns."""
     missing = [[name, "not installed", *[""] * (len(_COLUMNS) - 2)] for name in missing_names]
     found = []
     for key_count in key_counts(rows):
         for error_rate in error_rates(rows):
             here = rows_of(rows, key_count, error_rate)
-            table = table_of(heading(here[0]), here, _COLUMNS, left=2, empty="-")
+            is_brief = key_count in DOCUMENTED
+            table = table_of(heading(here[0]), here, _COLUMNS, left=2, empty="-", brief=is_brief)
             found.append(dataclasses.replace(table, cells=[*table.cells, *missing]))
-    if found:
-        found[-1] = dataclasses.replace(found[-1], note=LEGEND)
-    return found
+    return [dataclasses.replace(table, note=LEGEND) for table in found]
 
 
 def heading(row: Row) -> str:

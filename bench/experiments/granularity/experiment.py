@@ -11,13 +11,13 @@ from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.measure import measure
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import FLUSHES, STYLES, Load
-from bench.experiments.granularity.story import section, story, write_picture
+from bench.experiments.granularity.story import story
 from bench.experiments.granularity.tasks import Effort, Task
 from bench.harness.experiment import Experiment, Plan, at_least
 from lsmkv.options import FilterAllocation
 
-FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000, timed=5_000)
-QUICK: Final = Effort(absent=5_000, present=1_000, cached=600, timed=800)
+FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000)
+QUICK: Final = Effort(absent=5_000, present=1_000, cached=600)
 FULL_BITS: Final = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 QUICK_BITS: Final = (6.0, 10.0, 16.0)
 FULL_FLUSH_ENTRIES: Final = 4096
@@ -114,56 +114,33 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     "How many reads does it waste, what must be loaded to ask it, and how many index searches does a "
     "lookup take?",
     method=(
-        f"Trees. The same {FLUSHES} flushes of random keys, 16-byte keys and 105-byte values, blocks "
-        "of 4 KiB and 32 entries, size ratio 4. Every flush, with the compactions it causes, is "
-        "waited for, so that the shape does not depend on timing; levels are merged whole, so each "
-        "run is one table. The number of flushes is one before the next cascade, when a tree has the "
-        "most runs. All configurations must come to the same shape, or the report fails.",
-        "Who has what. lsmkv has one filter per block or per table. LevelDB has one for each 2 KiB of "
-        "data, all loaded when a table is opened. RocksDB has one per table, or with "
-        "partition_filters one per partition of metadata_block_size, 4 KiB by default, with an index of "
-        "partitions. HBase has Bloom filters in chunks of io.storefile.bloom.block.size, 128 KiB by "
-        "default, apart from the data blocks, with an index of chunks: a lookup asks the chunk that "
-        "covers the key, and searches the index of blocks only if it says maybe. "
-        "Monkey (Dayan, Athanassoulis, Idreos, SIGMOD 2017) gives small runs better filters.",
-        "Partitions and chunks. lsmkv has neither: the experiment builds lsmkv's Bloom filters of "
-        "consecutive keys for each table of a store without filters, as many keys as fit into 4 KiB or "
-        "128 KiB, and writes them to a file beside the store. A lookup searches the filters' first keys, "
-        "takes the filter from memory or from the block cache or reads it, and on a maybe looks the key "
-        "up in the table. Tables, block cache and counters are lsmkv's own, and data blocks "
-        "share the cache with filters as in the store. These lookups are not timed. RocksDB's shape and "
-        "HBase's, then, with lsmkv's filters: HBase's hash functions, and its halving of a last chunk "
-        "with few keys, are not copied.",
-        "RocksDB itself. Where rocksdict is installed, RocksDB counts the filter blocks that it reads, "
-        "partitioned and not, in tables of level 0 with the same keys, the same bits per key asked "
-        "for, the same orders, and a cache of the same size with cache_index_and_filter_blocks. It "
-        "keeps index blocks in that cache too, and its partitions come out somewhat below 4 KiB.",
-        "Equal memory. A budget is filter bits per key over the whole tree. The error_rate "
-        "that comes nearest to it is calculated: the store's own choice of compactions, run without "
-        "data, tells which tables there will be and what Monkey will ask of each; "
-        "lsmkv.filters tells the bytes. Rows state what the built store really uses. Indexes come on "
-        "top, and have columns of their own. A ribbon filter of a large table "
-        "has whole columns, so it comes within about half a column of a budget. Those of "
-        "blocks have one of two numbers of columns, and meet any. Monkey is measured as the "
-        "store delivers it: a table keeps the rate that the tree at its writing gave it.",
-        "Counts. Absent keys lie between present ones and do not repeat. Data block reads are counted "
-        "with no block cache and all filters in memory. An index search is counted by the rules of a "
-        "lookup: per table or chunk, where the filter said maybe; per block, always, before the filter. "
-        "A search of an index of chunks is counted in tables that have several. "
-        "The counters are checked against the tables' key ranges. Expected reads and rates are sums "
-        "over these keys of the exact rates of the filters built. Intervals are Clopper and "
-        "Pearson's of all probes; they do not know that each filter is a sample, too. That of a ratio "
-        "of reads takes the reads of both as independent.",
-        "Times. Warm lookups are timed one by one, every block they need in the cache, after a "
-        "first pass over the same keys; the clock (some 50 ns) is in them. An index search and "
-        "a filter probe are timed by themselves, in loops over one table after the other, where "
-        "processor caches are kinder than in a lookup; the least of five turns counts, and the least "
-        "of all rows with the same indexes.",
-        'Cached filters. With filter_residency="cached" filters are read when asked for, per block in '
-        "pieces of up to 4 KiB, the others one whole filter at a time, and kept in a block cache of a "
-        "share of the filters' size. As many absent lookups go before as are counted. Three orders: "
-        "random; nine of ten from a hundredth of the keys, scattered; stretches of 64 neighbours. An "
-        "item larger than the cache is not kept.",
+        f"Trees. The same {FLUSHES} flushes of random keys, 16-byte keys and 105-byte values, "
+        "blocks of 4 KiB and 32 entries, size ratio 4. Each flush is waited for, and levels are "
+        "merged whole, so each run is one table. Their number is one before the next cascade, "
+        "when a tree has the most runs. All trees must have the same shape.",
+        "Partitions (RocksDB's, 4 KiB of filter) and chunks (HBase's, 128 KiB) are built of "
+        "lsmkv's Bloom filters of consecutive keys, in a file beside a store without filters. A "
+        "lookup searches the filters' first keys, asks the filter, and on a maybe looks the key "
+        "up in the table. HBase's hash functions, and its halving of a last chunk, are not "
+        "copied. Monkey (Dayan, Athanassoulis, Idreos, SIGMOD 2017) gives small runs better "
+        "filters.",
+        "RocksDB itself, where rocksdict is installed, counts the filter blocks that it reads, "
+        "partitioned and not, in tables of level 0 with the same keys, bits, orders, and cache "
+        "size. It keeps index blocks in that cache too, and its partitions come out somewhat "
+        "below 4 KiB.",
+        "Equal memory. A budget is filter bits per key over the whole tree. The error_rate that "
+        "comes nearest is calculated from the tables that the store's own choice of compactions "
+        "will make. Rows state what the built store uses. A ribbon filter of a large table has "
+        "whole columns, so it comes within about half a column.",
+        "Counts. Absent keys lie between present ones and do not repeat; no block cache, filters "
+        "in memory. An index search is counted by the rules of a lookup: per table or chunk, "
+        "where the filter said maybe; per block, always, before the filter. Expected reads are "
+        "sums of the exact rates of the filters built. Intervals are Clopper and Pearson's of all "
+        "probes.",
+        "Cached filters are read when asked for, per block in pieces of up to 4 KiB, the others "
+        "one whole filter at a time, and kept in a block cache of a share of the filters' size. "
+        "As many absent lookups go before as are counted. Three orders: random; nine of ten from "
+        "a hundredth of the keys, scattered; stretches of 64 neighbours.",
     ),
     row_type=Row,
     tasks=tasks,
@@ -173,6 +150,4 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     libraries=("rocksdict",),
     missing=missing,
     add_options=_add_options,
-    document=section,
-    write_more=write_picture,
 )

@@ -9,7 +9,6 @@ from typing import Final
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.rows import Row
 from bench.harness.intervals import rate_interval
-from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_rates
 from lsmkv.options import FilterAllocation
 
 LN2_SQUARED: Final = math.log(2.0) ** 2
@@ -27,8 +26,6 @@ BLOOM_KINDS: Final = (BLOCK_BLOOM, PARTITION_BLOOM, CHUNK_BLOOM, TABLE_BLOOM)
 """The same kind of filter at each granularity, the finest first."""
 
 KINDS: Final = (BLOCK_BLOOM, BLOCK_RIBBON, PARTITION_BLOOM, CHUNK_BLOOM, *TABLE_KINDS)
-STORED_KINDS: Final = (BLOCK_BLOOM, BLOCK_RIBBON, *TABLE_KINDS)
-"""The kinds that the store itself has, and whose lookups are timed."""
 
 
 def contender(row: Row) -> Contender:
@@ -93,32 +90,3 @@ def reads_at(row: Row, bits: float) -> float:
     """
     nats = _RIBBON_NATS_PER_BIT if row.policy == "ribbon" else LN2_SQUARED
     return row.absent_block_reads_expected * math.exp((row.filter_bits_per_key - bits) * nats)
-
-
-def textbook_reads(run_entries: Sequence[int], bits: float, allocation: FilterAllocation) -> float:
-    """Reads of an absent key with large Bloom filters: a rate for each run, summed."""
-    rate = math.exp(-bits * LN2_SQUARED)
-    if allocation == "uniform":
-        return rate * len(run_entries)
-    return expected_wasted_reads(monkey_error_rates(run_entries, rate))
-
-
-def fence_search_ns(rows: Sequence[Row], style: str) -> float:
-    """The time of an index search alone: the least of the rows, which have equal indexes."""
-    return min(
-        row.fence_search_ns
-        for row in rows
-        if row.style == style and not math.isnan(row.fence_search_ns)
-    )
-
-
-def filter_probe_ns(rows: Sequence[Row], like: Row) -> float:
-    """The time of asking one filter alone: the least of the rows of this tree and kind."""
-    same = [row for row in rows if (row.style, kind(row)) == (like.style, kind(like))]
-    return min(row.filter_probe_ns for row in same)
-
-
-def index_share(rows: Sequence[Row], row: Row) -> float:
-    """The share of index searches in a warm absent lookup's median."""
-    searches_ns = row.absent_fence_searches_per_lookup * fence_search_ns(rows, row.style)
-    return searches_ns / 1000 / row.absent_warm_us_p50

@@ -1,8 +1,7 @@
-"""Measures one tree with one use of filter memory: counts first, then times."""
+"""Measures one tree with one use of filter memory: counts alone."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 import time
@@ -20,14 +19,12 @@ from bench.experiments.granularity.orders import ORDERS, passes
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable, fill, plan
 from bench.experiments.granularity.tasks import Task
-from bench.experiments.granularity.timing import NO_TIMES, time_store
 from bench.harness.intervals import rate_interval
 from bench.harness.shapes import filter_disk_bytes
 from bench.harness.table_readers import keys_of, open_tables
 from bench.workloads.keys import absent_key, present_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.stats import Stats
-from reports.environment import build
 
 _ROCKSDB: Final[dict[str, bool]] = {"table": False, "partition": True}
 """The granularities that RocksDB has, and whether its filters are partitioned then."""
@@ -41,7 +38,7 @@ class _Asked(Protocol):
 
 
 def measure(task: Task, directory: str) -> Row:
-    """Build a tree; count and time its lookups."""
+    """Build a tree; count its lookups."""
     load, contender, effort = task.load, task.contender, task.effort
     tables = plan(load)
     rate = task.rate(tables)
@@ -62,9 +59,6 @@ def measure(task: Task, directory: str) -> Row:
     draw = random.Random(f"granularity/{load.seed}")
     absent = absent_keys(load.entries, effort.absent, draw)
     present = [present_key(draw.randrange(load.entries)) for _ in range(effort.present)]
-    times = NO_TIMES
-    if filters is None:
-        times = time_store(path, options, info, absent[: effort.timed], present[: effort.timed])
     return Row(
         **_settings(task, rate, info),
         **_sizes(task, tables, rate, store),
@@ -73,8 +67,6 @@ def measure(task: Task, directory: str) -> Row:
         **_counts(store, contender, absent, present),
         **_cached_counts(store, task),
         **_rocksdb_counts(directory, store, task),
-        **dataclasses.asdict(times),
-        lsmkv_build=build(),
         load_s=load_s,
     )
 

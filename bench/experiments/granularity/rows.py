@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from bench.harness.records import column, optional
 
 
-def _tenths(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.1f}"
-
-
-def _whole(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:,.0f}"
-
-
-def _of_rocksdb(meaning: str, form: str) -> Any:
+def _of_rocksdb(meaning: str) -> Any:
     return optional(
         f"RocksDB's own count in tables of the same keys, filters cached: {meaning}; its cache is "
         "divided by a random hash, so the last digits may differ",
         "time",
-        form=form,
     )
 
 
@@ -54,20 +44,14 @@ class Row:
     block_keys: int = column("keys of a full block")
     filter_bytes: int = column("filters held in memory")
     filter_bytes_per_key: float = column("the same by entries")
-    filter_bits_per_key: float = column(
-        "the same in bits: what was really used of the budget", heading="bits/key", form=".2f"
-    )
+    filter_bits_per_key: float = column("the same in bits: what was really used of the budget")
     same_rate_uniform_bits_per_key: float | None = column(
         "filter bits per key that uniform rates would take at this error_rate"
     )
     filter_disk_bytes: int = column("filters in files: with those per block a copy in each block")
-    filter_disk_bytes_per_key: float = column(
-        "the same by entries", heading="disk\nbytes/key", form=".2f"
-    )
+    filter_disk_bytes_per_key: float = column("the same by entries")
     largest_filter_read_bytes: int = column(
-        "most that asking one filter reads when it is not in memory: a chunk, or a table's filter",
-        heading="largest\nread, bytes",
-        form=",",
+        "most that asking one filter reads when it is not in memory: a chunk, or a table's filter"
     )
     chunk_index_bytes: int = column(
         "indexes of partitions or chunks in memory: first key, offset and length of each"
@@ -75,25 +59,17 @@ class Row:
     index_bytes: int = column("indexes (fence keys, offsets) held in memory")
     store_bytes: int = column("all table files")
 
-    absent_block_reads_per_lookup: float = column(
-        "data blocks read for an absent key, no cache", heading="absent:\nreads", form=".4f"
-    )
+    absent_block_reads_per_lookup: float = column("data blocks read for an absent key, no cache")
     absent_block_reads_expected: float = column(
-        "the same as the exact rates have it, for these keys", heading="\nexpected", form=".4f"
+        "the same as the exact rates have it, for these keys"
     )
     absent_read_bytes_per_lookup: float = column("bytes of data blocks read for an absent key")
-    absent_filter_probes_per_lookup: float = column(
-        "filters asked for an absent key", heading="\nprobes", form=".2f"
-    )
+    absent_filter_probes_per_lookup: float = column("filters asked for an absent key")
     absent_fence_searches_per_lookup: float = column(
-        "searches of an index of blocks for an absent key",
-        heading="index\nsearches",
-        form=".3f",
+        "searches of an index of blocks for an absent key"
     )
     absent_chunk_searches_per_lookup: float = column(
-        "searches of an index of partitions or chunks for an absent key",
-        heading="\nof chunks",
-        form=".2f",
+        "searches of an index of partitions or chunks for an absent key"
     )
     false_positives: int = column("filters that let an absent key pass")
     filter_probes: int = column("filters asked in all lookups of absent keys")
@@ -101,9 +77,7 @@ class Row:
     false_positive_rate_low: float = column("its 95 % interval, Clopper and Pearson's")
     false_positive_rate_high: float = column("upper end of the interval")
     false_positive_rate_exact: float = column("what the exact rates of the built filters give")
-    present_block_reads_per_lookup: float = column(
-        "data blocks read for a present key, no cache", heading="present:\nreads", form=".3f"
-    )
+    present_block_reads_per_lookup: float = column("data blocks read for a present key, no cache")
     present_read_bytes_per_lookup: float = column("bytes of data blocks read for a present key")
     present_filter_probes_per_lookup: float = column("filters asked for a present key")
     present_fence_searches_per_lookup: float = column("index searches for a present key")
@@ -111,89 +85,39 @@ class Row:
     miscounted: int = column("counters of index searches that key ranges contradict; always 0")
 
     cached_uniform_filter_reads_per_lookup: float = column(
-        "cached filters, random absent keys: filter reads",
-        heading="random keys:\nreads",
-        form=".2f",
+        "cached filters, random absent keys: filter reads"
     )
-    cached_uniform_filter_read_bytes_per_lookup: float = column(
-        "the bytes of those reads", heading="\nbytes", form=",.0f"
-    )
+    cached_uniform_filter_read_bytes_per_lookup: float = column("the bytes of those reads")
     cached_uniform_block_read_bytes_per_lookup: float = column("bytes of data blocks read then")
     cached_hot_filter_reads_per_lookup: float = column(
-        "cached filters, 9 of 10 absent keys from a scattered hundredth: filter reads",
-        heading="hot keys:\nreads",
-        form=".2f",
+        "cached filters, 9 of 10 absent keys from a scattered hundredth: filter reads"
     )
-    cached_hot_filter_read_bytes_per_lookup: float = column(
-        "the bytes of those reads", heading="\nbytes", form=",.0f"
-    )
+    cached_hot_filter_read_bytes_per_lookup: float = column("the bytes of those reads")
     cached_hot_block_read_bytes_per_lookup: float = column("bytes of data blocks read then")
     cached_near_filter_reads_per_lookup: float = column(
-        "cached filters, stretches of 64 neighbouring absent keys: filter reads",
-        heading="neighbours:\nreads",
-        form=".2f",
+        "cached filters, stretches of 64 neighbouring absent keys: filter reads"
     )
-    cached_near_filter_read_bytes_per_lookup: float = column(
-        "the bytes of those reads", heading="\nbytes", form=",.0f"
-    )
+    cached_near_filter_read_bytes_per_lookup: float = column("the bytes of those reads")
     cached_near_block_read_bytes_per_lookup: float = column("bytes of data blocks read then")
 
     rocksdb_filter_bits_per_key: float | None = _of_rocksdb(
-        "filter bits per key, with the index of partitions", ".2f"
+        "filter bits per key, with the index of partitions"
     )
     rocksdb_uniform_filter_reads_per_lookup: float | None = _of_rocksdb(
-        "filter reads, random absent keys", ".2f"
+        "filter reads, random absent keys"
     )
     rocksdb_uniform_filter_read_bytes_per_lookup: float | None = _of_rocksdb(
-        "the bytes of those reads", ",.0f"
+        "the bytes of those reads"
     )
     rocksdb_hot_filter_reads_per_lookup: float | None = _of_rocksdb(
-        "filter reads, 9 of 10 absent keys from a scattered hundredth", ".2f"
+        "filter reads, 9 of 10 absent keys from a scattered hundredth"
     )
-    rocksdb_hot_filter_read_bytes_per_lookup: float | None = _of_rocksdb(
-        "the bytes of those reads", ",.0f"
-    )
+    rocksdb_hot_filter_read_bytes_per_lookup: float | None = _of_rocksdb("the bytes of those reads")
     rocksdb_near_filter_reads_per_lookup: float | None = _of_rocksdb(
-        "filter reads, stretches of 64 neighbouring absent keys", ".2f"
+        "filter reads, stretches of 64 neighbouring absent keys"
     )
     rocksdb_near_filter_read_bytes_per_lookup: float | None = _of_rocksdb(
-        "the bytes of those reads", ",.0f"
+        "the bytes of those reads"
     )
 
-    lsmkv_build: str = column("whether lsmkv was compiled or interpreted", "time")
-    absent_warm_us_p50: float = column(
-        "lookup of an absent key, everything in memory: median, µs",
-        "time",
-        heading="absent, µs\np50",
-        form=_tenths,
-    )
-    absent_warm_us_p95: float = column("95th percentile, µs", "time", heading="\np95", form=_tenths)
-    absent_warm_us_p99: float = column("99th percentile, µs", "time", heading="\np99", form=_tenths)
-    present_warm_us_p50: float = column(
-        "lookup of a present key, everything in memory: median, µs",
-        "time",
-        heading="present, µs\np50",
-        form=_tenths,
-    )
-    present_warm_us_p95: float = column(
-        "95th percentile, µs", "time", heading="\np95", form=_tenths
-    )
-    present_warm_us_p99: float = column(
-        "99th percentile, µs", "time", heading="\np99", form=_tenths
-    )
-    fence_search_ns: float = column(
-        "one index search for an absent key, by itself, ns",
-        "time",
-        heading="index\nsearch, ns",
-        form=_whole,
-    )
-    filter_probe_ns: float = column(
-        "one filter asked for an absent key, by itself, ns",
-        "time",
-        heading="filter\nprobe, ns",
-        form=_whole,
-    )
-    filter_build_ns_per_key: float = column(
-        "building filters from hashes, ns a key", "time", heading="build,\nns/key", form=_whole
-    )
     load_s: float = column("loading the tree, s", "time")

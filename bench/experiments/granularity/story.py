@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.granularity.charts import FIRST, charts
+from bench.experiments.granularity.charts import charts
 from bench.experiments.granularity.groups import (
     BLOCK_BLOOM,
-    KINDS,
     PARTITION_BLOOM,
     TABLE_BLOOM,
     at_budget,
@@ -28,11 +26,8 @@ from bench.experiments.granularity.verdict import (
     filter_reads,
     rocksdb_read_bytes,
 )
-from bench.harness.experiment import Results
-from bench.harness.pictures import copy_beside, link
-from bench.harness.story import Story, checked
+from bench.harness.story import Story
 from lsmkv.options import KIB
-from reports.document import provenance
 
 BUDGET_TOLERANCE: Final = 0.05
 """The largest accepted deviation of filter memory from its budget."""
@@ -52,7 +47,7 @@ _ROCKSDB_READS: Final = 100  # fewer are too few to compare
 def story(rows: list[Row]) -> Story:
     """Tables and charts; failures where counts contradict each other."""
     first = summary(rows, styles(rows)[0]) if budgets(rows) else None
-    found = [*tables(rows), *checked(_intervals(rows))]
+    found = tables(rows)
     return Story(found, charts(rows), failures(rows), first, _headline(rows))
 
 
@@ -68,33 +63,6 @@ def _headline(rows: Sequence[Row]) -> str:
         f"At {bits:g} bits per key an absent key reads {block:.4f} blocks with filters per block, "
         f"{table:.4f} with filters per table ({style}, exact rates)."
     )
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: tables of counts and the picture."""
-    rows = results.rows
-    found = [summary(rows, style).to_markdown() for style in styles(rows)]
-    note = summary(rows, styles(rows)[0]).note
-    return (
-        "\n\n".join(
-            [
-                f"Command: `{results.header['command']}`. {provenance(results.header)}",
-                *(
-                    f"{name} is not installed, and was not asked."
-                    for name in results.header["missing"]
-                ),
-                *(table.removesuffix(note).rstrip() for table in found),
-                note,
-                link(FIRST, "Filter bytes read for an absent key, cached"),
-            ]
-        )
-        + "\n"
-    )
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the first chart as a picture beside the document."""
-    return copy_beside(given, FIRST)
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
@@ -149,15 +117,3 @@ def _rocksdb_failures(row: Row) -> list[str]:
                 f"for a lookup, {ours:,.0f} are read here"
             )
     return found
-
-
-def _intervals(rows: Sequence[Row]) -> tuple[str, str]:
-    counted = [row for row in rows if kind(row) in KINDS]
-    held = sum(
-        row.false_positive_rate_low <= row.false_positive_rate_exact <= row.false_positive_rate_high
-        for row in counted
-    )
-    return (
-        "the exact rate lies in the 95 % interval of the measured one",
-        f"{held} of {len(counted)} rows, which share the absent keys of a tree",
-    )

@@ -11,12 +11,11 @@ from bench.experiments.granularity.shapes import Load, PlannedTable
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Numbers of lookups: counted, for each order with cached filters, and timed."""
+    """Numbers of lookups: counted, and for each order with cached filters."""
 
     absent: int
     present: int
     cached: int
-    timed: int
 
 
 @dataclass(frozen=True, slots=True)

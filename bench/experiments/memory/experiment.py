@@ -7,25 +7,17 @@ from typing import Final
 
 from bench.experiments.memory.measure import measure
 from bench.experiments.memory.rows import Row
-from bench.experiments.memory.story import section, story, write_pictures
+from bench.experiments.memory.story import story
 from bench.experiments.memory.tasks import PARTS, REPETITIONS, Task, tasks
-from bench.harness.experiment import Experiment, at_least, positive
+from bench.harness.experiment import Experiment, at_least, names_of, positive
 
 _LEAST_KEYS: Final = 500
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    parts = tuple(text.split(","))
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{text}: must be of {', '.join(PARTS)}")
-    return parts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parts",
-        type=_parts,
+        type=names_of(PARTS),
         default=PARTS,
         metavar="P,..",
         help=f"of {', '.join(PARTS)}; default: all",
@@ -63,29 +55,25 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     question="Memory for filters is memory that the block cache does not get. How should a memory be "
     "split between them, and when does it pay to keep filters in the cache?",
     method=(
-        "All entries have 16-byte keys and 100-byte values. A lookup asks for a present key, or for an "
-        "absent one between two present ones. Keys are uniform, zipfian with the exponent 0.99 (Gray's "
-        "method), or of a hot set (90 % of the lookups ask for 1 % of the keys, which lie scattered). "
-        "Popular absent keys are others than popular present ones. Each repetition has popular keys of "
-        "its own; figures are medians of repetitions, with least and most, and no intervals.",
-        "Steady state: present keys are looked up, by the same law, until the block cache evicts (at "
-        "most 20,000, or the number counted), then the workload runs once, and once more with other "
-        "draws, which is counted.",
-        "Equal memory (`split`): uncompressed blocks of 4 KiB. A budget is a share of the bytes of all "
-        "entries (keys, values, 7 bytes each), for resident filters and block cache together. Filters "
-        "larger than the budget are not possible. Ribbon filters come as close as they can to the bytes "
-        "of Bloom filters of each rate, never above. Indexes are resident, and equal for all: they are "
-        "no part of the budget. The cache counts what a block takes in memory (some 400 bytes more "
-        "than its payload).",
-        "Residency (`residency`): Bloom filters of 1 %, blocks of 4 and of 64 KiB. `resident, beside "
-        "the cache` has the filters in memory in addition; out of the same memory, the cache gets what "
-        "they leave. Cached filters are read in chunks, with their checksum; one filter per table is "
-        "one chunk, measured with uniform lookups of absent keys.",
-        "Preset (`preset`): `Options.small_memory()`, compressed blocks, one run in tables of 4 MiB; its "
-        "cache, and beside its cached filters none and resident ones.",
-        "Bytes: what the store asks for, and the 4 KiB pages that this touches, which is what a device "
-        "reads. Some lookups are repeated with direct reads, for which the store itself counts whole "
-        "pages: both counts must agree, or the command fails. It also fails if an answer is wrong.",
+        "Entries have 16-byte keys and 100-byte values. A lookup asks for a present key, or for "
+        "an absent one between two present ones: uniform, zipfian with the exponent 0.99, or of a "
+        "hot set (90 % of the lookups ask for a scattered 1 % of the keys). Popular absent keys "
+        "are others than popular present ones. Figures are medians of repetitions, with least and "
+        "most.",
+        "Steady state: present keys are looked up until the block cache evicts, then the workload "
+        "runs once, and once more with other draws, which is counted.",
+        "Equal memory (`split`): a budget is a share of the bytes of all entries, for resident "
+        "filters and block cache together. Ribbon filters come as close as they can to the bytes "
+        "of Bloom filters of each rate, never above. Indexes are equal for all, and no part of "
+        "it.",
+        "Residency (`residency`): Bloom filters of 1 %, blocks of 4 and of 64 KiB. Out of the "
+        "same memory, the cache gets what resident filters leave. Cached filters are read in "
+        "chunks; one filter per table is one chunk. Preset (`preset`): `Options.small_memory()`, "
+        "compressed blocks, one run in tables of 4 MiB, with cached filters, none and resident "
+        "ones.",
+        "Bytes are of the 4 KiB pages that reads touch. Some lookups are repeated with direct "
+        "reads, for which the store itself counts whole pages: both counts must agree, or the "
+        "command fails, as it does if an answer is wrong.",
     ),
     row_type=Row,
     tasks=tasks,
@@ -94,6 +82,4 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,
-    document=section,
-    write_more=write_pictures,
 )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import os
-import shutil
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.memory.charts import PICTURED, charts
+from bench.experiments.memory.charts import charts
 from bench.experiments.memory.measure import EQUAL
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.tables import (
@@ -24,13 +21,8 @@ from bench.experiments.memory.tables import (
     told,
 )
 from bench.experiments.memory.tasks import DIRECT, LAWS, RESIDENCY
-from bench.harness.experiment import Results
 from bench.harness.story import Story
 from bench.harness.tables import percent
-from reports.document import provenance
-
-PICTURES: Final = "pictures"
-
 
 MOST_EQUAL: Final = 1.1
 """The command fails if resident filters read more than so much by cached ones in the same memory."""
@@ -109,30 +101,3 @@ def equal_ratios(rows: Sequence[Row]) -> list[float]:
                     if is_much and told(resident, cached):
                         found.append(mine / other)
     return sorted(found)
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: pictures and brief tables."""
-    told = story(results.rows)
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts += [
-        f"![{chart.title}]({PICTURES}/{chart.name}.svg)"
-        for chart in told.charts
-        if chart.name in PICTURED
-    ]
-    parts += [table.to_markdown() for table in told.tables if table.brief]
-    return "\n\n".join(parts) + "\n"
-
-
-def write_pictures(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the charts as pictures beside the document."""
-    if not given.into:
-        return []
-    folder = os.path.join(os.path.dirname(given.into), PICTURES)
-    os.makedirs(folder, exist_ok=True)
-    paths = []
-    for chart in charts(results.rows):
-        if chart.name in PICTURED:
-            paths.append(os.path.join(folder, f"{chart.name}.svg"))
-            shutil.copyfile(os.path.join(given.out, f"{chart.name}.svg"), paths[-1])
-    return paths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,7 +150,6 @@ def size(size_bytes: float) -> str:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     found = [_split(rows, runs) for runs in run_counts(rows)]
-    found += [_every_split(rows)] if found else []
     swept = of_part(rows, RESIDENCY)
     for block_bytes in sorted({row.block_size_bytes for row in swept}):
         for share in (0.0, 1.0):
@@ -185,32 +184,6 @@ def _split(rows: Sequence[Row], runs: int) -> Table:
         "ribbon=1 %: ribbon filters in the bytes of Bloom filters of 1 %.",
         brief=runs == run_counts(rows)[0],
     )
-
-
-def _every_split(rows: Sequence[Row]) -> Table:
-    cells = []
-    for runs in run_counts(rows):
-        for share in PRESENT_SHARES:
-            for law in LAWS:
-                for which in CONTENDERS:
-                    line = [f"{runs} runs, {percent(share)} % present, {law}", which.name]
-                    for budget in budgets(rows):
-                        here = split_rows(rows, runs, law, share, budget, which)
-                        line.append(_spread(here, reads) if here else "-")
-                    cells.append(line)
-    return Table(
-        "Every split: block reads per lookup, median (least to most)",
-        ("lookups", "filters", *(f"{percent(budget)} %" for budget in budgets(rows))),
-        cells,
-        "-: the filters alone exceed the memory.",
-        left=2,
-        brief=False,
-    )
-
-
-def _spread(rows: Sequence[Row], of: Callable[[Sequence[Row]], Spread]) -> str:
-    found = of(rows)
-    return f"{number(found.median)} ({number(found.least)} to {number(found.most)})"
 
 
 def swept_rows(

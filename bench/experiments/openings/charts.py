@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Final
-
-from matplotlib.figure import Figure
 
 from bench.experiments.openings.rows import Row
 from bench.experiments.openings.tables import (
@@ -17,7 +14,7 @@ from bench.experiments.openings.tables import (
     shapes,
     unit_name,
 )
-from bench.harness.charts import Chart, legend_below, percent_axis, plain_axis
+from bench.harness.charts import Chart, Line, Panel, curve, marks
 from bench.harness.colours import series
 
 NAME: Final = "openings"
@@ -32,52 +29,34 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "0.0001 %), against lookups of absent keys per key between two openings. Bars: all rates "
             "tried within 5 % of the least cost. Dashed: theory, p* = 1/(8 (ln 2)² L runs B). "
             "Resident filters.",
-            partial(_draw, rows),
+            [
+                Panel(
+                    lines=list(_lines(rows, unit)),
+                    title=f"cost: {unit_name(rows, unit)}",
+                    x="lookups of absent keys per key, between two openings",
+                    y="" if number else "best error rate, % (100: no filters)",
+                    log="xy",
+                    percent="y",
+                    ticks=lookups_per_key(rows),
+                    y_ends=(0.0000005, 1.5),
+                )
+                for number, unit in enumerate((BYTES, MIXED))
+            ],
             width=9.0,
             height=5.0,
+            is_published=True,
         )
     ]
 
 
-def _draw(rows: Sequence[Row], figure: Figure) -> None:
-    both = figure.subplots(1, 2, sharey=True)
-    for axes, unit in zip(both, (BYTES, MIXED), strict=True):
-        for count, of in enumerate(shapes(rows, "resident")):
-            found = bests(rows, of, unit)
-            # Bars of one number of lookups would hide each other.
-            places = [each.lookups_per_key * 1.12 ** (count - 1.5) for each in found]
-            reach = (
-                [each.rate - each.least for each in found],
-                [each.most - each.rate for each in found],
-            )
-            look = series(count)
-            axes.errorbar(
-                places,
-                [each.rate for each in found],
-                reach,
-                capsize=2,
-                elinewidth=0.9,
-                linestyle="none",
-                label=of.name,
-                **look,
-            )
-            axes.plot(
-                [each.lookups_per_key for each in found],
-                [each.theory for each in found],
-                color=look["color"],
-                linestyle="--",
-                linewidth=1.1,
-                label=f"theory, {of.name}",
-            )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_ylim(0.0000005, 1.5)
-        percent_axis(axes.yaxis)
-        axes.set_xticks(lookups_per_key(rows))
-        axes.tick_params(axis="x", rotation=60)
-        axes.minorticks_off()
-        plain_axis(axes.xaxis)
-        axes.set_title(f"cost: {unit_name(rows, unit)}")
-        axes.set_xlabel("lookups of absent keys per key, between two openings")
-    both[0].set_ylabel("best error rate, % (100: no filters)")
-    legend_below(figure, both[0], 4)
+def _lines(rows: Sequence[Row], unit: str) -> Iterator[Line]:
+    for number, of in enumerate(shapes(rows)):
+        found, look = bests(rows, of, unit), series(number)
+        # Bars of one number of lookups would hide each other.
+        apart = 1.12 ** (number - 1.5)
+        measured = [
+            (each.lookups_per_key * apart, each.rate, each.least, each.most) for each in found
+        ]
+        theory = [(each.lookups_per_key, each.theory) for each in found]
+        yield marks(of.name, measured, look)
+        yield curve(f"theory, {of.name}", theory, look, "--")

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
 from bench.experiments.openings.rows import Row
-from bench.experiments.openings.tasks import LOOKUPS_PER_KEY, RESIDENCIES, Task
+from bench.experiments.openings.tasks import LOOKUPS_PER_KEY, Task
 from bench.harness.run_stores import write_runs
 from bench.harness.shapes import exact_rate
 from bench.workloads.distributions import generator
-from lsmkv.options import FilterResidency, Options
+from lsmkv.options import Options
 from lsmkv.stats import Stats
-from lsmkv.storage.storage import Storage
 
-_EVERYTHING: Final = 1 << 40
 _TAILS: Final = 1 << 20
 _ENOUGH_READS: Final = 5000
 """Block reads after which no more lookups are counted: 1.4 % of them is a standard deviation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What an opening has read after some lookups."""
-
-    filter_requests: int
-    filter_bytes: int
-    block_reads: int
-    block_bytes: int
-    index_requests: int
-    index_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Slope:
-    """Block reads of many lookups."""
-
-    lookups: int
-    block_reads: int
-    block_bytes: int
 
 
 def measure(task: Task, directory: str) -> list[Row]:
@@ -57,45 +33,44 @@ def measure(task: Task, directory: str) -> list[Row]:
     with lsmkv.open(path, options, read_only=True, block_cache_size_bytes=0) as db:
         info = db.inspect()
         exact = 1.0 if is_off else exact_rate(db)
-    slope = block_slope(path, task)
+    asked, many = block_slope(path, task)
+    followed = [opening(path, task, number) for number in range(task.openings)]
     rows = []
-    for residency in RESIDENCIES:
-        followed = [opening(path, task, residency, number) for number in range(task.openings)]
-        for lookups_per_key in LOOKUPS_PER_KEY:
-            at = min(lookups_per_key, task.followed)
-            here = [each[at] for each in followed if at in each]
-            if not here:
-                continue
-            loads = [reads.filter_bytes for reads in here]
-            rows.append(
-                Row(
-                    run_count=task.run_count,
-                    block_size_bytes=task.block_size_bytes,
-                    error_rate=task.error_rate,
-                    residency=residency,
-                    lookups_per_key=lookups_per_key,
-                    key_count=task.key_count,
-                    seed=task.seed,
-                    request_cost_bytes=task.request_cost_bytes,
-                    error_rate_exact=exact,
-                    filter_bits_per_key=8 * info.filter_bytes / task.key_count,
-                    data_bytes=info.size_bytes - 2 * info.filter_bytes,
-                    counted_lookups=slope.lookups,
-                    counted_block_reads=slope.block_reads,
-                    counted_block_bytes=slope.block_bytes,
-                    openings=len(here),
-                    is_extrapolated=lookups_per_key > task.followed,
-                    filter_requests=sum(reads.filter_requests for reads in here) / len(here),
-                    filter_bytes=sum(loads) / len(loads),
-                    filter_bytes_least=min(loads),
-                    filter_bytes_most=max(loads),
-                    index_requests=here[0].index_requests,
-                    index_bytes=here[0].index_bytes,
-                    direct_block_reads=None
-                    if lookups_per_key > task.followed or residency == "cached"
-                    else sum(reads.block_reads for reads in here),
-                )
+    for lookups_per_key in LOOKUPS_PER_KEY:
+        at = min(lookups_per_key, task.followed)
+        here = [each[at] for each in followed if at in each]
+        if not here:
+            continue
+        is_extrapolated = lookups_per_key > task.followed
+        loads = [stats.filter_read_bytes for stats in here]
+        rows.append(
+            Row(
+                run_count=task.run_count,
+                block_size_bytes=task.block_size_bytes,
+                error_rate=task.error_rate,
+                lookups_per_key=lookups_per_key,
+                key_count=task.key_count,
+                seed=task.seed,
+                request_cost_bytes=task.request_cost_bytes,
+                error_rate_exact=exact,
+                filter_bits_per_key=8 * info.filter_bytes / task.key_count,
+                data_bytes=info.size_bytes - 2 * info.filter_bytes,
+                counted_lookups=asked,
+                counted_block_reads=many.block_reads,
+                counted_block_bytes=many.block_read_bytes,
+                openings=len(here),
+                is_extrapolated=is_extrapolated,
+                filter_requests=sum(stats.filter_reads for stats in here) / len(here),
+                filter_bytes=sum(loads) / len(loads),
+                filter_bytes_least=min(loads),
+                filter_bytes_most=max(loads),
+                index_requests=here[0].index_reads,
+                index_bytes=here[0].index_read_bytes,
+                direct_block_reads=None
+                if is_extrapolated
+                else sum(stats.block_reads for stats in here),
             )
+        )
     return rows
 
 
@@ -110,37 +85,23 @@ def absent_keys(task: Task, number: int) -> list[bytes]:
     return [b"%016d%05x" % (2 * at, number % _TAILS) for at in order]
 
 
-def block_slope(path: str, task: Task) -> Slope:
-    """Block reads of resident filters without a cache: each lookup reads what its filters let pass."""
-    storage = Storage()
+def block_slope(path: str, task: Task) -> tuple[int, Stats]:
+    """Many lookups without a cache, and what they read: what the filters let pass."""
     asked = number = 0
-    with lsmkv.open(path, storage=storage, read_only=True, block_cache_size_bytes=0) as db:
-        while asked < task.most_lookups and storage.stats.block_reads < _ENOUGH_READS:
+    with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
+        while asked < task.most_lookups and db.stats().block_reads < _ENOUGH_READS:
             keys = absent_keys(task, task.openings + number)[: task.most_lookups - asked]
             _ask(db, keys)
             asked += len(keys)
             number += 1
-        done = db.stats()
-    return Slope(asked, done.block_reads, done.block_read_bytes)
+        return asked, db.stats()
 
 
-def opening(path: str, task: Task, residency: FilterResidency, number: int) -> dict[float, Reads]:
-    """What one opening has read after each number of lookups per key, up to ``task.followed``.
-
-    Resident filters have no block cache beside them.  Cached ones have one that holds everything, so that
-    each chunk is loaded once.
-    """
-    storage = Storage()
+def opening(path: str, task: Task, number: int) -> dict[float, Stats]:
+    """What one opening has read after each number of lookups per key, up to ``task.followed``."""
     keys = absent_keys(task, number)
-    cache = _EVERYTHING if residency == "cached" else 0
     found = {}
-    with lsmkv.open(
-        path,
-        storage=storage,
-        read_only=True,
-        filter_residency=residency,
-        block_cache_size_bytes=cache,
-    ) as db:
+    with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
         asked = 0
         for lookups_per_key in LOOKUPS_PER_KEY:
             if lookups_per_key > task.followed:
@@ -150,7 +111,7 @@ def opening(path: str, task: Task, residency: FilterResidency, number: int) -> d
                 continue
             _ask(db, keys[asked:wanted])
             asked = wanted
-            found[lookups_per_key] = _reads(storage.stats)
+            found[lookups_per_key] = db.stats()
     return found
 
 
@@ -159,14 +120,3 @@ def _ask(db: lsmkv.DB, keys: list[bytes]) -> None:
     for key in keys:
         if get(key) is not None:
             raise AssertionError(f"{key!r} is not in the store")
-
-
-def _reads(stats: Stats) -> Reads:
-    return Reads(
-        stats.filter_reads,
-        stats.filter_read_bytes,
-        stats.block_reads,
-        stats.block_read_bytes,
-        stats.index_reads,
-        stats.index_read_bytes,
-    )

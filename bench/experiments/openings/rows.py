@@ -1,4 +1,4 @@
-"""The rows of ``openings``: one for each store, residency and number of lookups between openings."""
+"""The rows of ``openings``: one for each store and number of lookups between openings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ class Row:
     run_count: int = column("overlapping sorted runs", "setting")
     block_size_bytes: int = column("size at which a data block is closed", "setting")
     error_rate: float = column("false-positive rate asked for; 1: no filters are used", "setting")
-    residency: str = column("filter_residency", "setting")
     lookups_per_key: float = column(
         "lookups of absent keys between two openings, by keys", "setting"
     )

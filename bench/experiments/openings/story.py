@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import shutil
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.openings.charts import NAME, charts
+from bench.experiments.openings.charts import charts
 from bench.experiments.openings.rows import Row
 from bench.experiments.openings.tables import (
     BYTES,
@@ -21,11 +18,8 @@ from bench.experiments.openings.tables import (
     shapes,
     tables,
 )
-from bench.harness.experiment import Results
-from bench.harness.story import Story, checked
-from reports.document import provenance
+from bench.harness.story import Story
 
-PICTURES: Final = "pictures"
 MOST_MISSED: Final = 0.1
 """The command fails if theory misses the best rate in a larger part of the cases."""
 
@@ -36,7 +30,7 @@ _SIGMAS: Final = 6.0
 def story(rows: Sequence[Row]) -> Story:
     """Tables and chart, all computed from ``rows``."""
     return Story(
-        [*tables(rows), *checked(_agreement(rows))],
+        tables(rows),
         charts(rows),
         failures(rows),
         headline=_headline(rows),
@@ -45,7 +39,7 @@ def story(rows: Sequence[Row]) -> Story:
 
 def _headline(rows: Sequence[Row]) -> str:
     """Where 1 % is within 5 % of the best, in stores of the first shape."""
-    of = shapes(rows, "resident")[0]
+    of = shapes(rows)[0]
     where = _range(bests(rows, of, BYTES))
     return f"By bytes read, p = 1 % is nearly the best {where} after an opening ({of.name})."
 
@@ -86,37 +80,7 @@ def _judged(rows: Sequence[Row]) -> list[Best]:
     return [
         each
         for unit in (BYTES, MIXED)
-        for of in shapes(rows, "resident")
+        for of in shapes(rows)
         for each in bests(rows, of, unit)
         if each.is_inner and each.is_told
     ]
-
-
-def _agreement(rows: Sequence[Row]) -> tuple[str, str]:
-    judged = _judged(rows)
-    agreeing = sum(each.agrees for each in judged)
-    return (
-        "theory's best rate, or its neighbour among the rates tried, is within 5 % of the best cost",
-        f"{agreeing} of the {len(judged)} cases where it lies between the ends of those tried, and "
-        "enough block reads were counted",
-    )
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: the picture and brief tables."""
-    told = story(results.rows)
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts.append(f"![The best error rate by lookups between two openings]({PICTURES}/{NAME}.svg)")
-    parts += [table.to_markdown() for table in told.tables if table.brief]
-    return "\n\n".join(parts) + "\n"
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the chart as a picture beside the document."""
-    if not given.into:
-        return []
-    folder = os.path.join(os.path.dirname(given.into), PICTURES)
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{NAME}.svg")
-    shutil.copyfile(os.path.join(given.out, f"{NAME}.svg"), path)
-    return [path]

@@ -19,19 +19,16 @@ NEAR: Final = 0.05
 
 DEFAULT_RATE: Final = 0.01
 BYTES: Final = "bytes_per_lookup"
-REQUESTS: Final = "requests_per_lookup"
 MIXED: Final = "mixed_per_lookup"
-UNITS: Final = (BYTES, REQUESTS, MIXED)
 """Attributes of a row: what a lookup costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A store's shape, and how it holds its filters."""
+    """A store's shape."""
 
     run_count: int
     block_size_bytes: int
-    residency: str
 
     @property
     def name(self) -> str:
@@ -40,11 +37,11 @@ class Shape:
 
 
 def shape(row: Row) -> Shape:
-    return Shape(row.run_count, row.block_size_bytes, row.residency)
+    return Shape(row.run_count, row.block_size_bytes)
 
 
-def shapes(rows: Iterable[Row], residency: str) -> list[Shape]:
-    return list(dict.fromkeys(shape(row) for row in rows if row.residency == residency))
+def shapes(rows: Iterable[Row]) -> list[Shape]:
+    return list(dict.fromkeys(map(shape, rows)))
 
 
 def lookups_per_key(rows: Iterable[Row]) -> list[float]:
@@ -133,21 +130,14 @@ def lookups_text(lookups: float) -> str:
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    resident = shapes(rows, "resident")
-    found = [_summary(rows, resident, unit) for unit in (BYTES, MIXED)]
-    found += [
-        _shape(rows, of, unit)
-        for residency in ("resident", "cached")
-        for of in shapes(rows, residency)
-        for unit in UNITS
-    ]
-    return found
+    found_shapes = shapes(rows)
+    found = [_summary(rows, found_shapes, unit) for unit in (BYTES, MIXED)]
+    return [*found, _shape(rows, found_shapes[0])]
 
 
 def unit_name(rows: Sequence[Row], unit: str) -> str:
-    if unit == MIXED:
-        return f"bytes, and {rows[0].request_cost_bytes:,} for each request"
-    return {BYTES: "bytes", REQUESTS: "requests"}[unit]
+    more = f", and {rows[0].request_cost_bytes:,} for each request"
+    return f"bytes{more if unit == MIXED else ''}"
 
 
 def _summary(rows: Sequence[Row], of: Sequence[Shape], unit: str) -> Table:
@@ -174,7 +164,7 @@ def _both(found: Best) -> str:
     return f"{rate_text(found.rate)} ({rate_text(found.theory)})"
 
 
-def _shape(rows: Sequence[Row], of: Shape, unit: str) -> Table:
+def _shape(rows: Sequence[Row], of: Shape) -> Table:
     cells = [
         [
             lookups_text(found.lookups_per_key),
@@ -185,10 +175,10 @@ def _shape(rows: Sequence[Row], of: Shape, unit: str) -> Table:
             f"{found.default / found.cost:,.2f}" if found.is_told else "-",
             f"{found.off / found.cost:,.1f}" if found.is_told else "-",
         ]
-        for found in bests(rows, of, unit)
+        for found in bests(rows, of, BYTES)
     ]
     return Table(
-        f"{of.name}, {of.residency} filters: {unit_name(rows, unit)} per lookup, filters included",
+        f"{of.name}, resident filters: bytes per lookup, filters included",
         (
             "lookups per key", "best", f"within {NEAR:.0%}", "theory", "cost", "1 % costs, times",
             "off costs, times",
@@ -197,5 +187,4 @@ def _shape(rows: Sequence[Row], of: Shape, unit: str) -> Table:
         "within 5 %: the rates tried whose cost exceeds the least by at most 5 %. -: the best rate let "
         f"fewer than {FEWEST_EVENTS} lookups pass, too few for a ratio.",
         left=0,
-        brief=False,
     )  # fmt: skip

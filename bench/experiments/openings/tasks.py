@@ -19,7 +19,6 @@ LOOKUPS_PER_KEY: Final = (
 )  # fmt: skip
 """Lookups of absent keys between two openings, by the number of keys."""
 
-RESIDENCIES: Final = ("resident", "cached")
 RUNS: Final = (1, 4)
 BLOCK_KIB: Final = (4, 64)
 

@@ -31,74 +31,36 @@ _LIMIT_PART: Final = 4
 """The data by the page cache of the phases that limit it."""
 
 METHOD: Final = (
-    "Each engine has a process of its own, new in each repetition.  All are alive at once and work "
-    "one at a time: a phase is measured on every engine in turn before the next phase begins, and "
-    "each repetition begins with another engine.  Phases that read have several passes in a "
-    "repetition, by turns too, each begun by another engine; their median is the repetition's figure. "
-    "Keys have 16 bytes, values 100, half of them "
-    "random; keys, values and orders are the same for all engines and come from the seed.  They are "
-    "made before the clock starts, and a timed loop contains only the operation, called from "
-    "Python.  What is found is counted outside the clock and must be the same for all engines.",
-    "A ratio is taken within each repetition.  The interval of the median ratio is that of the sign "
-    "test: between two ratios of opposite ranks, it holds the median of all repetitions there might be "
-    "in at least 95 of 100 cases, however times are distributed.  Fewer than 6 repetitions have no "
-    "interval.  The verdict is 'level' whenever the interval includes 1.  It covers this machine, this "
-    "day and this build.  A ratio near 1 can be on the other side of 1 on another machine or in another "
-    "run; only ratios whose interval excludes 1 mean something.  Verdicts are not corrected for their "
-    "number: of twenty phases in which engines are equal, one is called ahead or behind.  The best peer "
-    "is chosen by the same figures, which favours it.",
-    "Fills begin with an empty store, a write buffer of 64 MiB and no sync.  'sustained' is a random "
-    "fill with a write buffer of a sixteenth of the data, up to the moment when no flush and no "
-    "compaction is due; it is repeated for latencies.  'fillcompacted' has a write buffer of 64 MiB, "
-    "and ends when a full compaction does.  The memory of both is the peak of the process and its "
-    "children above what it held before the store was opened.  Reads are of the store that "
-    "'fillrandom' leaves, settled: nothing is left in a write buffer.  They are warm: the cache holds "
-    "everything, and one pass that is not timed comes first.",
-    "Cold lookups: the files' pages are dropped from the page cache, those that the process has mapped "
-    "too, and the store is opened with a cache of a 64th of the data.  Engines load indexes and filters "
-    "at different times: RocksDB when it opens, lsmkv and LevelDB at the first lookup in a table.  So "
-    "there are two windows.  '..._cold_open' contains opening and lookups.  '..._cold' begins when "
-    "everything is loaded: after opening, one absent key of each 1000 neighbours is asked for, which "
-    "makes every table load its index and filters and reads next to no data block where there are "
-    "filters; then pages are dropped again.  So it does not contain what an engine keeps in its own "
-    "memory, and contains all that it reads through the page cache: in LMDB the inner pages of the tree, "
-    "in LevelDB, which maps its tables, indexes and filters too.  What is left in the page cache when "
-    "lookups begin is measured.",
-    "Timed passes read through the page cache in every engine.  One more pass counts, with direct reads "
-    "in the engines that have them (lsmkv, RocksDB) and with RocksDB's statistics, which take time.  "
-    "What the operating system reads is counted in both; lsmkv, after some hundred blocks of a table, "
-    "LevelDB and LMDB make it read ahead.  '..._8' asks from eight threads at once, which have a read "
-    "transaction each in LMDB, and in SQLite a connection and an eighth of the cache each.",
-    "'..._limited' has less page cache than data: when lookups have read as much as it may hold, all "
-    "pages are dropped, outside the clock, which is read around each lookup.  So it holds from nothing "
-    "to the limit (and what one lookup reads ahead), on average half of it; a kernel under pressure "
-    "would keep the pages used last.  Other lookups fill half of it before the clock starts.  Indexes, "
-    "filters and an engine's own cache (a 64th of the data) are not part of it.  LMDB is opened "
-    "without reading ahead, as its manual advises for such data.  '..._group' has the kernel choose: "
-    "the process joins a control group with memory for half of the data (at least 16 MiB), page cache, "
-    "cache and what it allocates from then on together; the cache has an eighth of the data, in engines "
-    "that have one, and a pass that is not timed comes first.",
-    "'readdeleted' and 'scandeleted' use a store of which every other stretch of 100 neighbouring keys "
-    "was deleted, while the others were overwritten three times, with a write buffer of a sixteenth of "
-    "the data; what flushes and compactions were due are done, and no others.  Half of the lookups ask "
-    "for deleted keys.  Beside 'readcompacting' a thread overwrites a sixteenth of the keys in batches "
-    "and compacts the whole store, again and again; the part of the time in which a compaction ran is "
-    "in the tables.  LMDB and SQLite have no compaction: there the thread only overwrites.  "
-    "'compacting' turns that round: its time is that of two full compactions, and its latencies are of "
-    "the lookups that a thread makes all the while.",
-    "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
-    "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "
-    "for; LMDB and SQLite: none).  All else is each engine's default; with --background process "
-    "lsmkv flushes and compacts in helper processes, which count in CPU and memory.  lsmkv and "
-    "RocksDB verify the checksum of every block that they read; LevelDB's default does not, and LMDB "
-    "and SQLite have none.",
-    "Unsynced puts survive the end of the process in every engine.  In a power failure lsmkv, RocksDB "
-    "and LevelDB lose at worst the latest ones.  LMDB (MDB_NOSYNC) and SQLite (synchronous=OFF) promise "
-    "less here, which makes them faster: a power failure may break the store.  Synced puts ('fillsync': "
-    "one thread, 'fillsync_8': eight) survive it in all engines; LMDB is opened with sync for them, and "
-    "SQLite's connection is synchronous=FULL.  A put is a transaction in LMDB and SQLite.",
-    "LMDB's reads go through one read transaction (of each thread), begun anew after a write; its mapped "
-    "pages count as its memory.  SQLite has a connection for reads and one for writes.",
+    "Each engine has a process of its own, new in each repetition. A phase is measured on every "
+    "engine in turn before the next begins; reading phases have several passes, of which the "
+    "median counts. Keys have 16 bytes, values 100, half of them random; keys, values and orders "
+    "come from the seed and are the same for all engines. A timed loop contains only the "
+    "operation, called from Python. What is found must be the same for all engines.",
+    "A ratio is taken within each repetition. The 95 % interval of the median ratio is that of "
+    "the sign test; fewer than 6 repetitions have none. The verdict is 'level' whenever it "
+    "includes 1. It covers this machine, this day and this build. Of twenty equal phases one is "
+    "called ahead or behind, and the best peer is chosen by the same figures, which favours it.",
+    "Fills begin with an empty store, a write buffer of 64 MiB and no sync. 'sustained' has a "
+    "write buffer of a sixteenth of the data, up to the moment when nothing is due. Memory is the "
+    "peak of the process and its children above what it held before. Reads are of the store that "
+    "'fillrandom' leaves, settled and warm.",
+    "Cold lookups: the files' pages are dropped, mapped ones too, and the store is opened with a "
+    "cache of a 64th of the data. '..._cold_open' contains opening and lookups; '..._cold' begins "
+    "when one absent key of each 1000 neighbours was asked for, so that indexes and filters are "
+    "loaded, and pages were dropped again. One more pass counts, with direct reads and the "
+    "engines' own statistics. '..._8' asks from eight threads.",
+    "'..._limited' drops all pages whenever lookups have read as much as the page cache may hold, "
+    "outside the clock. '..._group' runs in a control group with memory for half of the data. "
+    "'readdeleted' and 'scandeleted' use a store of which every other stretch of 100 keys was "
+    "deleted, the others overwritten three times. Beside 'readcompacting' a thread overwrites and "
+    "compacts; 'compacting' times two full compactions while a thread looks keys up.",
+    "Equal settings: bits per key, cache, write buffer, blocks of 4 KiB, compression (LevelDB: "
+    "Snappy for zstd; LMDB and SQLite: none). All else is each engine's default. lsmkv and "
+    "RocksDB verify the checksum of every block; LevelDB's default does not, and LMDB and SQLite "
+    "have none.",
+    "In a power failure lsmkv, RocksDB and LevelDB lose at worst the latest unsynced puts; LMDB "
+    "(MDB_NOSYNC) and SQLite (synchronous=OFF) may break. Synced puts survive it in all. A put is "
+    "a transaction in LMDB and SQLite. LMDB's mapped pages count as its memory.",
     "The phases, in their order.  "
     + "  ".join(f"{name}: {phase.meaning}" for name, phase in PHASES.items()),
 )

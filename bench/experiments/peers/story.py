@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bench.experiments.peers import charts, tables
-from bench.experiments.peers.phases import LIMITED
 from bench.experiments.peers.rows import Row
-from bench.experiments.peers.tables import number
 from bench.harness.ratios import OURS, Figures, Ratio
-from bench.harness.story import Story, checked
-from lsmkv.options import MIB
+from bench.harness.story import Story
 
 
 def story(rows: list[Row]) -> Story:
@@ -21,13 +18,9 @@ def story(rows: list[Row]) -> Story:
     )
     ratios = times.ratios()
     found = tables.tables(rows, times, ratios, engines)
-    drawn = [charts.times(times, engines)]
-    if ratios:
-        drawn.insert(0, charts.ratios(ratios))
-    drawn += charts.cold(rows, engines)
     return Story(
-        [*found, *checked(*_warm_starts(rows), *_limited(rows))],
-        drawn if times.phases else [],
+        found,
+        [charts.ratios(ratios)] if ratios else [],
         disagreements(rows),
         headline=_headline(ratios),
     )
@@ -62,31 +55,3 @@ def disagreements(rows: Iterable[Row]) -> list[str]:
         for (repetition, phase), results in found.items()
         if len(results) > 1
     ]
-
-
-def _limited(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """How much the page cache held where it was limited."""
-    most: dict[str, int] = {}
-    for row in rows:
-        if row.phase in LIMITED and row.page_cache_bytes_most is not None:
-            most[row.engine] = max(most.get(row.engine, 0), row.page_cache_bytes_most)
-    if not most:
-        return []
-    limit = rows[0].page_cache_limit_bytes
-    held = ", ".join(f"{engine} {number(size / MIB)}" for engine, size in most.items())
-    what = f"page cache, MiB at most, where {number(limit / MIB)} were the limit"
-    return [(what, held)]
-
-
-def _warm_starts(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Cold passes that began with pages of the store in the page cache."""
-    begun = [row for row in rows if row.page_cache_bytes_before is not None]
-    if not begun:
-        return []
-    what = "cold passes that began with pages of their store in the page cache"
-    warm = [row for row in begun if row.page_cache_bytes_before]
-    if not warm:
-        return [(what, "none")]
-    named = ", ".join(sorted({f"{row.phase} of {row.engine}" for row in warm}))
-    most = max(row.page_cache_bytes_before or 0 for row in warm)
-    return [(what, f"{named}: up to {most:,} bytes")]

@@ -20,16 +20,8 @@ MEASURED: Final = frozenset({"cluster-build", "peers", "ycsb"})
 """Experiments whose every table depends on times: background work or the page cache has a say."""
 
 COUNTED: Final = (
-    *(
-        "saved-io",
-        "saved-requests",
-        "wasted-reads",
-        "figures",
-        "granularity",
-        "allocation",
-        "budget",
-    ),
-    *("adaptive", "learning", "memory", "openings"),
+    *("saved-io", "saved-requests", "wasted-reads", "figures", "granularity"),
+    *("policies", "memory", "openings"),
 )
 """Experiments whose answers are counts: ``--sections counted``."""
 

@@ -30,8 +30,6 @@ _SKEW_TITLE: Final = (
     "Absent keys, by how lookups are spread: evenly, skewed over the key range, a hot tenant"
 )
 _VALUES_TITLE: Final = "Filters of 1 % by the size of values"
-TITLES: Final = (_DEVICES_TITLE, _SKEW_TITLE, _VALUES_TITLE)
-"""How the titles of these tables begin."""
 
 
 @dataclass(frozen=True, slots=True)

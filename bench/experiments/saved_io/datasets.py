@@ -33,9 +33,6 @@ YOURS: Final = "yours"
 _APART: Final = 10**9  # more than a data set has entries
 _SEEDS: Final = 10**6  # keys have 16 digits, and numbers 8 bytes
 
-ALONE: Final = "alone"
-"""In place of a data set: filters without a store, to compare hash strategies."""
-
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -88,7 +85,7 @@ def register(data_set: DataSet) -> DataSet:
     Raises:
         ValueError: another data set has that name.
     """
-    if data_set.name in (*_DATA_SETS, YOURS, ALONE):
+    if data_set.name in (*_DATA_SETS, YOURS):
         raise ValueError(f"data set {data_set.name!r} is registered already")
     if not data_set.name or "," in data_set.name:
         raise ValueError(f"data set {data_set.name!r}: its name must not be empty or have commas")

@@ -76,7 +76,6 @@ def _row(
     return Row(
         dataset=task.dataset,
         filter_policy=policy,
-        hash_strategy="product",
         block_size_bytes=task.block_size_bytes,
         run_count=task.runs,
         lookups_of=DRAWN,

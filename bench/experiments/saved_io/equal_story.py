@@ -120,6 +120,7 @@ def _table(found: Sequence[Comparison]) -> Table:
         "whose filters have no more bytes than the Bloom filters in all. Bytes are one copy, as held in "
         "memory. Reads are of data blocks, by the same lookups in the same blocks, block cache off.",
         left=2,
+        brief=False,
     )
 
 

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Final
 
 from bench.experiments.saved_io.datasets import (
-    ALONE,
     ASIDE,
     DIGITS,
     GROUPS,
@@ -21,27 +20,17 @@ from bench.experiments.saved_io.datasets import (
 )
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.story import HEADLINE_RATES, section, story, write_picture
-from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
+from bench.experiments.saved_io.story import HEADLINE_RATES, story
+from bench.experiments.saved_io.tasks import EqualTask, StoreTask, Task
 from bench.harness.experiment import Experiment, Plan, at_least, positive
 from bench.workloads.key_files import KeyFiles
 from lsmkv.errors import MissingExtraError
-from lsmkv.filters.family import strategies
 from lsmkv.filters.policy import NONE, policy_named
 from lsmkv.options import KIB
 
 ERROR_RATES: Final = (None, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001)
 """Requested rates; None: no filters."""
 
-STRATEGIES: Final = (
-    strategies.PRODUCT,
-    strategies.ENHANCED_DOUBLE,
-    strategies.LEVELDB,
-    strategies.HBASE,
-    strategies.DOUBLE_HASHING,
-)
-STRATEGY_KEY_COUNT: Final = 35
-"""Keys of a filter without a store: those of a 4 KiB block of 116-byte entries."""
 _COMPARED_RUNS: Final = 4
 _COMPARED_LOOKUPS: Final = 5  # times as many as for other rows
 _LEAST_ENTRIES: Final = 100
@@ -95,7 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--datasets",
-        help="data sets, separated by commas ('alone': filters without a store; 'skew', 'values', "
+        help="data sets, separated by commas ('skew', 'values', "
         "'ranges', 'larger-than-memory': popular stretches of keys and a hot tenant, several value "
         "sizes, scans with both bounds, times in a control group of an eighth of the data); default: "
         "all but the last four, or with --keys those alone",
@@ -124,7 +113,7 @@ def _of_a_minute(plan: Plan) -> Iterator[Task]:
     given.entries = given.entries or _MINUTE_ENTRIES
     given.lookups = given.lookups if isinstance(given.lookups, int) else _MINUTE_ENTRIES
     for task in _every_task(Plan(True, plan.seed, given)):
-        if isinstance(task, StrategyTask) or (task.block_size_bytes, task.runs) != (4 * KIB, 4):
+        if (task.block_size_bytes, task.runs) != (4 * KIB, 4):
             continue
         if isinstance(task, EqualTask) or task.error_rate in (None, *HEADLINE_RATES):
             yield task
@@ -144,15 +133,13 @@ def _every_task(plan: Plan) -> list[Task]:
             found += _stores(plan, asked, policy, seed, repetition)
         if DIGITS in wanted:
             found += _comparisons(plan, seed, repetition)
-        if ALONE in wanted:
-            found += _strategies(plan, seed, repetition)
     return found
 
 
 def _wanted(plan: Plan) -> list[str]:
     """The names of the data sets; exits with a message if one cannot be."""
     own = own_files(plan)
-    known = [*(each.name for each in data_sets()), ALONE]
+    known = [each.name for each in data_sets()]
     given = plan.options.datasets
     named = given.split(",") if given else [] if own else [n for n in known if n not in ASIDE]
     wanted = [name for group in named for name in GROUPS.get(group, (group,))]
@@ -224,15 +211,13 @@ def _stores(
 ) -> Iterator[StoreTask]:
     ratios = (0.0, 0.5, 1.0) if plan.quick else (0.0, 0.1, 0.5, 0.9, 1.0)
     for name in wanted:
-        if name == ALONE:
-            continue
         own = own_files(plan) if name == YOURS else None
         data_set = _data_set(name)
         lookups = _MOST_TIMED if own else _lookups(plan)
-        cold, warm = (0, 0) if plan.options.counts_only else (lookups // 10, lookups // 5)
+        cold = 0 if plan.options.counts_only else lookups // 10
         limited = None
-        if data_set.is_limited and warm:
-            cold, warm, limited = 0, 0, warm
+        if data_set.is_limited and cold:
+            cold, limited = 0, lookups // 5
         # What a data set has by nature has no number to be chosen.
         entries = plan.options.entries if data_set.is_made else None
         for kib in data_set.block_kib[not plan.quick]:
@@ -240,23 +225,12 @@ def _stores(
                 for rate in data_set.rates[not plan.quick] or ERROR_RATES:
                     yield StoreTask(
                         name, entries or data_set.entries[not plan.quick], kib * KIB, runs, policy,
-                        rate, ratios, lookups, cold, warm, seed, repetition, own, limited,
+                        rate, ratios, lookups, cold, seed, repetition, own, limited,
                     )  # fmt: skip
 
 
 def _data_set(name: str) -> DataSet:
-    return OWN if name in (YOURS, ALONE) else data_set_named(name)
-
-
-def _strategies(plan: Plan, seed: int, repetition: int) -> Iterator[StrategyTask]:
-    for strategy in STRATEGIES:
-        for rate in ERROR_RATES:
-            if rate is not None:
-                enough = (200 if plan.quick else 1000) / rate
-                trials = int(min(max(enough, 20_000), 100_000 if plan.quick else 2_000_000))
-                yield StrategyTask(
-                    strategy.name, STRATEGY_KEY_COUNT, rate, trials, seed, repetition
-                )
+    return OWN if name == YOURS else data_set_named(name)
 
 
 EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
@@ -265,48 +239,27 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     question="How many disk reads does a filter in every block save, as its false-positive rate p "
     "varies, and what does it cost?",
     method=(
-        "Each store is written for the purpose: its entries, in a seeded random order, go to a number "
-        "of sorted runs that all span the whole range of keys. Tables are not compressed. The rows "
-        "without filters are of tables that were written without any; all others have the same "
-        "blocks, which is checked. So they are written with fit_pages=False: blocks that are fitted to "
-        "pages change with their filters. In a store of the default options one block read is one page "
-        "read (python -m tools.page_reads counts that).",
-        "Absent keys lie just after present ones, so that no range of a table answers for the filter; "
-        "the few that fall between two blocks cost nothing with or without filters, and are no "
-        "saving: the baseline is what the same lookups read without filters. No key is looked up "
-        "twice while there are enough keys; more lookups than keys are whole passes over all of them, "
-        "and a sample.",
-        "Counts come from lookups with lsmkv's block cache off: each search of a block is a read. "
-        "Net means: less the load of the filters when the store is opened, once for these lookups. In "
-        "reads it counts read calls: one for the filters of each table, whatever their size. In bytes it "
-        "counts what was read: logical bytes as requested, and bytes of the whole 4 KiB pages that they "
-        "touch, as a device reads them: a block that straddles pages costs all of them. Bytes of blocks "
-        "include the filters inside them. The bytes of the index, which hardly depend on "
-        "filters, are left out.",
-        "A second count looks up each different key once in the tables' indexes and filters, and counts "
-        "for each filter how often it was asked, and which blocks were read. It must agree with the "
-        "store's counters, or the command fails. Bytes of pages come from the blocks' places in the "
-        "files; direct reads count the same.",
-        "Ribbon beside Bloom: three stores of the same entries, counted with lookups of absent keys "
-        "alone. One has Bloom filters of 1 %; one ribbon filters of 1 %; and one ribbon filters of the "
-        "lowest rate whose bytes, all together, are not more than those of the Bloom filters. That "
-        "rate is calculated from the keys of each block and the mean sizes of ribbon filters; a "
-        "store that is written with more bytes than that is written again with a higher rate. The "
-        "interval of how many times fewer reads there are takes each count for a binomial one with the "
-        "design effect of its rate, of equally many filters asked.",
-        "Cold lookups read with O_DIRECT, past the page cache, block cache off; the bytes that "
-        "lsmkv counted, opening included, are held against the operating system's count for the "
-        "thread (read_bytes of /proc/thread-self/io). A row where they differ by more than 1 % is "
-        "marked as failed, and the command fails. Warm lookups have every block in the block cache. "
-        "Each lookup is timed alone, garbage collector off; reading the clock is included.",
-        "Exact rates are E[(X/m)^k] with X the number of distinct bits set (Bose et al. 2008), for "
-        "the m, n and k of each block, weighted by its keys. Measured rates are false positives over "
-        "all times a filter was asked for a key that it does not hold (present keys ask the filters of "
-        "other runs). A block's filter is a cluster of trials: how full it happens to be affects all "
-        "its answers, and a key asked twice gets one answer. Intervals, 95 %, are Clopper and Pearson's "
-        "for the effective number of trials (Korn and Graubard 1998): the number asked over the design "
-        "effect, which is estimated from the filters, and is at least what the repeated keys make it "
-        "(Kish). They are not corrected for many comparisons, and cover this one data set's keys.",
+        "Each store's entries go, in a seeded random order, to a number of sorted runs that all "
+        "span the whole range of keys. Tables are uncompressed, with fit_pages=False: the rows "
+        "without filters have the same blocks, which is checked.",
+        "Absent keys lie just after present ones, so that no range of a table answers for the "
+        "filter; the few that fall between two blocks cost nothing with or without filters, and "
+        "are no saving. No key is looked up twice while there are enough.",
+        "The block cache is off: each search of a block is a read. Net: less the load of the "
+        "filters at the opening, once for these lookups: one read call for each table, and the "
+        "whole 4 KiB pages that reads touch. The index is left out. A second count asks each "
+        "table's index and filters once for each key, and must agree with the store's counters.",
+        "Ribbon beside Bloom: Bloom filters of 1 %; ribbon filters of 1 %; and ribbon filters of "
+        "the lowest rate whose bytes are not more than the Bloom filters'. The interval of their "
+        "ratio takes each count for a binomial one with the design effect of its rate.",
+        "Cold lookups read with O_DIRECT; the bytes that lsmkv counted, opening included, are "
+        "held against the operating system's count for the thread. Where they differ by more than "
+        "1 % the command fails.",
+        "Exact rates are E[(X/m)^k] with X the number of distinct bits set (Bose et al. 2008), "
+        "for each block, weighted by its keys. Measured rates are false positives over all times "
+        "a filter was asked for a key that it does not hold. A block's filter is a cluster of "
+        "trials: 95 % intervals are Clopper and Pearson's for the effective number of trials "
+        "(Korn and Graubard 1998).",
     ),
     row_type=Row,
     tasks=tasks,
@@ -315,6 +268,4 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "scipy", "matplotlib"),
     add_options=add_options,
-    document=section,
-    write_more=write_picture,
 )

@@ -15,7 +15,6 @@ from bench.harness.intervals import percentiles
 from bench.harness.memory_group import memory_group, why_no_memory_group
 from bench.harness.process_meter import os_read_bytes
 from bench.harness.stopwatch import each_us
-from bench.harness.story import checked
 from bench.harness.tables import Shown, Table, table_of
 from lsmkv.options import KIB, MIB
 
@@ -95,7 +94,8 @@ def limited_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
         return [], []
     first = here[0]
     if first.limited_check != _MEASURED:
-        return checked((TITLE, f"NOT MEASURED: {first.limited_check or 'counted only'}")), []
+        why = first.limited_check or "counted only"
+        return [Table(TITLE, ["not measured"], [[why]])], []
     table = table_of(
         f"{TITLE}: {(first.data_bytes or 0) / MIB:,.0f} MiB in a control group of "
         f"{(first.limited_bytes or 0) / MIB:,.0f} MiB",

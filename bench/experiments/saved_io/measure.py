@@ -1,19 +1,17 @@
-"""Measures one configuration of ``saved-io``: builds a store, counts, then times.
+"""Measures one configuration of ``saved-io``: builds a store, and counts.
 
 Counts come from lookups through the page cache, with lsmkv's block cache off: each search of a block
 is a read.  The cold pass reads with ``O_DIRECT``, past the page cache, so that the operating system
-counts the same reads.  The warm pass has every block in the block cache.
+counts the same reads.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import ALONE, RANGES, Content, content, first_number
+from bench.experiments.saved_io.datasets import RANGES, Content, content, first_number
 from bench.experiments.saved_io.equal import measure_equal
 from bench.experiments.saved_io.limited import Limited, limited_columns, limited_pass
 from bench.experiments.saved_io.ranges import range_rows
@@ -26,22 +24,13 @@ from bench.experiments.saved_io.rows import (
     Row,
 )
 from bench.experiments.saved_io.stores import Built, Counted, build, count, counts
-from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
-from bench.harness.intervals import clustered_interval, percentiles
+from bench.experiments.saved_io.tasks import EqualTask, StoreTask, Task
 from bench.harness.process_meter import os_read_bytes
-from bench.harness.stopwatch import each_us
 from bench.workloads.keys import lookups
-from lsmkv.filters.family.strategies import StrategyBloomFilter, strategy_named
-
-_EVERYTHING: Final = 1 << 40
-_STRATEGY_KEY_BYTES: Final = 16
-_TRIALS_PER_FILTER: Final = 100
 
 
 def measure(task: Task, directory: str) -> list[Row]:
     """The rows of one configuration; ``directory`` is empty."""
-    if isinstance(task, StrategyTask):
-        return [_measure_strategy(task)]
     if isinstance(task, EqualTask):
         return list(measure_equal(task, directory))
     return list(_measure_store(task, directory))
@@ -57,11 +46,10 @@ def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
         keys = asked.keys
         counted = count(directory, keys)
         cold = cold_pass(directory, keys[: task.cold_lookups])
-        warm_us = warm_pass(directory, keys[: task.warm_lookups])
         limited = None
         if task.limited_lookups is not None:
             limited = limited_pass(directory, built.data_bytes, keys[: task.limited_lookups])
-        yield _row(task, built, asked, counted, cold, warm_us, limited)
+        yield _row(task, built, asked, counted, cold, limited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +81,9 @@ def _of_trace(trace: Sequence[bytes], directory: str) -> Iterator[Asked]:
 
 @dataclass(frozen=True, slots=True)
 class Cold:
-    """The cold pass: microseconds per lookup, and bytes by our count and the system's."""
+    """The cold pass: lookups, and bytes by our count and the system's."""
 
-    us: list[float]
+    lookups: int
     counted_bytes: int
     os_bytes: int | None
     os_check: str
@@ -104,21 +92,22 @@ class Cold:
 def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
     """Open the store with direct reads and look up ``keys``; the block cache is off."""
     if not keys:
-        return Cold([], 0, None, "not told: counted only")
+        return Cold(0, 0, None, "not told: counted only")
     before = os_read_bytes("thread-self")
     try:
         with lsmkv.open(
             directory, read_only=True, block_cache_size_bytes=0, direct_reads=True
         ) as db:
-            us = each_us(db.get, keys)
+            for key in keys:
+                db.get(key)
             stats = db.stats()
     except OSError as error:
-        return Cold([], 0, None, f"not told: {error.strerror or error}")
+        return Cold(0, 0, None, f"not told: {error.strerror or error}")
     counted = stats.block_read_bytes + stats.filter_read_bytes + stats.index_read_bytes
     after = os_read_bytes("thread-self")
     if before is None or after is None:
-        return Cold(us, counted, None, "not told: the system has no /proc/thread-self/io")
-    return Cold(us, counted, after - before, os_check(counted, after - before))
+        return Cold(len(keys), counted, None, "not told: the system has no /proc/thread-self/io")
+    return Cold(len(keys), counted, after - before, os_check(counted, after - before))
 
 
 def os_check(counted_bytes: int, os_bytes: int) -> str:
@@ -131,29 +120,17 @@ def os_check(counted_bytes: int, os_bytes: int) -> str:
     return "agrees" if close else "FAILED"
 
 
-def warm_pass(directory: str, keys: Sequence[bytes]) -> list[float]:
-    """Microseconds per lookup, with every needed block in the block cache."""
-    if not keys:
-        return []
-    with lsmkv.open(directory, read_only=True, block_cache_size_bytes=_EVERYTHING) as db:
-        for key in keys:
-            db.get(key)
-        return each_us(db.get, keys)
-
-
 def _row(
     task: StoreTask,
     built: Built,
     asked: Asked,
     counted: Counted,
     cold: Cold,
-    warm_us: list[float],
     limited: Limited | None,
 ) -> Row:
     return Row(
         dataset=task.dataset,
         filter_policy=task.policy,
-        hash_strategy="product",
         block_size_bytes=task.block_size_bytes,
         run_count=task.runs,
         lookups_of=asked.lookups_of,
@@ -162,70 +139,11 @@ def _row(
         repetition=task.repetition,
         seed=task.seed,
         lookup_count=len(asked.keys),
-        cold_lookup_count=len(cold.us),
+        cold_lookup_count=cold.lookups,
         **counts(built, counted),
         counted_read_bytes=cold.counted_bytes,
         os_read_bytes=cold.os_bytes,
         os_check=cold.os_check,
         load_s=built.load_s,
-        **_latencies("cold", cold.us),
-        **_latencies("warm", warm_us),
         **limited_columns(limited),
-    )
-
-
-def _latencies(name: str, us: list[float]) -> dict[str, Any]:
-    found = percentiles(us)
-    return {
-        f"{name}_us_mean": sum(us) / len(us) if us else None,
-        f"{name}_us_p50": found.p50,
-        f"{name}_us_p95": found.p95,
-        f"{name}_us_p99": found.p99,
-    }
-
-
-def _measure_strategy(task: StrategyTask) -> Row:
-    """False positives of many filters alone, each with keys of its own."""
-    draw = random.Random(f"strategy/{task.seed}/{task.error_rate}")
-    strategy = strategy_named(task.strategy)
-    hits: list[int] = []
-    exact = 0.0
-    filled = StrategyBloomFilter.for_keys(task.key_count, task.error_rate, strategy)
-    while len(hits) * _TRIALS_PER_FILTER < task.trials:
-        filled = StrategyBloomFilter.for_keys(task.key_count, task.error_rate, strategy)
-        exact = filled.ideal_rate(task.key_count)
-        for _ in range(task.key_count):
-            filled.add(draw.randbytes(_STRATEGY_KEY_BYTES))
-        may_contain = filled.may_contain
-        hits.append(
-            sum(
-                [
-                    may_contain(draw.randbytes(_STRATEGY_KEY_BYTES))
-                    for _ in range(_TRIALS_PER_FILTER)
-                ]
-            )
-        )
-    trials = len(hits) * _TRIALS_PER_FILTER
-    rate = clustered_interval(hits, _TRIALS_PER_FILTER)
-    return Row(
-        dataset=ALONE,
-        filter_policy="bloom",
-        hash_strategy=task.strategy,
-        lookups_of=DRAWN,
-        hit_ratio=0.0,
-        error_rate_requested=task.error_rate,
-        repetition=task.repetition,
-        seed=task.seed,
-        lookup_count=trials,
-        entry_count=task.key_count,
-        error_rate_exact=exact,
-        error_rate_measured=rate.rate,
-        error_rate_low=rate.low,
-        error_rate_high=rate.high,
-        design_effect=rate.design_effect,
-        filter_trials=trials,
-        filter_false_positives=sum(hits),
-        filter_bits_per_key=filled.bit_count / task.key_count,
-        filter_bytes_per_key=filled.bit_count / 8 / task.key_count,
-        os_check="not told: no store",
     )

@@ -110,7 +110,6 @@ def range_rows(task: StoreTask, built: Built, directory: str, first: int) -> Ite
         yield Row(
             dataset=task.dataset,
             filter_policy=task.policy,
-            hash_strategy="product",
             block_size_bytes=task.block_size_bytes,
             run_count=task.runs,
             lookups_of=kind,

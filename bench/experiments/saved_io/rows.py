@@ -1,4 +1,4 @@
-"""The rows of ``saved-io``: one for each store, hit ratio and repetition, or filter alone."""
+"""The rows of ``saved-io``: one for each store, hit ratio and repetition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.saved_io.datasets import ALONE
 from bench.harness.records import column, optional
 from bench.harness.tables import percent
 
@@ -32,20 +31,16 @@ TRACE_PRESENT: Final = "trace, present"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One store and hit ratio, or one filter alone; None where a column does not apply."""
+    """One store and hit ratio; None where a column does not apply."""
 
     dataset: str = column(
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
         "Python; tenant: digits, of which a tenth gets most lookups; zipf-N: digits, of which some "
         "stretches get most; values-N: digits with values of N bytes; ranges: numbers of 8 bytes, 16 "
-        "apart; larger-than-memory: digits with values of 400 bytes; yours: --keys and --lookups; alone: "
-        "no store, a filter of one block's keys",
+        "apart; larger-than-memory: digits with values of 400 bytes; yours: --keys and --lookups",
         "setting",
     )
     filter_policy: str = column("kind of filter", "setting")
-    hash_strategy: str = column(
-        "how probes are derived from a key; product: as stores do it", "setting", heading="strategy"
-    )
     block_size_bytes: int | None = optional("size at which a data block is closed", "setting")
     run_count: int | None = optional("sorted runs, each spanning all keys", "setting")
     lookups_of: str = column(
@@ -197,29 +192,11 @@ class Row:
     filter_build_ns_per_key: float | None = optional(
         "nanoseconds for each key, of these, to hash it and set its bits", "time"
     )
-    cold_us_mean: float | None = optional(
-        "microseconds a lookup, cold: every read is direct",
-        "time",
-        heading="cold µs\nmean",
-        form=".1f",
-    )
-    cold_us_p50: float | None = optional("its median", "time")
-    cold_us_p95: float | None = optional("its 95th percentile", "time")
-    cold_us_p99: float | None = optional("its 99th percentile", "time", heading="p99", form=".1f")
-    warm_us_mean: float | None = optional(
-        "microseconds a lookup, warm: every block in the block cache",
-        "time",
-        heading="warm µs\nmean",
-        form=".1f",
-    )
-    warm_us_p50: float | None = optional("its median", "time")
-    warm_us_p95: float | None = optional("its 95th percentile", "time")
-    warm_us_p99: float | None = optional("its 99th percentile", "time", heading="p99", form=".1f")
 
     @property
     def is_store(self) -> bool:
-        """Whether a store was asked, with its own baseline: not a filter alone, and no comparison."""
-        return self.dataset != ALONE and self.comparison is None
+        """Whether a store was asked, with its own baseline: no comparison."""
+        return self.comparison is None
 
     @property
     def holds_exact(self) -> bool:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Final
 
 from scipy.stats import binom
 
 from bench.experiments.saved_io import aside, tables
-from bench.experiments.saved_io.charts import READS_LEFT, charts
-from bench.experiments.saved_io.datasets import ALONE, ASIDE, DIGITS
+from bench.experiments.saved_io.charts import charts
+from bench.experiments.saved_io.datasets import ASIDE, DIGITS
 from bench.experiments.saved_io.equal_story import equal_story
-from bench.experiments.saved_io.limited import TITLE as LIMITED_TITLE
 from bench.experiments.saved_io.limited import limited_story
-from bench.experiments.saved_io.ranges import TITLE as RANGES_TITLE
 from bench.experiments.saved_io.ranges import range_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
-from bench.harness import pictures
-from bench.harness.experiment import Results
 from bench.harness.intervals import CONFIDENCE, rate_interval
-from bench.harness.story import Story, checked
-from reports.document import provenance
+from bench.harness.story import Story
 
 HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 """The rates of the first table."""
@@ -29,8 +23,6 @@ HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 HEADLINE_RUNS: Final = 4
 
 _CHANCE: Final = 1e-5  # less likely is no chance
-
-_TITLES: Final = (*aside.TITLES, RANGES_TITLE, LIMITED_TITLE)
 
 BAR: Final = 0.99
 """The share of the reads of absent lookups that filters of 1 % must save."""
@@ -42,14 +34,12 @@ def story(rows: Sequence[Row]) -> Story:
     rows = [row for row in rows if row.dataset not in ASIDE]
     stores = [row for row in rows if row.is_store]
     failures = _miscounted(beside)
-    first, found, checks = None, [], []
+    first, found = None, []
     if stores:
         for policy in dict.fromkeys(row.filter_policy for row in stores):
             failures += _saves_little([row for row in stores if row.filter_policy == policy])
-        holding, doubts = _rates(stores)
-        agreement, disagreements = _agreement(stores)
-        checks = checked(holding, agreement)
-        failures += [*doubts, *disagreements, *_miscounted(stores), *_below_bound(stores)]
+        failures += [*_rates(stores), *_disagreements(stores)]
+        failures += [*_miscounted(stores), *_below_bound(stores)]
         absent = [row for row in stores if not row.hit_ratio and not row.repetition]
         asked = headline_rows(stores)
         first = tables.headline(asked) if asked else None
@@ -57,10 +47,6 @@ def story(rows: Sequence[Row]) -> Story:
             found.append(aside.on_devices(with_bases(asked, stores)))
         if absent:
             found.append(tables.summary(absent))
-        found += [
-            tables.of_store([row for row in stores if _shape(row) == shape])
-            for shape in dict.fromkeys(map(_shape, stores))
-        ]
     even = [
         row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
     ]
@@ -68,11 +54,8 @@ def story(rows: Sequence[Row]) -> Story:
     for told in (range_story(beside), limited_story(beside), equal_story(rows)):
         found += told[0]
         failures += told[1]
-    strategies = [row for row in rows if row.dataset == ALONE]
-    if strategies:
-        found.append(tables.of_strategies(strategies))
     drawn = charts(rows) if rows else []
-    return Story([*found, *checks], drawn, failures, first, _headline(stores))
+    return Story(found, drawn, failures, first, _headline(stores))
 
 
 def _headline(stores: Sequence[Row]) -> str:
@@ -180,18 +163,13 @@ def _saves_little(stores: Sequence[Row]) -> list[str]:
     return [f"{policy}: filters of 1 % save only {1 - left / asked:.2%} of absent reads"]
 
 
-def _rates(stores: Sequence[Row]) -> tuple[tuple[str, str] | None, list[str]]:
+def _rates(stores: Sequence[Row]) -> list[str]:
+    """Whether fewer intervals hold the exact rate than chance explains."""
     judged = [row for row in stores if row.error_rate_measured is not None and not row.hit_ratio]
-    if not judged:
-        return None, []
     holding = sum(row.holds_exact for row in judged)
-    check = (
-        "the exact rate of the filters as built lies in the 95 % interval of the measured one",
-        f"{holding} of {len(judged)} stores",
-    )
-    if binom.cdf(holding, len(judged), CONFIDENCE) >= _CHANCE:
-        return check, []
-    return check, [
+    if not judged or binom.cdf(holding, len(judged), CONFIDENCE) >= _CHANCE:
+        return []
+    return [
         f"the exact rate lies in only {holding} of {len(judged)} 95 % intervals: the theory or the "
         "intervals are wrong"
     ]
@@ -216,44 +194,12 @@ def _miscounted(stores: Sequence[Row]) -> list[str]:
     ]
 
 
-def _agreement(stores: Sequence[Row]) -> tuple[tuple[str, str], list[str]]:
-    what = "the operating system's count of bytes read is within 1 % of lsmkv's"
-    told = [row for row in stores if row.os_check in ("agrees", "FAILED")]
-    failed = [row for row in told if row.os_check == "FAILED"]
-    if not told:
-        return (what, stores[0].os_check), []
-    worst = max(
-        abs((row.os_read_bytes or 0) - (row.counted_read_bytes or 0))
-        / (row.counted_read_bytes or 1)
-        for row in told
-    )
-    check = (
-        what,
-        f"{len(told) - len(failed)} of {len(stores)} cold runs, the worst {worst:.3%} apart",
-    )
-    failures = [
+def _disagreements(stores: Sequence[Row]) -> list[str]:
+    """The stores of whose bytes the operating system counts over 1 % more or less."""
+    return [
         f"{row.dataset}, {row.block_size_bytes} byte blocks, {row.run_count} runs, p "
         f"{row.error_rate_requested}, hits {row.hit_ratio}: {row.counted_read_bytes:,} bytes counted, "
         f"{row.os_read_bytes:,} by the operating system"
-        for row in failed
+        for row in stores
+        if row.os_check == "FAILED"
     ]
-    return check, failures
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: the first table, the first chart, and more tables."""
-    told = story(results.rows)
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    if told.first is not None:
-        parts.append(told.first.to_markdown())
-    more = [table for table in told.tables if table.title.startswith(_TITLES)]
-    if any(chart.name == READS_LEFT for chart in told.charts):
-        parts.append(pictures.link(READS_LEFT, "Data blocks read for an absent key, by p"))
-    parts += [table.to_markdown() for table in (*more, *told.tables[-1:])]
-    return "\n\n".join(parts) + "\n"
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the first chart as a picture beside the document, if there is one."""
-    drawn = any(row.is_store for row in results.rows)
-    return pictures.copy_beside(given, READS_LEFT) if drawn else []

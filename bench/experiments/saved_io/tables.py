@@ -1,4 +1,4 @@
-"""The tables of ``saved-io``: absent keys of every store, each store, and hash strategies."""
+"""The tables of ``saved-io``: absent keys of every store and each store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.experiments.saved_io.rows import TRACE, Row
-from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.tables import Shown, Table, percent, table_of
 from lsmkv.options import KIB
 
@@ -26,13 +25,6 @@ def saved_share(row: Row, share: float | None) -> str:
     return "" if row.error_rate_requested is None else f"{(share or 0.0) * 100:.3f}"
 
 
-def _os_check(row: Row) -> str:
-    if row.os_read_bytes is None or not row.counted_read_bytes:
-        return row.os_check
-    ratio = f"{row.os_read_bytes / row.counted_read_bytes:.4f}"
-    return ratio + (" FAILED" if row.os_check == "FAILED" else "")
-
-
 _RATES: Final = (Shown("asked\np, %", requested_rate), "error_rate_exact")
 _MEASURED: Final = Shown("measured, %\n(95 % interval)", measured_rate)
 _SAVED: Final = Shown("reads\nsaved, %", lambda row: saved_share(row, row.reads_saved_gross_share))
@@ -41,22 +33,6 @@ _NET: Final = (
     Shown("net,\nbytes, %", lambda row: saved_share(row, row.page_bytes_saved_net_share)),
 )
 _READS: Final = ("data_block_reads", _SAVED, *_NET, "filter_bytes_per_key")
-_MORE_READS: Final = (
-    "data_block_reads",
-    "data_block_reads_unfiltered",
-    _SAVED,
-    *_NET,
-    Shown("logical\nbytes, %", lambda row: saved_share(row, row.bytes_saved_net_share)),
-    "filter_bytes_per_key",
-)
-_COLD: Final = (Shown("cold\nµs", "cold_us_mean", ".1f"),)
-_TIMES: Final = (
-    "cold_us_mean",
-    "cold_us_p99",
-    "warm_us_mean",
-    "warm_us_p99",
-    Shown("bytes by OS\n/ ours", _os_check),
-)
 NET_NOTE: Final = (
     "Net: less the load of the filters, once for these lookups. Reads are read calls: a table's filters "
     "take one, whatever their size. Bytes are of whole 4 KiB pages, as a device reads them."
@@ -106,47 +82,7 @@ def summary(rows: Sequence[Row]) -> Table:
     return table_of(
         "Absent keys (data set, block size x runs)",
         rows,
-        (Shown("store", store), *_RATES, _MEASURED, *_READS, *(_COLD if _timed(rows) else ())),
+        (Shown("store", store), *_RATES, _MEASURED, *_READS),
         f"p none: tables without filters. Reads are of data blocks, block cache off. {NET_NOTE}",
-    )
-
-
-def of_store(rows: Sequence[Row]) -> Table:
-    """The lookups in the stores of one shape."""
-    first = rows[0]
-    return table_of(
-        f"{shape_name(first)}, {first.filter_policy}: {first.entry_count:,} entries, "
-        f"{first.block_count:,} blocks",
-        [row for row in rows if row.repetition == 0],
-        ("hit_ratio", *_RATES, _MEASURED, *_MORE_READS, *(_TIMES if _timed(rows) else ())),
-        "Logical bytes: net, as requested, without the rest of the pages.",
-        left=0,
-        brief=False,
-    )
-
-
-def _timed(rows: Sequence[Row]) -> bool:
-    return any(row.cold_lookup_count for row in rows)
-
-
-def of_strategies(rows: Sequence[Row]) -> Table:
-    """Filters without a store."""
-    return table_of(
-        f"Filters of {rows[0].entry_count} keys alone, by hash strategy",
-        [row for row in rows if row.repetition == 0],
-        (
-            "hash_strategy",
-            Shown("p asked, %", requested_rate),
-            Shown("exact, %", "error_rate_exact", percent),
-            Shown("measured, % (95 % interval)", measured_rate),
-            Shown(
-                "measured / exact",
-                lambda row: (
-                    f"{(row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0):.2f}"
-                    if row.filter_false_positives >= FEWEST_EVENTS
-                    else "-"
-                ),
-            ),
-        ),
         brief=False,
     )

@@ -17,7 +17,7 @@ class StoreTask:
         runs: sorted runs, each of which spans all keys.
         error_rate: None: tables without filters.
         lookups: counted lookups for each hit ratio.
-        cold_lookups, warm_lookups: timed lookups.
+        cold_lookups: those that the operating system counts too.
         own: the files of the data set ``yours``.
         limited_lookups: timed lookups with less memory than data; None: not asked for.
     """
@@ -31,7 +31,6 @@ class StoreTask:
     hit_ratios: tuple[float, ...]
     lookups: int
     cold_lookups: int
-    warm_lookups: int
     seed: int
     repetition: int
     own: KeyFiles | None = None
@@ -43,21 +42,6 @@ class StoreTask:
             f"{self.dataset}, {self.block_size_bytes // KIB} KiB, {self.runs} runs, "
             f"{self.policy} {rate}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyTask:
-    """Filters without a store, of a block's size, with one hash strategy."""
-
-    strategy: str
-    key_count: int
-    error_rate: float
-    trials: int
-    seed: int
-    repetition: int
-
-    def __str__(self) -> str:
-        return f"hash strategy {self.strategy}, p {self.error_rate * 100:g} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +64,8 @@ class EqualTask:
         """The store with such filters."""
         return StoreTask(
             self.dataset, self.entries, self.block_size_bytes, self.runs, policy, error_rate, (0.0,),
-            self.lookups, 0, 0, self.seed, self.repetition,
+            self.lookups, 0, self.seed, self.repetition,
         )  # fmt: skip
 
 
-Task = StoreTask | StrategyTask | EqualTask
+Task = StoreTask | EqualTask

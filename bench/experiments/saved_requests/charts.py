@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Final
-
-from matplotlib.figure import Figure
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Final
 
 from bench.experiments.saved_requests.rows import Row
 from bench.experiments.saved_requests.tables import rates, run_counts, runs_text
-from bench.harness.charts import Chart, legend_below, percent_axis, plain_axis
+from bench.harness.charts import Chart, Line, Panel, marks
 from bench.harness.colours import THEORY, series
 
 NAME: Final = "saved-requests"
@@ -31,38 +29,34 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "GETs per lookup in the server's log, with no block cached, and what they take at "
             f"{row.get_ms:g} ms and ${row.get_usd * 1000:g} per 1,000 GETs. The rate of 100 % stands "
             "for no filters. Dashed: theory, p for each filter of a run without the key.",
-            partial(_draw, rows),
+            [
+                Panel(
+                    lines=list(_lines(rows, cost)),
+                    title=name,
+                    x="false-positive rate p, %",
+                    log="xy",
+                    percent="x",
+                    ticks=[row.error_rate for row in rates(rows, run_counts(rows)[0], "absent")],
+                    is_reversed=True,
+                )
+                for name, cost in _PANELS
+            ],
+            same_y=False,
             width=10.0,
             height=4.2,
+            is_published=True,
         )
     ]
 
 
-def _draw(rows: Sequence[Row], figure: Figure) -> None:
-    panels = figure.subplots(1, len(_PANELS))
-    for axes, (name, cost) in zip(panels, _PANELS, strict=True):
-        number = 0
-        for keys in ("absent", "present"):
-            for runs in run_counts(rows):
-                found = rates(rows, runs, keys)
-                places = [row.error_rate for row in found]
-                look: dict[str, Any] = {**series(number), "linestyle": "none"}
-                label = f"{keys} keys, {runs_text(runs)}"
-                axes.plot(places, [cost(row) for row in found], label=label, **look)
-                expected = [
-                    cost(row) * (row.expected_gets or 0.0) / row.gets if row.gets else 0.0
-                    for row in found
-                ]
-                axes.plot(places, expected, **THEORY)
-                number += 1
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.invert_xaxis()
-        percent_axis(axes.xaxis)
-        plain_axis(axes.yaxis)
-        axes.set_xticks([row.error_rate for row in rates(rows, run_counts(rows)[0], "absent")])
-        axes.tick_params(axis="x", rotation=60)
-        axes.minorticks_off()
-        axes.set_title(name)
-        axes.set_xlabel("false-positive rate p, %")
-    legend_below(figure, panels[0], 4)
+def _lines(rows: Sequence[Row], cost: Callable[[Row], float]) -> Iterator[Line]:
+    kinds = product(("absent", "present"), run_counts(rows))
+    for number, (keys, runs) in enumerate(kinds):
+        found = rates(rows, runs, keys)
+        counted = [(row.error_rate, cost(row)) for row in found]
+        expected = [
+            (row.error_rate, cost(row) * (row.expected_gets or 0.0) / row.gets if row.gets else 0.0)
+            for row in found
+        ]
+        yield marks(f"{keys} keys, {runs_text(runs)}", counted, series(number))
+        yield Line(None, expected, THEORY)

@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.experiments.saved_requests.measure import measure
 from bench.experiments.saved_requests.rows import Row
-from bench.experiments.saved_requests.story import section, story, write_picture
+from bench.experiments.saved_requests.story import story
 from bench.experiments.saved_requests.tasks import Task, has_slatedb, tasks
 from bench.harness.experiment import Experiment, positive
 
@@ -63,30 +63,25 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     "many GETs, milliseconds and dollars does a lookup cost, by the error rate of the filters, and how "
     "many beside SlateDB?",
     method=(
-        "Uncompressed stores of 16-byte keys and 100-byte values, blocks of 4 KiB, tables of 1 MiB "
-        "(side by side: one per run); every run spans all keys. They are published to a server on this "
-        "machine, which each configuration starts anew, and read from there. A proxy before "
-        "the server logs every request; the store's own counters must equal the log, or the command "
-        "fails.",
-        "Each lookup asks for another key, absent ones lie between two present ones, and no block is "
-        "cached. Indexes and filters are in memory, as after any opening. Lookups end after `--lookups`, "
-        "or after `--gets` GETs.",
-        "Theory: one GET for each key found, and p for each filter of a run without the key, with "
-        "the exact rates of the filters as built. The command fails where counts are further from that "
-        "than five standard deviations.",
-        "Time and money are GETs times `--get-ms` and `--get-usd`. Amazon lists $0.0004 for 1,000 GETs "
-        "of S3 Standard in its region us-east-1 (aws.amazon.com/s3/pricing), and states that small "
-        "requests often take tens of milliseconds in the median (docs.aws.amazon.com, Best Practices "
-        "Design Patterns: Optimizing Amazon S3 Performance, Timeouts and Retries for Latency-Sensitive "
-        "Applications). Bytes cost nothing within a region.",
-        "Side by side: SlateDB's Python package on the same server, with the same entries in as many "
-        "tables of level 0, blocks of 4 KiB, and Bloom filters of 10 bits per key, one per table where "
-        "lsmkv has one per block. Its compaction and log are off. It is counted by the server's log. Its "
-        "cache for indexes and filters holds all of them; its cache for blocks holds one (cold) or all "
-        "(warm).",
-        "At once: 1,000 random present keys, looked up one by one and by one `multi_get`, each in a new "
-        "handle, while the proxy adds 20 ms to each request. The command fails if `multi_get` is less "
-        "than 8 times faster. Only these rows are times.",
+        "Uncompressed stores of 16-byte keys and 100-byte values, blocks of 4 KiB, tables of 1 "
+        "MiB (side by side: one per run); every run spans all keys. They are published to a "
+        "server on this machine, and read from there. A proxy before the server logs every "
+        "request; the store's own counters must equal the log.",
+        "Each lookup asks for another key, absent ones lie between two present ones, and no block "
+        "is cached. Indexes and filters are in memory. Lookups end after `--lookups`, or after "
+        "`--gets` GETs. Theory: one GET for each key found, and p for each filter of a run "
+        "without the key; counts must be within five standard deviations.",
+        "Time and money are GETs times `--get-ms` and `--get-usd`. Amazon lists $0.0004 for 1,000 "
+        "GETs of S3 Standard in us-east-1 (aws.amazon.com/s3/pricing), and states that small "
+        "requests often take tens of milliseconds (Best Practices Design Patterns: Optimizing "
+        "Amazon S3 Performance).",
+        "Side by side: SlateDB's Python package on the same server, with the same entries in as "
+        "many tables of level 0, blocks of 4 KiB, and Bloom filters of 10 bits per key, one per "
+        "table. Its compaction and log are off. It is counted by the server's log. Its cache for "
+        "blocks holds one (cold) or all (warm).",
+        "At once: 1,000 random present keys, looked up one by one and by one `multi_get`, each in "
+        "a new handle, while the proxy adds 20 ms to each request. `multi_get` must be 8 times "
+        "faster. Only these rows are times.",
     ),
     row_type=Row,
     tasks=tasks,
@@ -97,6 +92,4 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     missing=lambda: [] if has_slatedb() else ["slatedb"],
     alone=True,
     add_options=add_options,
-    document=section,
-    write_more=write_picture,
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.saved_requests.charts import NAME, charts
+from bench.experiments.saved_requests.charts import charts
 from bench.experiments.saved_requests.rows import COLD, WARM, Row
 from bench.experiments.saved_requests.tables import (
     pairs,
@@ -17,11 +16,8 @@ from bench.experiments.saved_requests.tables import (
     runs_text,
     tables,
 )
-from bench.harness import pictures
-from bench.harness.experiment import Results
 from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.story import Story, checked
-from reports.document import provenance
+from bench.harness.story import Story
 
 LEAST_SPEED_UP: Final = 8.0
 """How many times faster ``multi_get`` must be, with 20 ms added to each request."""
@@ -32,7 +28,7 @@ _DEFAULT_RATE: Final = 0.01
 
 def story(rows: Sequence[Row]) -> Story:
     """Tables and chart, all computed from ``rows``."""
-    found = [*tables(rows), *checked(_agreement(rows))]
+    found = tables(rows)
     return Story(found, charts(rows), failures(rows), headline=_headline(rows))
 
 
@@ -88,29 +84,3 @@ def _name(row: Row) -> str:
         f"{row.part}, {row.engine}, {runs_text(row.run_count)}, {rate_text(row.error_rate)}, "
         f"{row.phase}, {row.keys} keys"
     )
-
-
-def _agreement(rows: Sequence[Row]) -> tuple[str, str]:
-    counted = [row for row in rows if row.counted_gets is not None]
-    gets = sum(row.gets for row in counted)
-    equal = sum(
-        (row.counted_gets, row.counted_get_bytes) == (row.gets, row.get_bytes) for row in counted
-    )
-    return (
-        "the store's own counts of GETs and of their bytes equal the server's log",
-        f"{equal} of {len(counted)} rows, of {gets:,} GETs in all",
-    )
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: the picture and brief tables."""
-    told = story(results.rows)
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts.append(pictures.link(NAME, "GETs, milliseconds and dollars of a lookup by error rate"))
-    parts += [table.to_markdown() for table in told.tables if table.brief]
-    return "\n\n".join(parts) + "\n"
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the chart as a picture beside the document."""
-    return pictures.copy_beside(given, NAME)

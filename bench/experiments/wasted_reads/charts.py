@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
-
-from matplotlib.figure import Figure
 
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.charts import Chart, plain_axis
+from bench.harness.charts import Chart, Line, Panel
 from bench.harness.colours import KINDS, THEORY, WHITE
 from bench.harness.intervals import rate_interval
 
@@ -30,30 +28,38 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "95 % intervals; a point to the left is smaller, one further down wastes fewer reads. "
             "Colours and marks are those of the kinds of filters; hollow marks: not lsmkv. Grey: the "
             "lower bound of any filter, 2^(-bits per key).",
-            lambda figure: _draw(figure, shown),
+            [
+                Panel(
+                    lines=list(_lines(shown)),
+                    x="filter bits per key, as written",
+                    y="blocks read for 1,000 absent keys",
+                    log="y",
+                )
+            ],
             width=7.2,
             height=4.6,
+            is_published=True,
         )
     ]
 
 
-def _draw(figure: Figure, rows: Sequence[Row]) -> None:
-    axes = figure.subplots()
-    contenders = {row.name: (row.engine, row.filters) for row in rows}
-    # A row without reads has no place on a logarithmic axis.
-    seen = [row for row in rows if row.block_reads]
-    for name, (engine, kind) in contenders.items():
-        _line(axes, [row for row in seen if row.name == name], name, _look(engine, kind))
-    least = min(row.filter_bits_per_key for row in rows)
-    most = max(row.filter_bits_per_key for row in rows)
-    bits = [least + (most - least) * step / _STEPS for step in range(_STEPS + 1)]
-    axes.plot(bits, [1000 * 2.0**-b for b in bits], **THEORY, label="lower bound, $2^{-bits}$")
-    axes.set_yscale("log")
-    plain_axis(axes.yaxis)
-    plain_axis(axes.xaxis)
-    axes.set_xlabel("filter bits per key, as written")
-    axes.set_ylabel("blocks read for 1,000 absent keys")
-    axes.legend()
+def _lines(rows: Sequence[Row]) -> Iterator[Line]:
+    for name, row in {row.name: row for row in rows}.items():
+        # A row without reads has no place on a logarithmic axis.
+        seen = sorted(
+            (other for other in rows if other.name == name and other.block_reads),
+            key=lambda each: each.filter_bits_per_key,
+        )
+        yield Line(name, [_point(each) for each in seen], _look(row.engine, row.filters))
+    bits = [row.filter_bits_per_key for row in rows]
+    least, most = min(bits), max(bits)
+    steps = [least + (most - least) * step / _STEPS for step in range(_STEPS + 1)]
+    yield Line("lower bound, $2^{-bits}$", [(b, 1000 * 2.0**-b) for b in steps], THEORY)
+
+
+def _point(row: Row) -> tuple[float, float, float, float]:
+    low, high = rate_interval(row.block_reads, row.lookups)
+    return row.filter_bits_per_key, 1000 * row.reads_per_lookup, 1000 * low, 1000 * high
 
 
 def _look(engine: str, kind: str) -> dict[str, Any]:
@@ -66,22 +72,3 @@ def _look(engine: str, kind: str) -> dict[str, Any]:
         "markerfacecolor": face,
         "linestyle": _DASHES[engine],
     }
-
-
-def _line(axes: Any, rows: Sequence[Row], name: str, look: dict[str, Any]) -> None:
-    rows = sorted(rows, key=lambda row: row.filter_bits_per_key)
-    ends = [rate_interval(row.block_reads, row.lookups) for row in rows]
-    middles = [1000 * row.reads_per_lookup for row in rows]
-    reach = (
-        [middle - 1000 * low for middle, (low, _) in zip(middles, ends, strict=True)],
-        [1000 * high - middle for middle, (_, high) in zip(middles, ends, strict=True)],
-    )
-    axes.errorbar(
-        [row.filter_bits_per_key for row in rows],
-        middles,
-        reach,
-        capsize=2,
-        elinewidth=0.9,
-        label=name,
-        **look,
-    )

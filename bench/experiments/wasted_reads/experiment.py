@@ -9,7 +9,7 @@ import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import KIB, engine_named
 from bench.experiments.wasted_reads.measure import measure
 from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.story import section, story, write_picture
+from bench.experiments.wasted_reads.story import story
 from bench.experiments.wasted_reads.tasks import NO_FILTER, Task
 from bench.harness.experiment import Experiment, Plan, at_least, positive
 
@@ -98,38 +98,28 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     "Bloom filters and with ribbon filters of the same bytes, and how far is that from the lower "
     "bound?",
     method=(
-        "Every store has the same entries, 16-byte keys and 100-byte values, in one sorted run, and "
-        "blocks of the same size (4 KiB by default). It is asked for the same absent keys: one between "
-        "each two neighbouring present keys, and that several times with other keys. A lookup asks "
-        "at most one filter, so each block read is one that the filter should have spared.",
-        "Equal bytes: a budget is filter bits per key over the whole store, and what counts is the "
-        "bytes that were written, which RocksDB and lsmkv tell and LevelDB's files show. RocksDB's "
-        "setting and lsmkv's error_rate are the ones found to come nearest to the budget without "
-        "exceeding it. LevelDB gets the budget as its whole number of bits per key and exceeds the "
-        "budget, because its filter blocks also hold an offset for each 2 KiB of data and rounded-up "
-        "filters: the comparison is in its favour. lsmkv's bytes are one copy, as held in memory; on "
-        "disk each filter is in its block too, which the JSON states. RocksDB has one filter per "
-        "table, LevelDB and lsmkv one per block.",
-        "Counts: lsmkv's and RocksDB's are their own statistics of data blocks that were not in the "
-        "block cache, which is off (RocksDB: empty), and must agree with the false "
-        "positives that they count. RocksDB reads two blocks for some keys that lie between these. "
-        "LevelDB counts nothing, but its block cache grows with each block that it reads: it is "
-        "opened anew for each round of lookups, no two of which fall into one block. "
-        "For that its blocks are compressed with Snappy, since it caches no others. A control without "
-        "filters checks each way to count: every lookup must read one block (lsmkv: but those of keys "
-        "between two blocks, for which its index answers).",
-        "The outsider: a process of its own asks the same lookups again; a library between it and the "
-        "C library counts its reads of the store's files (`bench count-reads`). Tables and filters are "
-        "open by then, and no engine has a block cache, so each call is a data block. LevelDB maps "
-        "the first thousand tables of a process, whose reads nobody sees; another store takes up these "
-        "maps first.",
-        "RocksDB's ribbon filter: rocksdict has no method that sets one (its BlockBasedOptions has "
-        "set_bloom_filter alone), but RocksDB's SetOptions takes the policy by name: "
-        "set_options({'block_based_table_factory': '{filter_policy=ribbonfilter:10:-1}'}).",
-        "The measured rate is false positives by filters asked (LevelDB: blocks read), with Clopper "
-        "and Pearson's 95 % interval, which does not know that each filter is a sample, too. The exact "
-        "rate is lsmkv's alone. The lower bound of any filter is 2^(-bits per key) (Carter et al., STOC "
-        "1978).",
+        "Every store has the same entries, 16-byte keys and 100-byte values, in one sorted run, "
+        "and blocks of the same size. It is asked for absent keys: one between each two present "
+        "neighbours, several times with other keys. A lookup asks at most one filter, so each "
+        "block read is one that the filter should have spared.",
+        "Equal bytes: a budget is filter bits per key as written. RocksDB's setting and lsmkv's "
+        "error_rate are found to come nearest without exceeding it. LevelDB has whole numbers of "
+        "bits, and exceeds it, since its filter blocks hold offsets too. lsmkv's bytes are one "
+        "copy, as held in memory. RocksDB has one filter per table, LevelDB and lsmkv one per "
+        "block.",
+        "Counts: lsmkv's and RocksDB's are their own, with no block cache, and must agree with "
+        "the false positives that they count. LevelDB counts nothing, but its block cache, new "
+        "for every round, grows with each block that it reads; its blocks are compressed with "
+        "Snappy, since it caches no others. A control without filters must read one block for "
+        "each lookup.",
+        "The outsider: a process of its own asks the same lookups again; a library between it and "
+        "the C library counts its reads of the store's files (`bench count-reads`). LevelDB maps "
+        "the first thousand tables of a process, whose reads nobody sees; another store takes up "
+        "these maps first.",
+        "The rate is false positives by filters asked (LevelDB: blocks read), with Clopper and "
+        "Pearson's 95 % interval. The lower bound of any filter is 2^(-bits per key) (Carter et "
+        "al., STOC 1978). RocksDB's ribbon filter is set by SetOptions, by name: rocksdict has no "
+        "method for it.",
     ),
     row_type=Row,
     tasks=tasks,
@@ -139,6 +129,4 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     libraries=("rocksdict", "plyvel"),
     missing=missing,
     add_options=add_options,
-    document=section,
-    write_more=write_picture,
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.wasted_reads.charts import NAME, charts
+from bench.experiments.wasted_reads.charts import charts
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tables import (
     BASELINE,
-    NOTE,
     at_budget,
     budgets,
     fewer,
@@ -18,10 +16,7 @@ from bench.experiments.wasted_reads.tables import (
     tables,
 )
 from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.experiment import Results
-from bench.harness.pictures import copy_beside, link
-from bench.harness.story import Story, checked
-from reports.document import provenance
+from bench.harness.story import Story
 
 OURS: Final = "lsmkv, ribbon"
 DOCUMENTED: Final = (6, 10, 16)
@@ -33,7 +28,7 @@ _UNBUDGETED: Final = ("leveldb",)
 
 def story(rows: Sequence[Row]) -> Story:
     return Story(
-        [*tables(rows), *checked(_told(rows), _intervals(rows))],
+        tables(rows),
         charts(rows),
         failures(rows),
         headline=_headline(rows),
@@ -83,46 +78,3 @@ def failures(rows: Sequence[Row]) -> list[str]:
 def typical_budget(rows: Sequence[Row]) -> float:
     """The budget nearest to 10 bits per key."""
     return min(budgets(rows), key=lambda bits: abs(bits - 10))
-
-
-def _told(rows: Sequence[Row]) -> tuple[str, str]:
-    what = "read calls counted outside the process are the blocks read, to the last one"
-    told = [row for row in rows if row.outside_reads is not None]
-    if not told:
-        return what, "not counted: there is no C compiler"
-    agreeing = sum(row.outside_reads == row.block_reads for row in told)
-    return what, f"{agreeing} of {len(told)} stores"
-
-
-def _intervals(rows: Sequence[Row]) -> tuple[str, str] | None:
-    judged = [row for row in rows if row.error_rate_exact is not None]
-    if not judged:
-        return None
-    held = sum(
-        row.error_rate_low <= (row.error_rate_exact or 0.0) <= row.error_rate_high for row in judged
-    )
-    what = "the exact rate lies in the 95 % interval of the measured one"
-    return what, f"{held} of {len(judged)} rows of lsmkv"
-
-
-def section(results: Results[Row]) -> str:
-    """The section of a document: the picture, and the tables with one note."""
-    told = tables([row for row in results.rows if row.budget_bits_per_key in DOCUMENTED])
-    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
-    parts += [
-        f"{name} is not installed, and was not measured." for name in results.header["missing"]
-    ]
-    parts.append(
-        link(
-            NAME,
-            "Blocks read for absent keys, by the filters' bits per key, in RocksDB, LevelDB and lsmkv",
-        )
-    )
-    brief = [table.to_markdown() for table in told if table.brief]
-    parts += [table.replace(f"\n\n{NOTE}", "") for table in brief]
-    return "\n\n".join([*parts, NOTE]) + "\n"
-
-
-def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """With ``--into``: the chart as a picture beside the document."""
-    return copy_beside(given, NAME)

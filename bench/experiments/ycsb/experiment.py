@@ -115,26 +115,21 @@ EXPERIMENT: Final = Experiment(
         "Python, in the workloads of the Yahoo! Cloud Serving Benchmark?"
     ),
     method=(
-        "Records and workloads are those of YCSB (Cooper et al., SoCC 2010): a key of 23 bytes, "
-        '"user" and the FNV hash of a number; ten fields of 100 bytes, stored as one value of 1000 '
-        "bytes, half of it random; an update writes the whole value. A is 50 % reads and 50 % "
-        "updates, B 95 % reads and 5 % updates, C reads only, F 50 % reads and 50 % "
-        "read-modify-writes, all of zipfian popularity (constant 0.99, scrambled); D 95 % reads of "
-        "the latest records and 5 % inserts; E 95 % scans of 1 to 100 entries and 5 % inserts. N is "
-        "ours: reads of absent keys, each the direct neighbour of a zipfian present one.",
-        "On one store: load (puts one by one, in the order of the hashes, which is random), A, B, C, "
-        "N, F, D. On another: load, E. Before each the store is opened anew, so that an engine's own "
-        "cache is empty; the operating system's is not, and mostly holds all files. After each the "
-        "store settles, and that time is reported apart. No write is synced. One client thread.",
-        "Each engine and repetition runs in a process of its own; engines take turns, and another "
-        "one begins each repetition. The operations are made before the clock starts, and are the "
-        "same for all engines; each repetition has others. Counts must agree between engines, and "
-        "1000 records read back after each workload must hold what was written last.",
-        "The clock is read before and after each operation, in the same loop for all; what loop and "
-        "clock take is measured by doing the same to a Python dict, and is not subtracted. Scans walk "
-        "over the entries without running Python code between them.",
-        "Engines that count blocks and filters do so in a pass of their own, which is not timed, "
-        "because counting takes some engines time.",
+        "Records and workloads are those of YCSB (Cooper et al., SoCC 2010): keys of 23 bytes, "
+        "values of 1000, half of it random; an update writes the whole value. A: 50 % reads, 50 % "
+        "updates; B: 95 % reads, 5 % updates; C: reads; F: 50 % reads, 50 % read-modify-writes, "
+        "all zipfian (0.99, scrambled); D: 95 % reads of the latest records, 5 % inserts; E: 95 % "
+        "scans of 1 to 100 entries, 5 % inserts. N is ours: reads of absent keys beside zipfian "
+        "present ones.",
+        "On one store: load, A, B, C, N, F, D. On another: load, E. Before each the store is "
+        "opened anew; the operating system's cache is warm. After each the store settles, and "
+        "that time is told apart. No write is synced. One client thread.",
+        "Each engine and repetition runs in a process of its own; engines take turns. Operations "
+        "are made before the clock starts, and are the same for all engines. Counts must agree, "
+        "and 1000 records read back after each workload must hold what was written last.",
+        "The clock is read around each operation; what loop and clock take is measured on a "
+        "Python dict, and not subtracted. Engines that count blocks do so in a pass of their own, "
+        "which is not timed.",
     ),
     row_type=Row,
     tasks=tasks,

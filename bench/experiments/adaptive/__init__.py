@@ -1,1 +1,0 @@
-"""Filters under a workload that shifts: ``python -m bench adaptive``."""

@@ -1,1 +1,0 @@
-"""Filter memory shared among runs, beside the formulas of Monkey and Dostoevsky."""

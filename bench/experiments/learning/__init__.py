@@ -1,1 +1,0 @@
-"""Wasted reads that learning filters save: ``python -m bench learning``."""

@@ -1,0 +1,166 @@
+"""Part ``skew``: a budget beside Monkey's rates in the same memory, where a tenth of the keys is hot."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import lsmkv
+from bench.experiments.policies.rows import Row
+from bench.experiments.policies.stores import look_up, rate_of, write_settled
+from bench.harness.intervals import ratio_interval
+from bench.harness.shapes import run_count
+from bench.workloads.keys import absent_key, shuffled
+from lsmkv.filters.maths.allocation import budget_error_rates
+from lsmkv.options import KIB
+
+HOT: Final = 0.1
+"""The part of the key range that is popular."""
+
+SHARES: Final = (0.1, 0.5, 0.9, 0.99)
+"""Of the lookups, those in the popular tenth; 0.1 is the same everywhere."""
+
+BITS: Final = 10.0
+_BITS: Final = (4.0, 7.0, BITS)
+_ENTRY_BYTES: Final = 125
+_FLUSHES: Final = 64
+_LOOKUPS_PER_KEY: Final = 4  # that are counted; as many as keys go before
+_WITHIN: Final = 0.02
+_MOST_READS: Final = {0.1: 1.02, 0.9: 0.7}
+"""Reads with a budget by Monkey's, by the share of lookups in the tenth."""
+
+FORM: Final = lsmkv.Options(
+    compression="none",
+    block_cache_size_bytes=0,
+    read_compaction_rate_bytes=0,
+    level0_compaction_trigger=4,
+    size_ratio=4,
+    background="thread",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One share of lookups in the popular tenth, with filters of ``bits_per_key``."""
+
+    hot_share: float
+    bits_per_key: float
+    keys: int
+    seed: int
+    repetition: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.hot_share:.0%} of the lookups in a tenth, {self.bits_per_key:g} bits"
+
+    def measure(self, directory: str) -> list[Row]:
+        """Tree and run with Monkey's rates, and with a budget of Monkey's bytes in the run.
+
+        For the tree Monkey's are written again, with a rate for the bytes that the budget's took there.
+        """
+        tree, run = self._rows("monkey", directory, _monkey(self.bits_per_key))
+        budget = self._rows("budget", directory, {"filter_memory_bytes": run.filter_bytes})
+        bits = self.bits_per_key * budget[0].filter_bytes / tree.filter_bytes
+        again, _ = self._rows("monkey", directory, _monkey(bits))
+        return [again, run, *budget]
+
+    def _rows(self, filters: str, directory: str, options: dict[str, Any]) -> list[Row]:
+        """Write all keys, look up, write half of them again, count; compact all, and count again."""
+        flushed = self.keys // _FLUSHES
+        size_bytes = max(16 * KIB, flushed * _ENTRY_BYTES)
+        form = FORM.replace(table_size_bytes=size_bytes, level1_size_bytes=4 * size_bytes)
+        order, again = (shuffled(self.keys, self.seed + number) for number in (0, 1))
+        with (
+            TemporaryDirectory(dir=directory) as path,
+            lsmkv.open(os.path.join(path, "store"), form.replace(**options)) as db,
+        ):
+            write_settled(db, order, flushed, self.seed)
+            look_up(db, self._absent(self.keys))
+            write_settled(db, again[: self.keys // 2], flushed, self.seed)
+            tree = self._counted(db, filters, is_compacted=False)
+            db.compact_range(force=True)
+            return [tree, self._counted(db, filters, is_compacted=True)]
+
+    def _counted(self, db: lsmkv.DB, filters: str, *, is_compacted: bool) -> Row:
+        info, count = db.inspect(), self.keys * _LOOKUPS_PER_KEY
+        found = look_up(db, self._absent(count))
+        bits = 8 * info.filter_bytes / self.keys
+        return Row(
+            part="skew",
+            load=f"{self.hot_share:.0%}",
+            filters=filters,
+            bits_per_key=self.bits_per_key,
+            repetition=self.repetition,
+            seed=self.seed,
+            key_count=self.keys,
+            lookup_count=count,
+            hot_share=self.hot_share,
+            is_compacted=is_compacted,
+            run_count=run_count(info),
+            entry_count=info.entry_count,
+            filter_bytes=info.filter_bytes,
+            learnt_bits_per_key=0.0,
+            wasted_reads=found.block_reads,
+            passed=found.filter_false_positives + found.unfiltered_probes,
+            certain_reads=found.unfiltered_probes,
+            filters_asked=found.filter_negatives + found.filter_false_positives,
+            expected_reads=expected(filters, self.hot_share, bits) if is_compacted else None,
+        )
+
+    def _absent(self, count: int) -> Iterator[bytes]:
+        """So many different absent keys."""
+        dice = random.Random(f"budget/{self.seed}/{count}")
+        hot_keys = round(self.keys * HOT)
+        for at in range(count):
+            is_hot = dice.random() < self.hot_share
+            number = dice.randrange(hot_keys) if is_hot else dice.randrange(hot_keys, self.keys - 1)
+            yield absent_key(number) + b"%d" % at
+
+
+def _monkey(bits_per_key: float) -> dict[str, Any]:
+    return {"filter_allocation": "monkey", "error_rate": rate_of(bits_per_key)}
+
+
+def expected(filters: str, hot_share: float, bits_per_key: float) -> float:
+    """Reads of an absent key in one run: with one rate, or the best ones for the tenth and the rest.
+
+    >>> round(expected("budget", 0.9, 10) / expected("monkey", 0.9, 10), 3)
+    0.172
+    >>> round(expected("budget", 0.1, 10), 4)
+    0.0082
+    """
+    if filters == "monkey":
+        return rate_of(bits_per_key)
+    asks = [hot_share, 1 - hot_share]
+    rates = budget_error_rates([HOT, 1 - HOT], asks, bits_per_key)
+    return math.fsum(f * p for f, p in zip(asks, rates, strict=True))
+
+
+def tasks(keys: int, seed: int, repetition: int, quick: bool) -> list[Task]:
+    bits = (_BITS[0], BITS) if quick else _BITS
+    return [Task(share, each, keys, seed, repetition) for share in SHARES for each in bits]
+
+
+def pairs(rows: Sequence[Row], *, is_compacted: bool) -> list[tuple[Row, Row]]:
+    """Monkey and budget for the same lookups and memory."""
+    here = [row for row in rows if row.is_compacted == is_compacted]
+    return list(zip(here[::2], here[1::2], strict=True))
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """The stores that keep no budget, or read more than is promised beyond what chance explains."""
+    found = []
+    for monkey, budget in pairs(rows, is_compacted=True):
+        name = f"{monkey.load} of the lookups in a tenth, {monkey.bits_per_key:g} bits"
+        size = budget.filter_bytes / monkey.filter_bytes
+        if abs(size - 1) > _WITHIN:
+            found.append(f"{name}: filters take {size:.3f} of the budget")
+        low, _ = ratio_interval(budget.wasted_reads, monkey.wasted_reads)
+        most = _MOST_READS.get(monkey.hot_share or 0.0)
+        if most is not None and low > most:
+            found.append(f"{name}: at least {low:.2f} of Monkey's reads, not {most}")
+    return found
