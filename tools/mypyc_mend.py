@@ -242,7 +242,7 @@ def generate(folder: Path) -> None:
     for path in paths:
         docs |= docstrings(".".join(path.with_suffix("").parts), path.read_text("utf-8"))
     translate([str(path) for path in paths], folder)
-    for path in folder.glob("__native*"):
+    for path in folder.glob("__native_*.c"):
         path.write_text(portable(documented(safe(path.read_text("utf-8")), docs)), "utf-8")
     library = Path(mypyc.__file__).parent / "lib-rt"
     shutil.copytree(library, folder / "lib-rt", ignore=shutil.ignore_patterns(*_NOT_NEEDED))
