@@ -46,7 +46,7 @@ def test_setup_names_what_it_compiles() -> None:
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_what_a_compiled_module_imports_is_compiled_or_known_to_be_plain(name: str) -> None:
-    # A new module that setup.py does not name would run interpreted, and nothing else would tell.
+    # A new module that COMPILED does not name would run interpreted, and nothing else would tell.
     tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
     imported = {
         node.module.removeprefix("lsmkv.").replace(".", "/")
