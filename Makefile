@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo explore page bench bench-full bench-smallest reproduce test test-core test-long test-slow test-laws test-failed test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint check-install format golden crash torture clean
+.PHONY: help demo explore page bench bench-full bench-smallest reproduce test test-core test-long test-slow test-laws test-failed test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint check-install sdist format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -114,6 +114,10 @@ wheels: $(VENV)/installed  ## Build a wheel compiled for this Python, and a pure
 	@rm -rf build
 	@LSMKV_PURE=1 $(RUN) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist
+
+# With the C of the compiled modules: needs Python 3.11, whose C serves all later versions.
+sdist: $(VENV)/installed-dev  ## Build the source distribution of a release, in dist/
+	@$(RUN) -m tools.source_distribution
 
 # A copy of the checkout with the wheel's files over it: the checkout itself is never compiled.
 build/compiled: $(VENV)/installed-dev wheels

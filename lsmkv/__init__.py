@@ -6,6 +6,14 @@
 ...     db[b"hare"] = b"brown"
 ...     db[b"fox"], db.get(b"owl"), list(db.items(start=b"g"))
 (b'red', None, [(b'hare', b'brown')])
+
+Ten names do for most programs:
+
+- ``open`` opens a store, with ``Options``, and returns a ``DB``, an ordered mapping.
+- ``WriteBatch``: writes that happen together; ``Transaction``: reads and writes that do.
+- ``Snapshot``: the store as it was; ``Cursor``: moves over its keys.
+- ``backup`` copies a store; ``repair`` saves what a damaged one still has.
+- ``Error``: the base of all errors.
 """
 
 from __future__ import annotations

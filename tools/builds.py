@@ -5,7 +5,6 @@ And what builds are made of: the checkout's files, and the versions of Python on
 
 from __future__ import annotations
 
-import ast
 import os
 import shutil
 import subprocess
@@ -40,14 +39,6 @@ def nature(build: str) -> str:
     if not path or Path(build).resolve() not in Path(path).resolve().parents:
         raise BuildError(f"no lsmkv to run in {build} {found.stderr}".rstrip())
     return "interpreted" if path.endswith(".py") else "compiled"
-
-
-def compiled_modules() -> tuple[str, ...]:
-    """``COMPILED`` of setup.py, read from its source: importing it would build."""
-    for node in ast.parse(Path(CHECKOUT, "setup.py").read_text("utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED":
-            return tuple(ast.literal_eval(node.value))
-    raise BuildError("setup.py has no COMPILED")
 
 
 def files_of_checkout() -> list[str]:

@@ -2,14 +2,15 @@
 
 It makes a source distribution of the checkout, and builds wheels from that: each where there is only what
 the build asks for.  Each wheel is installed where there is nothing else, and used from outside of the
-checkout.  A compiled wheel is built for this Python, and quickly, without optimisation, for the newest
-that is installed here; a pure one is for all of them.  Everything has to write the same bytes.
+checkout.  A compiled wheel is built for this Python, and quickly, without optimisation, for the others
+that are installed here; a pure one is for all of them.  Everything has to write the same bytes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -20,14 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tools.builds import (
-    CHECKOUT,
-    VERSIONS,
-    compiled_modules,
-    copy_checkout,
-    files_of_checkout,
-    interpreter,
-)
+from tools import source_distribution
+from tools.builds import CHECKOUT, VERSIONS, BuildError, files_of_checkout, interpreter
+from tools.mypyc_mend import COMPILED as MODULES
 
 COMPILED: Final = {"LSMKV_PURE": "0"}
 COMPILED_QUICKLY: Final = {"LSMKV_PURE": "0", "LSMKV_OPTIMISE": "0"}
@@ -93,18 +89,16 @@ def check_same(what: str, found: set[str], wanted: set[str]) -> None:
         raise CheckError(f"{what} lacks {lacking} and has besides {other}")
 
 
-def source_distribution(folder: Path) -> Path:
-    """Make it, of a copy: what earlier builds left in the checkout must not get in."""
-    copy_checkout(folder / "checkout")
-    run(sys.executable, "setup.py", "-q", "sdist", "-d", folder, cwd=folder / "checkout")
-    (archive,) = folder.glob("*.tar.gz")
+def made_distribution(folder: Path) -> Path:
+    """The source distribution: the checkout, and the C of the compiled modules."""
+    archive = source_distribution.make(folder)
     with tarfile.open(archive) as opened:
         names = {member.name.partition("/")[2] for member in opened if member.isfile()}
-    made = {name for name in names if name.startswith("lsmkv.egg-info/")} | {
-        "PKG-INFO",
-        "setup.cfg",
-    }
+    made = {name for name in names if name.startswith(("lsmkv.egg-info/", "csrc/"))}
+    made |= {"PKG-INFO", "setup.cfg"}
     check_same("the source distribution", names - made, set(files_of_checkout()))
+    loaders = {f"csrc/lsmkv/{name}.c" for name in MODULES}
+    check_same("its C code", {n for n in names if n.startswith("csrc/lsmkv/")}, loaders)
     return archive
 
 
@@ -130,6 +124,8 @@ class Environment:
         said = self.pip(*arguments, settings=settings)
         if "would be ignored" in said:
             raise CheckError(f"setuptools warns:\n{said}")
+        if re.search(r"^ *(Collecting|Requirement already satisfied:) mypy\b", said, re.MULTILINE):
+            raise CheckError(f"the source distribution asks for mypy:\n{said}")
         (wheel,) = self.folder.glob("*.whl")
         check_wheel(wheel, settings is PURE)
         return wheel
@@ -183,13 +179,13 @@ def check_wheel(wheel: Path, pure: bool) -> None:
     check_same(wheel.name, names - extensions, wanted)
     libraries = {name for name in extensions if "__mypyc" in name}
     modules = {name.partition(".")[0] for name in extensions - libraries}
-    compiled = set() if pure else {f"lsmkv/{name}" for name in compiled_modules()}
+    compiled = set() if pure else {f"lsmkv/{name}" for name in MODULES}
     check_same(f"{wheel.name}, compiled,", modules, compiled)
 
 
 def check_all(folder: Path, pythons: dict[str, str]) -> None:
     """Build and try everything, as many at a time as there are cores."""
-    archive = source_distribution(folder)
+    archive = made_distribution(folder)
     pure = Environment(folder / "pure", sys.executable).wheel(archive, PURE)
 
     def compiled(version: str) -> dict[str, str]:
@@ -208,7 +204,7 @@ def check_all(folder: Path, pythons: dict[str, str]) -> None:
         return hashes
 
     kinds: list[tuple[str, Callable[[str], dict[str, str]]]] = []
-    kinds += [(version, compiled) for version in sorted({_THIS, list(pythons)[-1]})]
+    kinds += [(version, compiled) for version in pythons]
     kinds += [(version, interpreted) for version in pythons]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [(version, kind, pool.submit(kind, version)) for version, kind in kinds]
@@ -229,7 +225,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="lsmkv-install-") as folder:
             check_all(Path(folder), {v: python for v, python in found.items() if python})
-    except CheckError as error:
+    except (BuildError, CheckError) as error:
         print(error, file=sys.stderr)
         return 1
     for version, python in found.items():

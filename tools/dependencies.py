@@ -12,7 +12,7 @@ from pathlib import Path
 
 _LISTS = re.compile(r"^(?:requires|dependencies|[a-z]+) = \[\n(.*?)^\]", re.MULTILINE | re.DOTALL)
 _REQUIREMENT = re.compile(r'^\s*"([^"]+)",\s*(#.*)?$')
-_TABLES = ("build-system", "project", "project.optional-dependencies")
+_TABLES = ("build-system", "project", "project.optional-dependencies", "dependency-groups")
 
 
 def problems(text: str) -> list[str]:

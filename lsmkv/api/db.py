@@ -126,6 +126,14 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._state.require_open()
         return PrefixedDB(self, prefix)
 
+    # Reading; ``_lookup`` and ``_read_view`` are set above
+
+    get = StoreReader.get
+    multi_get = StoreReader.multi_get
+    keys = StoreReader.keys
+    values = StoreReader.values
+    items = StoreReader.items
+
     # Writing
 
     def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
@@ -143,13 +151,15 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             BackgroundError: the store refuses writes after an earlier failure.
             ReadOnlyError, ClosedError: this handle is read-only or closed.
         """
+        self._put(key, value, sync)
 
     def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Remove ``key`` if it is there.  Arguments and errors as :meth:`put`."""
+        self._delete(key, sync)
 
     if not TYPE_CHECKING:
-        # CPython calls a function that has names for all its arguments, and none that must be named,
-        # 2 % of a put sooner than the above: so arguments of other stores cost nothing to tell.
+        # The same, but CPython calls a function that has names for all its arguments, and none that must
+        # be named, 2 % of a put sooner: so arguments of other stores cost nothing to tell.
 
         @wraps(put)
         def put(self, key, value, unnamed=None, sync=False, ttl=None):

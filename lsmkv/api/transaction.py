@@ -32,7 +32,7 @@ from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.html import state_table
 from lsmkv.layers.mapping import OrderedReader
 from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
-from lsmkv.log.batch import _HEADER, OPERATION_OVERHEAD_BYTES
+from lsmkv.log.batch import HEADER_BYTES, OPERATION_OVERHEAD_BYTES
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
@@ -60,7 +60,7 @@ class TransactionState:
         self.own = Memtable(0, 0)
         self._moment = 0
         self._is_frozen = False  # whether a view shows this moment: then the next write is later
-        self._size_bytes = _HEADER.size
+        self._size_bytes = HEADER_BYTES
         self.reads = Reads()
         self.place: Place | None = place
         self.lock = Lock()

@@ -8,7 +8,7 @@ from lsmkv.encoding.entries import MAX_BATCH_BYTES, Buffer, key_bytes, value_byt
 from lsmkv.engine.writer import Writer
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.html import state_table
-from lsmkv.log.batch import _HEADER, OPERATION_OVERHEAD_BYTES, Operation
+from lsmkv.log.batch import HEADER_BYTES, OPERATION_OVERHEAD_BYTES, Operation
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.layers.prefixed import PrefixedBatch
@@ -28,7 +28,7 @@ class WriteBatch:
         self._writer = writer
         self._sync = sync
         self._operations: list[Operation] | None = []  # None once committed or discarded
-        self._size_bytes = _HEADER.size
+        self._size_bytes = HEADER_BYTES
 
     def _open(self) -> list[Operation]:
         operations = self._operations
@@ -81,7 +81,7 @@ class WriteBatch:
     def clear(self) -> None:
         """Forget the operations collected so far."""
         self._open().clear()
-        self._size_bytes = _HEADER.size
+        self._size_bytes = HEADER_BYTES
 
     def commit(self) -> None:
         """Apply everything, in one step.  Raises as ``DB.put``."""

@@ -15,8 +15,8 @@ Counts are 0 or more, and error rates lie between 0 and 1: other arguments raise
 
 1. ``maths/layouts.py``: functions for its size and its rate, named below if users call them.
 2. ``quotient.py`` beside ``ribbon.py``: ``build`` and ``may_contain`` on plain bytes.  It joins
-   ``INSIDE`` of ``tests/whole/test_layering.py``, and ``COMPILED`` of ``setup.py`` if compiling
-   makes it faster.
+   ``INSIDE`` of ``tests/whole/test_layering.py``, and ``COMPILED`` of ``tools/mypyc_mend.py`` if
+   compiling makes it faster.
 3. ``policy.py``: a :class:`FilterPolicy` with a free scheme, listed in ``POLICIES``.  Its name joins
    ``FilterPolicyName`` in ``lsmkv/options.py``.
 4. ``family/quotient.py``: a class with a free ``KIND``, named in ``family/__init__.py``.

@@ -34,7 +34,7 @@ from lsmkv.errors import CorruptionError
 Operation = tuple[bytes, bytes | None]  # key and value; None deletes
 
 _HEADER: Final = struct.Struct("<QI")
-_HEADER_BYTES: Final = 12
+HEADER_BYTES: Final = 12
 OPERATION_OVERHEAD_BYTES: Final = 7
 
 
@@ -90,7 +90,7 @@ def decode_batch_in(
     data: bytes, start: i64, stop: i64, path: str, offset: int
 ) -> tuple[int, list[Operation]]:
     """:func:`decode_batch` of ``data[start:stop]``, which must lie within ``data``."""
-    if stop - start < _HEADER_BYTES:
+    if stop - start < HEADER_BYTES:
         raise CorruptionError(path, offset, "write batch is shorter than its header")
     seq: int = read_i64_le(data, start)
     if seq < 0:
@@ -101,7 +101,7 @@ def decode_batch_in(
         reason = f"sequence number {seq} of a write batch is out of range"
         raise CorruptionError(path, offset, reason)
     operations: list[Operation] = []
-    at: i64 = start + _HEADER_BYTES
+    at: i64 = start + HEADER_BYTES
     for number in range(count):
         key_start: i64 = at + OPERATION_OVERHEAD_BYTES
         end: i64 = stop + 1  # stays so if the operation is cut short inside its lengths

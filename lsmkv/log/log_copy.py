@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lsmkv.encoding.checksums import short_checksum
-from lsmkv.log.reader import _SYNC_MARK, HEADER_BYTES
+from lsmkv.log.reader import HEADER_BYTES, SYNC_MARK
 from lsmkv.storage.storage import Storage
 
 _COPY_BYTES: Final = 1 << 20
@@ -31,7 +31,7 @@ def write_log_copy(
         for offset in range(0, end, _COPY_BYTES):
             file.append(read(offset, min(_COPY_BYTES, end - offset)))
         if mark_with is not None and end > HEADER_BYTES:
-            mark = _MARK.pack(8, _SYNC_MARK, end)
+            mark = _MARK.pack(8, SYNC_MARK, end)
             sealed: int = short_checksum(mark, mark_with + end)  # an i32 has no to_bytes
             file.append((sealed & 0xFFFF_FFFF).to_bytes(4, "little") + mark)
         file.sync()

@@ -16,19 +16,19 @@ from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
 FORMAT_VERSION: Final = 1
 LOG_MAGIC: Final = b"lsmkvLOG"
-_HEADER: Final = struct.Struct("<8sIIQQQQ")
+HEADER: Final = struct.Struct("<8sIIQQQQ")
 HEADER_BYTES: Final = 56
 RECORD_BYTES: Final = 9
-_PAYLOAD: Final = 0
-_SYNC_MARK: Final = 1
-_MARK_HEAD: Final = struct.pack("<IB", 8, _SYNC_MARK)  # length and kind
+PAYLOAD: Final = 0
+SYNC_MARK: Final = 1
+_MARK_HEAD: Final = struct.pack("<IB", 8, SYNC_MARK)  # length and kind
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
 _LEAST_STEP_BYTES: Final = 4096  # a log's growth is read in steps: as much again,
 _STEP_BYTES: Final = 64 * 1024  # from here on no more than that, or a 16th of what was read
 LogKind = Literal["log", "manifest"]
-_KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
+KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Payloads:
             self.offset = self._base + at
             self.start = at + RECORD_BYTES
             self.stop = _body_end(data, at)
-            if data[at + 8] == _PAYLOAD:
+            if data[at + 8] == PAYLOAD:
                 return True
         return False
 
@@ -145,13 +145,13 @@ def read_log(
         if len(data) <= HEADER_BYTES:
             return None
         raise CorruptionError(path, 0, f"not a {kind} file, or its header is damaged")
-    magic, version, kind_code, own, salt, previous, previous_end = _HEADER.unpack(head)
+    magic, version, kind_code, own, salt, previous, previous_end = HEADER.unpack(head)
     if magic != LOG_MAGIC:
         raise CorruptionError(path, 0, f"not a {kind} file", expected=LOG_MAGIC, got=magic)
     if version != FORMAT_VERSION:
         reason = f"log format {version}; this release reads format {FORMAT_VERSION}"
         raise UnsupportedFormatError(path, reason)
-    if kind_code >= len(_KINDS) or _KINDS[kind_code] != kind or own != number:
+    if kind_code >= len(KINDS) or KINDS[kind_code] != kind or own != number:
         reason, got = "header names another file", (kind_code, own)
         raise CorruptionError(path, 0, reason, expected=(kind, number), got=got)
     header = LogReader(
@@ -268,7 +268,7 @@ def _scan(data: bytes, seed: int, start: int) -> tuple[int, int, int]:
     durable = 0
     end = _record_end(data, at, seed)
     while end >= 0:
-        if data[at + 8] == _SYNC_MARK and end - at == MARK_BYTES:
+        if data[at + 8] == SYNC_MARK and end - at == MARK_BYTES:
             body = at + RECORD_BYTES
             durable = max(durable, int.from_bytes(data[body:end], "little"))
         last = at
@@ -287,7 +287,7 @@ def _record_end(data: bytes, at: i64, seed: int) -> i64:
     if at + RECORD_BYTES > len(data):
         return -1
     end = _body_end(data, at)
-    if end > len(data) or data[at + 8] > _SYNC_MARK:
+    if end > len(data) or data[at + 8] > SYNC_MARK:
         return -1
     stored: int = read_i32_le(data, at)
     checked_from = at + 4

@@ -32,14 +32,14 @@ from mypy_extensions import i64, u8
 from lsmkv.encoding.checksums import checksum, short_checksum
 from lsmkv.log.group_commit import GroupCommit
 from lsmkv.log.reader import (
-    _HEADER,
-    _KINDS,
-    _PAYLOAD,
-    _SYNC_MARK,
     FORMAT_VERSION,
+    HEADER,
     HEADER_BYTES,
+    KINDS,
     LOG_MAGIC,
     MARK_BYTES,
+    PAYLOAD,
+    SYNC_MARK,
     LogKind,
     LogReader,
 )
@@ -108,7 +108,7 @@ class LogWriter:
         salt = (1 << 60) + (int.from_bytes(os.urandom(8), "little") >> 4)
         if predecessor is not None:
             previous = predecessor.number, predecessor.end
-        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *previous)
+        head = HEADER.pack(LOG_MAGIC, FORMAT_VERSION, KINDS.index(kind), number, salt, *previous)
         file = storage.create(path)
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
@@ -187,7 +187,7 @@ class LogWriter:
             marked = self._group.synced
             self._seal_mark(sealed, marked, offset)
             offset += MARK_BYTES
-        body = self._seal(sealed, record, _PAYLOAD, offset)
+        body = self._seal(sealed, record, PAYLOAD, offset)
         if len(body) < LARGE_RECORD_BYTES:
             sealed.write(body)
             body = b""
@@ -205,7 +205,7 @@ class LogWriter:
     def _seal_mark(self, sealed: BytesWriter, synced: int, offset: int) -> None:
         record = new_record()
         write_i64_le(record, synced)
-        sealed.write(self._seal(sealed, record, _SYNC_MARK, offset))
+        sealed.write(self._seal(sealed, record, SYNC_MARK, offset))
 
     def _seal(self, sealed: BytesWriter, record: BytesWriter, kind: u8, offset: int) -> bytes:
         """Write the checksum of the record at ``offset``; returns the bytes after it."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import sys
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from lsmkv.storage.files import Descriptor, RandomFile, ReadKind
-from lsmkv.storage.posix import fcntl
+from lsmkv.storage.posix import sync_data
 
 _pwrite: Final = os.pwrite  # a global is faster to read than a module's attribute
 _SMALLEST_ROOM_BYTES: Final = 16 * 1024
@@ -204,12 +203,4 @@ class AppendFile(Descriptor):
         os.ftruncate(self._descriptor, length)
 
     def _sync(self) -> None:
-        if sys.platform == "darwin":  # where fsync leaves the bytes in the drive's cache
-            try:
-                fcntl.fcntl(self._descriptor, fcntl.F_FULLFSYNC)
-            except OSError as error:
-                if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
-                    raise
-                os.fsync(self._descriptor)
-        else:
-            os.fdatasync(self._descriptor)
+        sync_data(self._descriptor)

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -34,7 +33,7 @@ from lsmkv.storage.open_files import (
     shared_by_default,
     too_many_open,
 )
-from lsmkv.storage.posix import fcntl
+from lsmkv.storage.posix import bypass_page_cache, fcntl
 
 PathLike = str | os.PathLike[str]
 
@@ -462,8 +461,8 @@ class Storage:
             if direct and error.errno == errno.EINVAL:
                 raise caused(OSError(errno.EINVAL, NO_DIRECT, path), error)
             raise
-        if direct and sys.platform == "darwin":
-            fcntl.fcntl(opened.numbers[0], fcntl.F_NOCACHE, 1)  # macOS has no O_DIRECT
+        if direct:
+            bypass_page_cache(opened.numbers[0])
         return opened, size
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import pydoc
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,3 +67,14 @@ def test_help_on_a_batch_shows_its_methods() -> None:
     assert "Operations collected by ``DB.write_batch``" in shown
     assert "Set ``key`` to ``value`` when the batch is committed." in shown
     assert "Whether the batch was committed or discarded." in shown
+
+
+def test_help_begins_with_the_ten_names_that_most_programs_need() -> None:
+    begin = pydoc.render_doc(lsmkv, renderer=pydoc.plaintext).partition("PACKAGE CONTENTS")[0]
+    names = re.findall(r"``(\w+)``", begin)
+    assert len(names) == 10
+    assert set(names) <= set(lsmkv.__all__)
+
+
+def test_what_a_reader_looks_for_first_is_named_by_the_store_itself() -> None:
+    assert {"get", "multi_get", "keys", "values", "items", "put", "delete"} <= vars(lsmkv.DB).keys()

@@ -6,45 +6,33 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from conftest import outdated_sources
 
 from gates import LONG_WAIT_S
-from tools.builds import compiled_modules
+from tools.long_description import for_an_index
+from tools.mypyc_mend import (
+    COMPILED,
+    TYPES,
+    UnknownCodeError,
+    check,
+    docstrings,
+    documented,
+    portable,
+    safe,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 SETUP: Final = ROOT / "setup.py"
-COMPILED: Final = compiled_modules()
-
-
-def of_setup() -> dict[str, Any]:
-    """The functions of setup.py, from its source: importing it would build."""
-    wanted: list[ast.stmt] = [
-        node
-        for node in ast.parse(SETUP.read_text("utf-8")).body
-        if isinstance(node, ast.FunctionDef)
-        or (isinstance(node, ast.ClassDef) and node.name.endswith("Error"))
-        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_"))
-    ]
-    names: dict[str, Any] = {"ast": ast, "re": re, "sys": sys}
-    annotations = ast.parse("from __future__ import annotations").body
-    exec(compile(ast.Module(annotations + wanted, []), str(SETUP), "exec"), names)
-    return names
-
-
-SETUP_NAMES: Final = of_setup()
-safe: Final = SETUP_NAMES["safe"]
-docstrings: Final = SETUP_NAMES["docstrings"]
-documented: Final = SETUP_NAMES["documented"]
-for_an_index: Final = SETUP_NAMES["for_an_index"]
 
 
 @pytest.mark.parametrize("drop", ["CPy_DECREF", "CPy_DECREF_NO_IMM"])  # the latter from 3.12 on
@@ -72,8 +60,53 @@ def test_generated_code_keeps_no_object_for_reuse() -> None:
     ],
 )
 def test_generated_code_of_another_kind_is_not_compiled(unknown: str) -> None:
-    with pytest.raises(SETUP_NAMES["UnknownCodeError"], match="not known to be safe"):
+    with pytest.raises(UnknownCodeError, match="not known to be safe"):
         safe(f"before\n{unknown}after\n")
+
+
+SUFFIX: Final = EXTENSION_SUFFIXES[0]
+
+
+def test_generated_code_has_the_suffix_of_whatever_python_compiles_it() -> None:
+    table = f'    "\\003\\b__file__\\{len(SUFFIX):03o}{SUFFIX}",\n'
+    named = f"  f = PyUnicode_FromString(\"{SUFFIX}\");\n  g = S[1]; /* '{SUFFIX}' */\n"
+    assert portable(table + named) == (
+        '"\\003\\b__file__" LSMKV_SUFFIX_ITEM "",\n'
+        f"f = PyUnicode_FromString(LSMKV_SUFFIX);\ng = S[1]; /* '{SUFFIX}' */\n"
+    )
+
+
+def test_generated_code_that_tells_the_suffix_elsewhere_is_not_compiled() -> None:
+    with pytest.raises(UnknownCodeError, match=f"is for {SUFFIX} only"):
+        portable(f'name = "x{SUFFIX}";\n')
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A source distribution of one module, and its C."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("a")
+    (tmp_path / "SHA256SUMS").write_text(hashlib.sha256(b"a").hexdigest() + "  a.py\n")
+    return tmp_path
+
+
+def test_shipped_code_fits_what_it_was_made_of(shipped: Path) -> None:
+    check(shipped)
+
+
+def test_shipped_code_of_a_changed_module_is_not_compiled(shipped: Path) -> None:
+    (shipped / "a.py").write_text("b")
+    with pytest.raises(RuntimeError, match=r"a\.py was changed; remove"):
+        check(shipped)
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 15)])
+def test_shipped_code_is_not_compiled_for_an_untried_python(
+    shipped: Path, version: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "version_info", version)
+    with pytest.raises(RuntimeError, match="the C code is not made for Python"):
+        check(shipped)
 
 
 DOCUMENTED: Final = '''
@@ -182,7 +215,7 @@ def mypy(folder: Path, compiled: str) -> str:
     (folder / "other.py").write_text("wrong: int = ''\n")
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *SETUP_NAMES["_TYPES"], "compiled.py"],
+        [sys.executable, "-m", "mypy", *TYPES, "compiled.py"],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -42,12 +42,13 @@ FAILING: Final = 'case "$argument" in *probe.c) ;; *) echo "internal error" >&2;
 
 # Replaces mypyc.build, so that the test generates no code.
 MYPYC: Final = """
-from setuptools import Extension
+import os
 
-def mypycify(paths, **options):
-    with open("__native_made_up.c", "w") as file:
-        file.write({source!r})
-    return [Extension("lsmkv.made_up", ["__native_made_up.c"])]
+def mypycify(paths, target_dir):
+    os.makedirs(target_dir + "/lsmkv")
+    for path in ("__native_made_up.c", "lsmkv/made_up.c"):
+        with open(target_dir + "/" + path, "w") as file:
+            file.write({source!r})
 """
 # What it does when mypy finds errors.
 UNTYPED: Final = """
@@ -76,6 +77,7 @@ def source(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "lsmkv", source / "lsmkv", ignore=unbuilt)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "tools", source / "tools", ignore=unbuilt)
     return source
 
 
@@ -104,9 +106,14 @@ def compiler(directory: Path, test: str) -> str:
 
 def replace_mypyc(source: Path, generated: str, program: str = MYPYC) -> None:
     package = source / "mypyc"
-    package.mkdir()
+    (package / "lib-rt").mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "build.py").write_text(program.replace("{source!r}", repr(generated)))
+
+
+def remove_mypyc(source: Path) -> None:
+    (source / "mypyc").mkdir()
+    (source / "mypyc" / "__init__.py").touch()
 
 
 def unpacked(source: Path) -> Path:
@@ -117,10 +124,11 @@ def unpacked(source: Path) -> Path:
     return source / "unpacked"
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run Python with the lsmkv in ``folder``."""
     return subprocess.run(
         [sys.executable, "-P", *arguments],
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
@@ -162,8 +170,7 @@ def test_where_mypyc_writes_unknown_code_the_build_is_plain_python(source: Path)
 
 
 def test_where_mypyc_is_missing_the_build_is_plain_python(source: Path) -> None:
-    (source / "mypyc").mkdir()
-    (source / "mypyc" / "__init__.py").touch()
+    remove_mypyc(source)
     check_pure(source, build(source), "mypyc.build")
 
 
@@ -221,6 +228,27 @@ def test_the_compiled_modules_are_in_the_wheel(source: Path) -> None:
     (wheel,) = (source / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert any(name.startswith("lsmkv/made_up") for name in archive.namelist())
+
+
+def test_a_source_distribution_is_compiled_without_mypy(source: Path) -> None:
+    remove_mypyc(source)
+    for path in ("__native_made_up.c", "lsmkv/made_up.c", "SHA256SUMS"):
+        (source / "csrc" / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / "csrc" / path).write_text(MODULE if path.endswith(".c") else "")
+    asked = "from setuptools import build_meta as b; print(b.get_requires_for_build_wheel())"
+    assert run(source, "-c", asked, cwd=source).stdout.endswith("[]\n")
+    done = build(source, LSMKV_PURE="0")
+    assert done.returncode == 0, done.stderr
+    assert any((source / "build").glob("lib*/lsmkv/made_up*"))
+
+
+@pytest.mark.parametrize(("choice", "wanted"), [("", True), ("1", False)])
+def test_a_checkout_asks_for_mypy_unless_it_stays_plain_python(
+    source: Path, choice: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LSMKV_PURE", choice)
+    asked = "from setuptools import build_meta as b; print(b.get_requires_for_build_wheel())"
+    assert ("mypy[mypyc]" in run(source, "-c", asked, cwd=source).stdout) == wanted
 
 
 @pytest.mark.parametrize("choice", ["1", "0"])

@@ -7,9 +7,7 @@ import ast
 import pytest
 from test_layering import PACKAGE
 
-from tools.builds import compiled_modules
-
-COMPILED = compiled_modules()
+from tools.mypyc_mend import COMPILED
 
 # What compiled modules import and is not compiled, because it is not hot or mypyc cannot.
 PLAIN = [
@@ -48,7 +46,7 @@ def test_setup_names_what_it_compiles() -> None:
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_what_a_compiled_module_imports_is_compiled_or_known_to_be_plain(name: str) -> None:
-    # A new module that setup.py does not name would run interpreted, and nothing else would tell.
+    # A new module that COMPILED does not name would run interpreted, and nothing else would tell.
     tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
     imported = {
         node.module.removeprefix("lsmkv.").replace(".", "/")
@@ -84,6 +82,15 @@ def test_no_compiled_generator_has_something_to_do_when_it_is_dropped(name: str)
     assert [
         node.lineno for node in blocks if any(isinstance(below, yields) for below in ast.walk(node))
     ] == []
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_asks_what_it_runs_on(name: str) -> None:
+    # A release has C for all systems and versions.  mypyc leaves out what is for another than its own.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    asked = {"sys.platform", "sys.version_info", "os.name"}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    assert [node.lineno for node in nodes if ast.unparse(node) in asked] == []
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -6,6 +6,7 @@ import ast
 import functools
 import importlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -456,3 +457,11 @@ def test_files_are_short() -> None:
 def test_nothing_is_called_utils() -> None:
     vague = {"utils", "util", "helpers", "common", "misc"}
     assert [path for path in source_files() if path.stem in vague] == []
+
+
+def test_no_module_imports_a_private_name_of_another() -> None:
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lsmkv"):
+                private = [alias.name for alias in node.names if re.match("_[^_]", alias.name)]
+                assert private == [], f"{name}:{node.lineno}"
