@@ -62,6 +62,7 @@ COMPILED = (
     "sstable/reader",
     "sstable/read_ahead",
     "sstable/pages",
+    "sstable/table_file",
     "sstable/stored_blocks",
     "sstable/filter_builder",
     "sstable/writer",

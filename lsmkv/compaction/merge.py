@@ -31,9 +31,9 @@ from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
+from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat
 
 
 def compact_tables(

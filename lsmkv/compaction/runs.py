@@ -15,10 +15,10 @@ from mypy_extensions import i64
 from lsmkv.encoding.entry_batch import EntryBatch, ascending
 from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat
 
 # A table is read in batches of at least so many entries, or so many bytes if that comes first.
 _BATCH_ENTRIES: Final = 128

@@ -21,11 +21,12 @@ from lsmkv.encoding.entry_batch import Entry, EntryBatch, batches_of
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.sstable.pages import PAGE_BYTES
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import NO_LIMIT, TableFormat, TableWriter
+from lsmkv.sstable.writer import NO_LIMIT, TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format

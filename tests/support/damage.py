@@ -20,13 +20,14 @@ from lsmkv.sstable.format import (
     CODEC_NONE,
     FOOTER_BYTES,
     Footer,
+    TableFormat,
     TableMeta,
     TableProperties,
     decode_footer,
 )
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.reader import TableReader
-from lsmkv.sstable.writer import TableFormat, TableWriter
+from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
 
 Entry = tuple[bytes, bytes | None, int]

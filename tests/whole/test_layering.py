@@ -99,7 +99,7 @@ HOMES = {
         "lsmkv.sstable.filter_budget",
         "lsmkv.sstable.format",
         "lsmkv.sstable.table_end",
-        "lsmkv.sstable.writer",
+        "lsmkv.sstable.table_file",
         "lsmkv.tree.levels",
         "lsmkv.tree.manifest",
         "lsmkv.cli.fields",

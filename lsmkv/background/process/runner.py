@@ -30,9 +30,8 @@ from lsmkv.background.process.parent import (
 from lsmkv.background.process.staged import Failed, StagingDirectory, Written
 from lsmkv.errors import Error
 from lsmkv.filters.policy import PRIVATE_SCHEMES
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.multi_writer import CancelledError
-from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import VersionSet
