@@ -79,7 +79,7 @@ class TableWriter:
         return file.data_bytes + file.filters_bytes + self._untrained_bytes + self._block_bytes
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
-        self.add_from(EntryBatch([key], [value], [seq], may_repeat=False), 0, NO_LIMIT)
+        self.add_from(EntryBatch.of([key], [value], [seq], may_repeat=False), 0, NO_LIMIT)
 
     def add_from(self, versions: EntryBatch, start: i64, limit_bytes: i64) -> int:
         """Add ``versions`` from ``start``; returns the first entry not added.

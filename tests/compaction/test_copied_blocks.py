@@ -150,7 +150,9 @@ def test_a_table_that_is_full_knows_nothing_of_blocks_for_the_next_one(tmp_path:
     (stored,) = compacting.run(entries(range(2000), seq=3))
     writer = TableWriter(compacting.storage, table_path(str(tmp_path), 99), 99, FORM)
     writer.add_from(
-        EntryBatch([b"!"], [random.Random(1).randbytes(5000)], [7], may_repeat=False), 0, NO_LIMIT
+        EntryBatch.of([b"!"], [random.Random(1).randbytes(5000)], [7], may_repeat=False),
+        0,
+        NO_LIMIT,
     )
     assert writer.copy(StoredBlocks(stored, 0, 20), 0, 100) == 0
     writer.finish()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE, Value
 from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.block.builder import encode_block
 from lsmkv.sstable.block.layout import HEADER_BYTES
 from table_files import BadBlockError, fail
+from torture.fuzz.encoded import encode_block
 
 Entries = list[tuple[bytes, Value, int]]  # key, value, sequence number; in the order of a block
 
