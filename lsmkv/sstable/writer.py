@@ -16,10 +16,7 @@ from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
 from lsmkv.filters.hashing import DIGEST_BYTES
-from lsmkv.filters.policy import (
-    PRIVATE_SCHEMES,
-    SCHEME_NONE,
-)
+from lsmkv.filters.policy import NONE
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
@@ -376,7 +373,7 @@ class TableWriter:
             filter_key_count=filter_key_count,
             probe_count=probe_count,
             filter_scheme=policy.scheme,
-            filter_policy=policy.name if policy.scheme in PRIVATE_SCHEMES else "",
+            filter_policy=policy.name if policy.is_registered else "",
             writer=WRITER,
             replaces=replaces,
             beside=beside,
@@ -459,7 +456,7 @@ class TableWriter:
             entry_count=block.entry_count,
             filter_key_count=block.filter_key_count,
             codec=codec,
-            filter_scheme=self._filter_builder.scheme if bits else SCHEME_NONE,
+            filter_scheme=self._filter_builder.scheme if bits else NONE.scheme,
             probe_count=block.probe_count,
             number=self._number,
             offset=self._data_bytes,
