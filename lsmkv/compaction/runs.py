@@ -13,7 +13,6 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
-from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.read_ahead import every_block
@@ -171,7 +170,7 @@ def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -
         # Filters.
         and not form.budget
         and form.granularity == properties.granularity == "block"
-        and properties.filter_scheme not in PRIVATE_SCHEMES
+        and not table.filter_policy.is_registered
         and table.filter_policy.name == form.policy
         and (properties.filter_key, properties.error_rate) == (form.filter_key, form.error_rate)
         # Compression.

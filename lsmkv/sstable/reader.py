@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.errors import CorruptionError, caused, note_full_budget
-from lsmkv.filters.policy import SCHEME_GRAFITE, FilterPolicy
+from lsmkv.filters.policy import FilterPolicy
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
@@ -107,7 +107,7 @@ class TableReader:
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
         self.answers_ranges: bool = (
             self._has_filters
-            and self._filter_kind.policy.scheme == SCHEME_GRAFITE
+            and self._filter_kind.policy.answers_ranges
             and self._filter_kind.key.is_whole
             and self.properties.granularity == "block"
         )

@@ -18,17 +18,9 @@ from lsmkv.errors import (
     note_lost_filters,
     note_rebuilt_filters,
 )
-from lsmkv.filters import bloom, grafite, ribbon
-from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.learning import LearntKeys
-from lsmkv.filters.policy import (
-    SCHEME_BLOOM,
-    SCHEME_GRAFITE,
-    SCHEME_RIBBON,
-    FilterPolicy,
-    policy_for,
-)
+from lsmkv.filters.policy import FilterPolicy, policy_for
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableCacheSlots
 from lsmkv.sstable.format import Footer, TableProperties
@@ -101,8 +93,7 @@ class TableFilters:
         self._cache = cache
         self.filter_key = kind.key
         self.policy: FilterPolicy = kind.policy
-        self._scheme: i64 = self.policy.scheme
-        self._are_key_hashes: bool = kind.key.is_whole and self._scheme != SCHEME_GRAFITE
+        self._are_key_hashes: bool = kind.key.is_whole and not self.policy.has_own_hash
         self._has_table_filter: bool = properties.granularity == "table"
         self._table_probe_count: i64 = properties.probe_count
         self.exist: bool = footer.filters_length > 0 and residency != "off"
@@ -145,10 +136,7 @@ class TableFilters:
         """The hash that the filters hold for ``key``, whose own is ``h``."""
         if self._are_key_hashes:
             return h
-        part = self.filter_key.part(key)
-        if self._scheme == SCHEME_GRAFITE:
-            return grafite.hash_key(part)
-        return hash_key(part)
+        return self.policy.hash_key(self.filter_key.part(key))
 
     def table_may_hold(self, filter_hash: i64) -> bool:
         """The answer of the table's one filter, which it must have."""
@@ -161,11 +149,8 @@ class TableFilters:
         length = index.filter_start(block_number + 1) - start
         probes = index.probe_count(block_number)
         bits = self._resident
-        if bits is not None:  # the usual cases, without a detour
-            if self._scheme == SCHEME_BLOOM:
-                return bloom.may_contain(bits, start, length, probes, filter_hash)
-            if self._scheme == SCHEME_RIBBON:
-                return ribbon.may_contain(bits, start, length, probes, filter_hash)
+        if bits is not None:  # the usual case, without a detour
+            return self.policy.may_contain(bits, start, length, probes, filter_hash)
         return self._ask(block_number, start, length, probes, filter_hash)
 
     def asks_for(self, block_number: i64) -> bool:
@@ -184,15 +169,12 @@ class TableFilters:
         return self.block_may_hold(block_number, filter_hash)
 
     def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
-        """Whether a block may hold a key from ``start`` to below ``stop``.
-
-        Its filter must be one of Grafite's, or lost.
-        """
+        """Whether a block may hold a key from ``start`` to below ``stop``; its policy answers that."""
         index = self.index
         bits = self.bits_of(block_number)
         key_length = index.key_start(2 * block_number + 1) - index.key_start(2 * block_number)
-        low_bits = index.probe_count(block_number)
-        return grafite.may_contain_between(bits, len(bits), low_bits, key_length, start, stop)
+        parameter = index.probe_count(block_number)
+        return not bits or self.policy.may_contain_between(bits, parameter, key_length, start, stop)
 
     def _ask(
         self, block_number: i64, start: i64, length: i64, probes: i64, filter_hash: i64
@@ -206,10 +188,6 @@ class TableFilters:
             if len(bits) == 0:  # lost
                 return True
             start -= chunk.start
-        if self._scheme == SCHEME_RIBBON:  # direct calls instead of one through the policy
-            return ribbon.may_contain(bits, start, length, probes, filter_hash)
-        if self._scheme == SCHEME_BLOOM:
-            return bloom.may_contain(bits, start, length, probes, filter_hash)
         return self.policy.may_contain(bits, start, length, probes, filter_hash)
 
     def bits_of(self, block_number: i64) -> bytes:

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import TAG_DELETE, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
 from lsmkv.filters.hashing import DIGEST_BYTES
-from lsmkv.filters.policy import PRIVATE_SCHEMES, SCHEME_NONE
+from lsmkv.filters.policy import NONE
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
@@ -241,7 +241,7 @@ class TableWriter:
             filter_key_count=filter_key_count,
             probe_count=probe_count,
             filter_scheme=policy.scheme,
-            filter_policy=policy.name if policy.scheme in PRIVATE_SCHEMES else "",
+            filter_policy=policy.name if policy.is_registered else "",
             writer=WRITER,
             replaces=replaces,
             beside=beside or [],
@@ -273,7 +273,7 @@ class TableWriter:
             len(payload),
             made.count,
             bits,
-            builder.scheme if bits else SCHEME_NONE,
+            builder.scheme if bits else NONE.scheme,
             filter_key_count,
             probe_count,
             made.smallest_seq,
