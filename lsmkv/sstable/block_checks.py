@@ -59,7 +59,7 @@ def check_block(
     if not length:
         return
     embedded = frame[trailer.payload_length : trailer.payload_length + length]
-    if compare_filters and filters.read_block_bits(block_number, length) != embedded:
+    if compare_filters and filters.section.read_block_bits(block_number, length) != embedded:
         fail("filter of a block differs from its copy in the filter section")
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
         filter_hash = filters.hash_of(key, hash_key(key))

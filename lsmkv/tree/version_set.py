@@ -134,8 +134,8 @@ class VersionSet:
         """How often absent keys were asked of a table: what the manifest has, and since then."""
         absent, lookups = self.manifest.state.asks.get(table.meta.number, (0, 0))
         now = self.storage.stats.gets
-        absent += int(table.absent_asks)
-        return min(absent, MOST_ASKS), min(lookups + now - table.lookups_before, MOST_ASKS)
+        absent += int(table.asks.absent)
+        return min(absent, MOST_ASKS), min(lookups + now - table.asks.lookups_before, MOST_ASKS)
 
     def all_asks(self) -> dict[int, Asks]:
         """Those of every table, to be kept; none without a budget for filters."""

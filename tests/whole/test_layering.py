@@ -216,6 +216,19 @@ def test_parts_of_an_open_store_inherit_from_no_other_and_have_at_most_25_method
             assert len(methods) <= 25, f"{made.name} has {len(methods)} methods"
 
 
+def test_no_class_of_a_table_keeps_more_than_20_attributes() -> None:
+    for path in (PACKAGE / "sstable").rglob("*.py"):
+        for made in ast.walk(ast.parse(path.read_text("utf-8"))):
+            kept = {
+                node.attr
+                for node in ast.walk(made)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+                if ast.unparse(node.value) == "self"
+            }
+            if isinstance(made, ast.ClassDef):
+                assert len(kept) <= 20, f"{made.name} has {len(kept)} attributes"
+
+
 def test_the_package_has_few_rooms() -> None:
     """Layers, which nothing in the store knows, count apart."""
     layers = set(LAYERS_ON_PUBLIC_NAMES)
