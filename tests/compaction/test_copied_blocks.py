@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.compaction.merge import compact_tables
+from columns import as_rows
+from lsmkv.compaction.merge import compact_tables, merge_tables
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.encoding.entry_batch import Entry, EntryBatch, batches_of
 from lsmkv.filters.hashing import hash_key
@@ -126,11 +127,13 @@ def test_copied_and_merged_blocks_hold_what_a_merge_of_all_holds(data: st.DataOb
             compacting.run(entries(numbers, 0 if drop_deletions else len(chosen) - age))
             for age, numbers in enumerate(chosen)
         ]
-        plain = compacting.written(compact_tables(runs, [], drop_deletions, None))
-        mixed = compacting.written(compact_tables(runs, [], drop_deletions, form))
-        assert contents(mixed) == contents(plain)
-        for table in mixed:
-            numbers = [seq for _, _, seq in contents([table])]
+        tables = compacting.written(compact_tables(runs, [], drop_deletions, form))
+        held = [contents([table]) for table in tables]
+        assert [row for rows in held for row in rows] == as_rows(
+            merge_tables(runs, [], drop_deletions)
+        )
+        for table, rows in zip(tables, held, strict=True):
+            numbers = [seq for _, _, seq in rows]
             properties = table.properties
             assert (properties.smallest_seq, properties.largest_seq) == (min(numbers), max(numbers))
             assert properties.entry_count == len(numbers)
