@@ -103,6 +103,8 @@ class TableReader:
         self._sections = LazySections(
             self._file, footer, self.properties, kind, cache, filter_residency, self._stats
         )
+        self._index: TableIndex | None = None  # copies, which spare lookups a step
+        self._filters: TableFilters | None = None
         self.asks = AskCounts(
             self._stats, self._sections.memory, learns=adaptive_filters and has_filters
         )
@@ -115,19 +117,27 @@ class TableReader:
 
     @property
     def index(self) -> TableIndex:
-        index = self._sections.index
-        return self._sections.load_index() if index is None else index
+        index = self._index
+        return self._load_index() if index is None else index
 
     @property
     def filters(self) -> TableFilters:
-        filters = self._sections.filters
-        return self._sections.load_filters() if filters is None else filters
+        filters = self._filters
+        return self._load_filters() if filters is None else filters
 
     def load(self, *, filters: bool = True) -> None:
         """Read the index, and with ``filters`` the filters, if not done before."""
-        self._sections.load_index()
+        self._load_index()
         if filters:
-            self._sections.load_filters()
+            self._load_filters()
+
+    def _load_index(self) -> TableIndex:
+        index = self._index = self._sections.load_index()
+        return index
+
+    def _load_filters(self) -> TableFilters:
+        filters = self._filters = self._sections.load_filters()
+        return filters
 
     def admits_filters(self) -> bool:
         """Whether the memory budget has room for resident filters now."""
@@ -185,9 +195,9 @@ class TableReader:
 
         The steps of :meth:`block_near` and :meth:`filter_allows`, without the cost of two calls.
         """
-        filters = self._sections.filters
+        filters = self._filters
         if filters is None:
-            filters = self._sections.load_filters()
+            filters = self._load_filters()
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
             self.asks.denied()
             return -1
@@ -196,7 +206,8 @@ class TableReader:
             self._count_gap()
             return -1
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
-            self.asks.denied()
+            self._stats.filter_negatives += 1  # asks.denied(), without the cost of a call
+            self.asks.absent += 1
             return -1
         return block_number
 
@@ -205,9 +216,9 @@ class TableReader:
 
         ``group`` is :meth:`~lsmkv.sstable.index.TableIndex.group_of` the key.
         """
-        filters = self._sections.filters
+        filters = self._filters
         if filters is None:
-            filters = self._sections.load_filters()
+            filters = self._load_filters()
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
             self.asks.denied()
             return -1
@@ -218,9 +229,9 @@ class TableReader:
 
     def filter_allows(self, block_number: i64, key: bytes, h: i64) -> bool:
         """Whether a block's filter, if it has one, allows for ``key``."""
-        filters = self._sections.filters
+        filters = self._filters
         if filters is None:
-            filters = self._sections.load_filters()
+            filters = self._load_filters()
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self.asks.denied()
             return False
@@ -239,7 +250,9 @@ class TableReader:
         ``block`` is the one of that number.
         """
         position = block.find(key, h)
-        filters = self.filters
+        filters = self._filters
+        if filters is None:
+            filters = self._load_filters()
         if filters.lack_some and not filters.asks_for(block_number):
             self.asks.searched_unfiltered(position >= 0)
         elif position >= 0:
@@ -266,11 +279,11 @@ class TableReader:
 
     def block(self, block_number: i64, fill_cache: bool) -> Block:
         """A block from the cache, or from disk; ``fill_cache`` keeps the latter."""
-        sections = self._sections
-        index = sections.index
+        index = self._index
         if index is None:
-            index = sections.load_index()
-        cached = self._cache.get(sections.blocks, block_number)
+            index = self._load_index()
+        blocks = self._sections.blocks
+        cached = self._cache.get(blocks, block_number)
         if cached is not None:
             assert isinstance(cached, Block)
             return cached
@@ -281,7 +294,7 @@ class TableReader:
         block = self.decode(data, 0, length, offset, block_number)
         self._file.keep(offset, data)
         if fill_cache:
-            self._cache.put(sections.blocks, block_number, block)
+            self._cache.put(blocks, block_number, block)
         return block
 
     def read_frames(self, first: i64, end: i64, kind: ReadKind) -> bytes:

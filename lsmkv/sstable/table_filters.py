@@ -110,6 +110,9 @@ class TableFilters:
         start = index.filter_start(block_number)
         length = index.filter_start(block_number + 1) - start
         probes = index.probe_count(block_number)
+        bits = self._resident
+        if bits is not None:  # the usual case, without a detour
+            return self.policy.may_contain(bits, start, length, probes, filter_hash)
         return self._ask(block_number, start, length, probes, filter_hash)
 
     def asks_for(self, block_number: i64) -> bool:
