@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypedDict, Unpack, get_args
 
 from lsmkv.filters.keys import FilterKey, WholeKey
-from lsmkv.filters.policy import GRAFITE, policies
+from lsmkv.filters.policy import policies, policy_named
 
 Compression = Literal["none", "zstd"]
 CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
@@ -334,11 +334,11 @@ class Options:
                     f"filter_memory_bytes={self.filter_memory_bytes!r}: {name}={choice!r} uses no "
                     "filters; choose another, or leave filter_memory_bytes out"
                 )
-        if self.filter_policy == GRAFITE.name and (
+        if policy_named(self.filter_policy).answers_ranges and (
             self.filter_granularity != "block" or not self.filter_key.is_whole
         ):
             raise ValueError(
-                f"filter_policy={GRAFITE.name!r}: needs filter_granularity='block' and "
+                f"filter_policy={self.filter_policy!r}: needs filter_granularity='block' and "
                 f"filter_key=WholeKey(), not {self.filter_granularity!r} and {self.filter_key!r}"
             )
         if not (

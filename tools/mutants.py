@@ -45,7 +45,7 @@ MUTANTS: Final = (
         "if log.previous_end > before.end:",
         "if False:",
     ),
-    Mutant("a table is not synced", "sstable/writer.py", "        self._file.sync()\n", ""),
+    Mutant("a table is not synced", "sstable/table_file.py", "        self._file.sync()\n", ""),
     Mutant(
         "a block's checksum is not checked",
         "sstable/block/trailer.py",

@@ -207,7 +207,7 @@ class TableWriter:
     def _write(self, table: writer.TableWriter) -> None:
         """Write the buffered entries."""
         if self._keys:
-            batch = EntryBatch(self._keys, self._values, [], may_repeat=False, one_seq=0)
+            batch = EntryBatch.of(self._keys, self._values, [], may_repeat=False, one_seq=0)
             self._keys, self._values, self._held_bytes = [], [], 0
             self._write_batch(table, batch)
 

@@ -16,10 +16,9 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import SnapshotList
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.multi_writer import write_tables
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet

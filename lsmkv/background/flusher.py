@@ -13,8 +13,7 @@ from lsmkv.background.process.jobs import FlushJob
 from lsmkv.compaction.budget import new_tables_format
 from lsmkv.compaction.merge import flushed_batches
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.sstable.format import TableMeta
-from lsmkv.sstable.writer import TableFormat
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 

@@ -20,7 +20,7 @@ from distributed.scheduler import KilledWorker
 
 import lsmkv
 from lsmkv.cluster import work
-from lsmkv.filters import PRIVATE_SCHEMES, policy_named
+from lsmkv.filters import policy_named
 
 PathLike = str | os.PathLike[str]
 
@@ -101,7 +101,7 @@ def build(  # more than 60 lines: its parameters and its docstring
     """
     started = time.perf_counter()
     chosen = (lsmkv.Options() if options is None else options).replace(**overrides)
-    if policy_named(chosen.filter_policy).scheme in PRIVATE_SCHEMES:
+    if policy_named(chosen.filter_policy).is_registered:
         raise ValueError(
             f"filter_policy={chosen.filter_policy!r}: it is registered in this process alone"
         )

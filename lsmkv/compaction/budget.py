@@ -18,9 +18,8 @@ from lsmkv.compaction.picker import Compaction, output_error_rate
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.allocation import budget_error_rates, memory_bits
 from lsmkv.sstable.filter_budget import FilterBudget, Stretch
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.reader import TableReader
-from lsmkv.sstable.writer import TableFormat
 from lsmkv.tree.manifest import MOST_ASKS, Asks
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet, table_format

@@ -111,4 +111,4 @@ def _batches(items: SortedItems) -> Iterator[EntryBatch]:
         keys, values = items.between(start, start + _BATCH_ENTRIES)
         taken: list[Value] = first_values(values)
         start += len(taken)
-        yield EntryBatch(keys[: len(taken)], taken, [], may_repeat=False, one_seq=0)
+        yield EntryBatch.of(keys[: len(taken)], taken, [], may_repeat=False, one_seq=0)

@@ -31,9 +31,9 @@ from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
+from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat
 
 
 def compact_tables(
@@ -49,41 +49,26 @@ def compact_tables(
     """
     # Without snapshots the run's age alone decides, and all numbers become 0.
     needs_seqs = bool(snapshots) or not drop_deletions
-    inputs = [_Input(RunInput(run, form, drop_deletions), iter(()), needs_seqs) for run in runs]
+    inputs = [RunInput(run, form, drop_deletions, needs_seqs) for run in runs]
     return _merge(inputs, snapshots, drop_deletions)
 
 
 def merge_tables(
     runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
-    """The surviving entries of ``runs``, which are given newest first; as :func:`merged_batches`."""
-    return _decoded(compact_tables(runs, snapshots, drop_deletions, None))
+    """The surviving entries of ``runs``, which are given newest first.
 
-
-def merged_batches(
-    inputs: list[Iterator[EntryBatch]], snapshots: list[int], drop_deletions: bool
-) -> Iterator[EntryBatch]:
-    """The surviving entries of ``inputs``, which are given newest first.
-
-    The batches of an input ascend, and all entries of a key are in one batch.  The same holds for the
-    batches that come out, none of which is empty.  O(total log len(inputs)) comparisons.
-
-    ``snapshots`` are the sequence numbers of the live snapshots, ascending; ``drop_deletions`` says that
-    nothing older than the inputs overlaps them.
+    The batches ascend, and all entries of a key are in one; none is empty.  O(total log len(runs))
+    comparisons.  ``snapshots`` are the sequence numbers of the live snapshots, ascending;
+    ``drop_deletions`` says that nothing older than the runs overlaps them.
     """
-    needs_seqs = bool(snapshots) or not drop_deletions
-    sources = [_Input(None, batches, needs_seqs) for batches in inputs]
-    return _decoded(_merge(sources, snapshots, drop_deletions))
-
-
-def _decoded(merged: Iterator[EntryBatch | StoredBlocks]) -> Iterator[EntryBatch]:
-    for batch in merged:
+    for batch in compact_tables(runs, snapshots, drop_deletions, None):
         assert isinstance(batch, EntryBatch), "no format to copy blocks in"
         yield batch
 
 
 def _merge(
-    inputs: list[_Input], snapshots: list[int], drop_deletions: bool
+    inputs: list[RunInput], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch | StoredBlocks]:
     while active := [source for source in inputs if source.has_more()]:
         copied = _copied(active)
@@ -101,14 +86,14 @@ def _merge(
                 end = source.batch.first_above(bound, source.position)
                 if end > source.position:
                     parts.append(source.take(end))
-        kept = _surviving(parts, snapshots, drop_deletions, False)
+        kept = surviving(parts, snapshots, drop_deletions, False)
         if kept.count:
             yield kept
 
 
-def _copied(active: list[_Input]) -> StoredBlocks | None:
+def _copied(active: list[RunInput]) -> StoredBlocks | None:
     """The next stretch of blocks to copy: no other input overlaps it."""
-    if all(source.run_to_copy() is None for source in active):
+    if not any(source.copies() for source in active):
         return None
     lowest = active[0]
     first = lowest.first_key()
@@ -119,80 +104,24 @@ def _copied(active: list[_Input]) -> StoredBlocks | None:
             lowest, first, limit = source, key, first
         elif limit is None or key < limit:
             limit = key
-    run = lowest.run_to_copy()
-    return None if run is None else run.copied_below(limit)
+    return lowest.copied_below(limit) if lowest.copies() else None
 
 
 def flushed_batches(
     batches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
-    """The surviving entries of a flush, with their sequence numbers; as :func:`merged_batches`."""
+    """The surviving entries of a flush, with their sequence numbers; as :func:`merge_tables`."""
     for batch in batches:
         whole = EntrySlice(batch, 0, batch.count)
-        kept = _surviving([whole], snapshots, drop_deletions, True)
+        kept = surviving([whole], snapshots, drop_deletions, True)
         if kept.count:
             yield kept
 
 
-class _Input:
-    """One input of a merge: a batch at hand, from ``position`` on, and the rest, of a run or not."""
-
-    __slots__ = ("_needs_seqs", "_rest", "_run", "batch", "position")
-
-    def __init__(self, run: RunInput | None, rest: Iterator[EntryBatch], needs_seqs: bool) -> None:
-        self._run = run
-        self._rest = rest
-        self._needs_seqs = needs_seqs
-        self.batch: EntryBatch = EntryBatch([], [], [], may_repeat=False)
-        self.position: i64 = 0
-
-    def has_more(self) -> bool:
-        """Whether a batch or a block of its run is left."""
-        run = self._run
-        if run is None:
-            return self.refill()
-        return self.position < self.batch.count or run.has_block()
-
-    def refill(self) -> bool:
-        """Load the next batch if this one is used up; False at the end."""
-        while self.position >= self.batch.count:
-            following = self._following()
-            if following is None:
-                return False
-            if not self._needs_seqs:
-                following.set_one_seq(0)
-            self.batch = following
-            self.position = 0
-        return True
-
-    def _following(self) -> EntryBatch | None:
-        run = self._run
-        if run is None:
-            return next(self._rest, None)
-        return run.next_batch() if run.has_block() else None
-
-    def run_to_copy(self) -> RunInput | None:
-        """Its run, if the next entries are blocks that may be copied; after :meth:`has_more`."""
-        run = self._run
-        return run if run is not None and run.copies and self.position >= self.batch.count else None
-
-    def first_key(self) -> bytes:
-        """The next key, or one below it; after :meth:`has_more`."""
-        run = self._run
-        if run is not None and self.position >= self.batch.count:
-            return run.first_key()
-        return self.batch.key(self.position)
-
-    def take(self, end: i64) -> EntrySlice:
-        part = EntrySlice(self.batch, self.position, end)
-        self.position = end
-        return part
-
-
-def _surviving(
+def surviving(
     parts: list[EntrySlice], snapshots: list[int], drop_deletions: bool, keep_seqs: bool
 ) -> EntryBatch:
-    """The surviving entries of parts of one key range, newest first."""
+    """The surviving entries of ``parts`` of one key range, which are given newest first."""
     keep_older = bool(snapshots)
     batch = parts[0].as_batch() if len(parts) == 1 else _merged(parts, keep_older)
     if batch.may_repeat or (drop_deletions and (keep_older or batch.tags)):
@@ -208,7 +137,7 @@ def _drop_hidden(
     seqs = batch.copy_seqs()
     oldest_snapshot = snapshots[0] if snapshots else MAX_SEQUENCE
     kept: list[int] = []
-    batch.may_repeat = False
+    keeps_repeats = False
     newer_seq = -1  # of the entry before, which hides older ones from snapshots >= this number
     position: i64 = 0
     for slot in batch.order:
@@ -217,7 +146,7 @@ def _drop_hidden(
             if not snapshots or not _is_seen(snapshots, seq, newer_seq):
                 position += 1
                 continue
-            batch.may_repeat = True
+            keeps_repeats = True
         position += 1
         newer_seq = seq
         if drop_deletions and seq <= oldest_snapshot:
@@ -226,13 +155,12 @@ def _drop_hidden(
             if not keep_seqs:
                 seqs[slot] = 0
         kept.append(slot)
-    batch.order = vec[i64](kept)
-    if keep_seqs:
+    batch.keep(vec[i64](kept), may_repeat=keeps_repeats)
+    if keep_seqs or not drop_deletions:
         return
-    if drop_deletions and snapshots:
-        batch.seqs = seqs
-        batch.one_seq = -1
-    elif drop_deletions:
+    if snapshots:
+        batch.set_seqs(seqs)
+    else:
         batch.set_one_seq(0)
 
 
@@ -249,29 +177,29 @@ def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
     """One batch of all parts; of a key in several the newest entry, or all if ``keep_older``."""
     batch = joined(parts)
     keep_repeats = keep_older or batch.may_repeat
-    batch.may_repeat = keep_repeats
-    if not COMPILED:
-        _sort(batch, keep_repeats)
-        return batch
-    outermost = [part.batch.key(at) for part in parts for at in (part.start, part.end - 1)]
-    fences = _fences(batch, common_prefix_length(outermost))
-    spans: list[tuple[int, int]] = []
-    end: i64 = 0
-    for part in parts:
-        start = end
-        end += part.end - part.start
-        spans.append((start, end))
-    batch.order = _merged_order(batch, fences, spans, keep_repeats)
+    if COMPILED:
+        outermost = [part.batch.key(at) for part in parts for at in (part.start, part.end - 1)]
+        fences = _fences(batch, common_prefix_length(outermost))
+        spans: list[tuple[int, int]] = []
+        end: i64 = 0
+        for part in parts:
+            start = end
+            end += part.end - part.start
+            spans.append((start, end))
+        order = _merged_order(batch, fences, spans, keep_repeats)
+    else:
+        order = _sorted(batch, keep_repeats)
+    batch.keep(order, may_repeat=keep_repeats)
     return batch
 
 
-def _sort(batch: EntryBatch, keep_repeats: bool) -> None:
-    """Put the entries in key order; of equal keys the first stays first, or alone."""
+def _sorted(batch: EntryBatch, keep_repeats: bool) -> vec[i64]:
+    """The slots in key order; of equal keys the first stays first, or alone."""
     keys = EntrySlice(batch, 0, batch.count).key_objects()
     order = sorted(range(len(keys)), key=keys.__getitem__)
     if not keep_repeats:
         order = [next(same) for _, same in groupby(order, keys.__getitem__)]
-    batch.order = vec[i64](order)
+    return vec[i64](order)
 
 
 def _fences(batch: EntryBatch, prefix_length: i64) -> vec[i64]:
@@ -291,7 +219,7 @@ def _fences(batch: EntryBatch, prefix_length: i64) -> vec[i64]:
 def _merged_order(
     batch: EntryBatch, fences: vec[i64], spans: list[tuple[int, int]], keep_repeats: bool
 ) -> vec[i64]:
-    """The slots in key order; of equal keys the first stays first, or alone.
+    """As :func:`_sorted`, compiled: a merge of parts in order.
 
     ``spans``: where each part, in order by itself, starts and ends.
     """

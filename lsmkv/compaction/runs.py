@@ -12,13 +12,12 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.entry_batch import EntryBatch, ascending
-from lsmkv.filters.policy import PRIVATE_SCHEMES
+from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat
 
 # A table is read in batches of at least so many entries, or so many bytes if that comes first.
 _BATCH_ENTRIES: Final = 128
@@ -28,12 +27,13 @@ _LEAST_COPIED: Final = 16
 
 
 class RunInput:
-    """A run's entries.
+    """A run's entries: a batch at hand, and the blocks that follow it.
 
-    They are read past the cache.  ``form`` is that of the tables to be written; None copies nothing.
+    Blocks are read past the cache.  ``form`` is that of the tables to be written; None copies nothing.
+    Without ``needs_seqs`` all sequence numbers become 0.
 
     Attributes:
-        copies: whether blocks of the table at hand may be copied.
+        batch: the batch at hand, of which entries are left from ``position`` on.
     """
 
     def __init__(
@@ -41,19 +41,25 @@ class RunInput:
         tables: list[TableReader],
         form: TableFormat | None,
         drop_deletions: bool,
+        needs_seqs: bool,
     ) -> None:
-        self.copies = False
+        self.batch: EntryBatch = EntryBatch.of([], [], [], may_repeat=False)
+        self.position: i64 = 0
         self._tables = tables
         self._form = form
         self._drop_deletions = drop_deletions
+        self._needs_seqs = needs_seqs
         self._number = -1  # of the table at hand
+        self._may_copy = False  # its blocks
         self._block: i64 = 0  # the next block
         self._end: i64 = 0
         self._stretch_end: i64 = 0  # of the blocks that are being copied
         self._decoded: Iterator[Block] | None = None  # from the next block on
 
-    def has_block(self) -> bool:
-        """Whether a block is left; moves on to the next table."""
+    def has_more(self) -> bool:
+        """Whether an entry or a block is left; moves on to the next table."""
+        if self.position < self.batch.count:
+            return True
         while self._block == self._end:
             if self._number + 1 == len(self._tables):
                 return False
@@ -63,12 +69,34 @@ class RunInput:
             self._stretch_end = 0
             self._decoded = None
             form = self._form
-            self.copies = form is not None and may_be_copied(table, form, self._drop_deletions)
+            self._may_copy = form is not None and may_be_copied(table, form, self._drop_deletions)
         return True
 
+    # After has_more() was true:
+
     def first_key(self) -> bytes:
-        """The first key of the next block."""
+        """The next key, or one below it."""
+        if self.position < self.batch.count:
+            return self.batch.key(self.position)
         return self._tables[self._number].index.first_key(self._block)
+
+    def refill(self) -> None:
+        """Load the next batch if this one is used up."""
+        if self.position >= self.batch.count:
+            self.batch = self._next_batch()
+            self.position = 0
+            if not self._needs_seqs:
+                self.batch.set_one_seq(0)
+
+    def take(self, end: i64) -> EntrySlice:
+        """The entries at hand up to position ``end``."""
+        part = EntrySlice(self.batch, self.position, end)
+        self.position = end
+        return part
+
+    def copies(self) -> bool:
+        """Whether the next entries are those of blocks that may be copied."""
+        return self._may_copy and self.position >= self.batch.count
 
     def copied_below(self, limit: bytes | None) -> StoredBlocks | None:
         """The next blocks to copy: those with all keys below ``limit``; None: no other run is left.
@@ -96,8 +124,8 @@ class RunInput:
             return self._end
         return table.index.seek(limit)
 
-    def next_batch(self) -> EntryBatch:
-        """The entries of the next blocks, at least one; a block must be left."""
+    def _next_batch(self) -> EntryBatch:
+        """The entries of the next blocks, at least one."""
         table = self._tables[self._number]
         index, may_repeat = table.index, table.properties.has_versions
         blocks = self._decoded
@@ -142,7 +170,7 @@ def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -
         # Filters.
         and not form.budget
         and form.granularity == properties.granularity == "block"
-        and properties.filter_scheme not in PRIVATE_SCHEMES
+        and not table.filter_policy.is_registered
         and table.filter_policy.name == form.policy
         and (properties.filter_key, properties.error_rate) == (form.filter_key, form.error_rate)
         # Compression.
@@ -170,12 +198,13 @@ def _batch_of_blocks(blocks: list[Block], may_repeat: bool) -> EntryBatch:
         if one_seq < 0:
             seqs += block.seqs()
         at += block.count
-    batch = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
-    batch.key_data = b"".join([block.key_data() for block in blocks])
-    batch.key_ends = key_ends
-    batch.value_data = b"".join([block.value_data() for block in blocks])
-    batch.value_ends = value_ends
-    if has_tags:
-        batch.tags = b"".join([block.tags() for block in blocks])
-    batch.order = ascending(count)
-    return batch
+    return EntryBatch(
+        b"".join([block.key_data() for block in blocks]),
+        key_ends,
+        b"".join([block.value_data() for block in blocks]),
+        value_ends,
+        b"".join([block.tags() for block in blocks]) if has_tags else b"",
+        seqs,
+        may_repeat=may_repeat,
+        one_seq=one_seq,
+    )

@@ -63,28 +63,56 @@ class EntryBatch:
 
     def __init__(
         self,
+        key_data: bytes,
+        key_ends: vec[i64],
+        value_data: bytes,
+        value_ends: vec[i64],
+        tags: bytes,
+        seqs: list[int],
+        *,
+        may_repeat: bool,
+        one_seq: int = -1,
+    ) -> None:
+        """No slot is dropped; ``seqs`` is empty when ``one_seq`` is given."""
+        self.key_data = key_data
+        self.key_ends = key_ends
+        self.value_data = value_data
+        self.value_ends = value_ends
+        self.tags = tags
+        self.order = ascending(len(key_ends) - 1)
+        self.seqs = seqs
+        self.one_seq = one_seq
+        self.may_repeat = may_repeat
+
+    @staticmethod
+    def of(
         keys: list[bytes],
         values: list[Value],
         seqs: list[int],
         *,
         may_repeat: bool,
         one_seq: int = -1,
-    ) -> None:
-        """``seqs`` is as long as ``keys``, or empty when ``one_seq`` is given."""
-        self.key_data = b"".join(keys)
-        self.key_ends = vec[i64]([0] * (len(keys) + 1))
-        self.value_ends = vec[i64]([0] * (len(values) + 1))
-        self.tags = b""
-        _set_ends(cast(list[Value], keys), self.key_ends)
-        if _set_ends(values, self.value_ends):
-            self.tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
-            self.value_data = b"".join([value or b"" for value in values])
+    ) -> EntryBatch:
+        """A batch of entries given one by one."""
+        key_ends = vec[i64]([0] * (len(keys) + 1))
+        value_ends = vec[i64]([0] * (len(values) + 1))
+        _set_ends(cast(list[Value], keys), key_ends)
+        if _set_ends(values, value_ends):
+            tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
+            value_data = b"".join([value or b"" for value in values])
         else:
-            self.value_data = b"".join(cast(list[bytes], values))
-        self.order = ascending(len(keys))
-        self.seqs = seqs
-        self.one_seq = one_seq
-        self.may_repeat = may_repeat
+            tags = b""
+            value_data = b"".join(cast(list[bytes], values))
+        return EntryBatch(
+            b"".join(keys),
+            key_ends,
+            value_data,
+            value_ends,
+            tags,
+            seqs,
+            may_repeat=may_repeat,
+            one_seq=one_seq,
+        )
 
     @property
     def count(self) -> int:
@@ -95,9 +123,18 @@ class EntryBatch:
         """Bytes of keys and values, of dropped entries too."""
         return len(self.key_data) + len(self.value_data)
 
+    def keep(self, order: vec[i64], *, may_repeat: bool) -> None:
+        """Keep the entries of these slots, in this order."""
+        self.order = order
+        self.may_repeat = may_repeat
+
     def set_one_seq(self, seq: int) -> None:
         self.one_seq = seq
         self.seqs = []
+
+    def set_seqs(self, seqs: list[int]) -> None:
+        self.one_seq = -1
+        self.seqs = seqs
 
     def copy_seqs(self) -> list[int]:
         if self.one_seq < 0:
@@ -146,21 +183,17 @@ def batch_of_columns(
 
     ValueError if the ends are not those of keys and values, or if a key is not above the one before.
     """
-    batch = EntryBatch([], [], [], may_repeat=False, one_seq=0)
-    batch.key_data, batch.key_ends = keys, _checked_ends(keys, key_ends, "key", MAX_KEY_BYTES)
-    batch.value_data = values
-    batch.value_ends = ends = _checked_ends(values, value_ends, "value", MAX_VALUE_BYTES)
-    if len(ends) != len(batch.key_ends):
-        raise ValueError(f"{len(batch.key_ends) - 1} keys and {len(ends) - 1} values")
-    batch.order = ascending(len(ends) - 1)
-    ends = batch.key_ends
+    ends = _checked_ends(keys, key_ends, "key", MAX_KEY_BYTES)
+    other_ends = _checked_ends(values, value_ends, "value", MAX_VALUE_BYTES)
+    if len(ends) != len(other_ends):
+        raise ValueError(f"{len(ends) - 1} keys and {len(other_ends) - 1} values")
     number: i64 = 2
     while number < len(ends):
         start, middle, end = ends[number - 2], ends[number - 1], ends[number]
         if compare(keys, middle, end, keys, start, middle) <= 0:
             raise ValueError(out_of_order(keys[middle:end], keys[start:middle]))
         number += 1
-    return batch
+    return EntryBatch(keys, ends, values, other_ends, b"", [], may_repeat=False, one_seq=0)
 
 
 def _checked_ends(data: bytes, given: Iterable[int], what: str, most: i64) -> vec[i64]:
@@ -267,14 +300,16 @@ def joined(parts: list[EntrySlice]) -> EntryBatch:
                 seqs += batch.seqs[start:end] if batch.one_seq < 0 else [batch.one_seq] * length
             at += length
             position += length
-    made = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
-    made.key_data = b"".join(keys)
-    made.key_ends = key_ends
-    made.value_data = b"".join(values)
-    made.value_ends = value_ends
-    made.tags = b"".join(tags)
-    made.order = ascending(count)
-    return made
+    return EntryBatch(
+        b"".join(keys),
+        key_ends,
+        b"".join(values),
+        value_ends,
+        b"".join(tags),
+        seqs,
+        may_repeat=may_repeat,
+        one_seq=one_seq,
+    )
 
 
 def batches_of(entries: Iterator[Entry]) -> Iterator[EntryBatch]:
@@ -287,7 +322,7 @@ def batches_of(entries: Iterator[Entry]) -> Iterator[EntryBatch]:
         while start < len(keys):
             taken = first_values(values[start:])
             end = start + len(taken)
-            yield EntryBatch(keys[start:end], taken, seqs[start:end], may_repeat=False)
+            yield EntryBatch.of(keys[start:end], taken, seqs[start:end], may_repeat=False)
             start = end
 
 

@@ -19,7 +19,6 @@ from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
 from lsmkv.engine.upkeep import Upkeep
 from lsmkv.errors import CorruptionError
-from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.inspection.table_check import open_uncached
 from lsmkv.sstable.format import TABLE_MAGIC
 from lsmkv.sstable.read_ahead import every_block
@@ -81,7 +80,7 @@ def _examined(upkeep: Upkeep, path: str) -> tuple[bytes, bytes, str]:
             "entries cannot get one sequence number; write its newest entries with a TableWriter"
         )
     policy = table.filter_policy
-    if policy.scheme in PRIVATE_SCHEMES and upkeep.tables.options.background == "process":
+    if policy.is_registered and upkeep.tables.options.background == "process":
         raise ValueError(
             f"{path}: its filter policy {policy.name!r} is registered in this process alone, and "
             'compactions run in another; open the store with background="thread"'

@@ -38,7 +38,7 @@ class PairReader:
                 last = key
             if keys:
                 taken: list[Value] = [*values]
-                yield EntryBatch(keys, taken, [], may_repeat=False, one_seq=0)
+                yield EntryBatch.of(keys, taken, [], may_repeat=False, one_seq=0)
 
     def take(self, keys: list[bytes], values: list[bytes], most_bytes: i64, most_count: i64) -> int:
         """Append the next pairs; returns the bytes of memory that they take.

@@ -62,15 +62,6 @@ def hash_key(key: bytes) -> i64:
     return (hashing.hash_key(key[: length - 1]) & _GRANULES) | place
 
 
-def digests(keys: list[bytes]) -> bytes:
-    """What stands for the digests of ``keys``: of each the hash, then the length in bytes."""
-    packed = BytesWriter()
-    for key in keys:
-        write_i64_le(packed, hash_key(key))
-        write_i64_le(packed, len(key))
-    return packed.getvalue()
-
-
 def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
     """A filter of these hashes, which cannot be asked for ranges; repeats count as keys.
 
@@ -83,7 +74,7 @@ def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
 
 
 def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
-    """A filter of the keys in :func:`digests`.
+    """A filter of keys: 8 bytes each for the hash, then 8 for the length in bytes.
 
     It can be asked for ranges if they have one length.
     """
@@ -144,13 +135,14 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64)
 
 
 def may_contain_between(
-    bits: bytes, byte_count: i64, low_bits: i64, key_length: i64, least: bytes, stop: bytes
+    bits: bytes, low_bits: i64, key_length: i64, least: bytes, stop: bytes
 ) -> bool:
     """Whether a filter may hold a key from ``least`` to below ``stop``.
 
     False is certain.  ``key_length`` is that of any key that it holds, in bytes.  Always True if not all
     have that one, or if the range reaches over more than two granules.  O(n / 64 + key_length).
     """
+    byte_count = len(bits)
     if byte_count == 0 or not bits[0] & 1 or key_length < 1:
         return True
     least_granule = _granule(least, key_length)

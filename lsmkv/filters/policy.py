@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Final
 
-from librt.strings import read_i64_le
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, mypyc_attr
 
-from lsmkv.filters import bloom, grafite, ribbon
+from lsmkv.filters import bloom, grafite, hashing, ribbon
 from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, hashes_of
 from lsmkv.filters.maths.layouts import (
@@ -48,6 +48,9 @@ class FilterPolicy(ABC):
 
     A program registers a subclass of its own with :func:`register`.  No bits at all mean "no filter", for
     which ``may_contain`` must return True.  Any number of threads may ask and build at once.
+
+    A policy may override ``hash_key``, for filters that need more than a key's usual hash.  With
+    ``answers_ranges`` scans ask ``may_contain_between``.
     """
 
     @property
@@ -62,19 +65,52 @@ class FilterPolicy(ABC):
         """The policy's name in options and reports."""
         raise NotImplementedError
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether it is a program's, and so known in that process alone."""
+        return self.scheme in PRIVATE_SCHEMES
+
+    def hash_key(self, key: bytes) -> i64:
+        """The hash that stands for ``key`` in filters: 0 <= h < 2**63."""
+        return hashing.hash_key(key)
+
+    @property
+    def has_own_hash(self) -> bool:
+        """Whether ``hash_key`` is overridden; else the hash that a lookup has made already will do."""
+        return type(self).hash_key is not FilterPolicy.hash_key
+
+    def digests(self, keys: list[bytes]) -> bytes:
+        """The keys for ``build_from_digests``: 16 bytes each, of which the first 8 are the hash.
+
+        After a hash of the policy's own follows the key's length in bytes.
+        """
+        if not self.has_own_hash:
+            return hashing.digests(keys)
+        packed = BytesWriter()
+        for key in keys:
+            h = self.hash_key(key)
+            if h < 0:
+                raise ValueError(
+                    f"filter policy {self.name!r}: hash_key({key[:40]!r}) is {h}; "
+                    "a hash lies between 0 and 2**63 - 1"
+                )
+            write_i64_le(packed, h)
+            write_i64_le(packed, len(key))
+        return packed.getvalue()
+
     @abstractmethod
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         """Bits that hold every hash, and the parameter to ask them with.
 
-        The parameter lies between 0 and 31.  ``hashes`` are the 63-bit hashes of the keys, without
-        repeats.  From an ``error_rate`` of 1 on there is no filter: :data:`NO_FILTER`, ``(b"", 0)``.
+        The parameter lies between 0 and 31.  ``hashes`` are those of the keys, without repeats.  From an
+        ``error_rate`` of 1 on there is no filter: :data:`NO_FILTER`, ``(b"", 0)``.
         """
         raise NotImplementedError
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
-        """As :meth:`build`, of the hashes in :func:`~lsmkv.filters.hashing.digests`.
+        """As :meth:`build`, of the hashes in :meth:`digests`.
 
-        Writers of tables call this.  A policy may override it to save an integer for each hash.
+        Writers call this for blocks.  A policy may override it to save an integer for each hash.
         """
         return self.build(hashes_of(packed), error_rate)
 
@@ -82,6 +118,20 @@ class FilterPolicy(ABC):
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
         """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``."""
         raise NotImplementedError
+
+    @property
+    def answers_ranges(self) -> bool:
+        """Whether scans ask ``may_contain_between`` about blocks."""
+        return False
+
+    def may_contain_between(
+        self, bits: bytes, parameter: i64, key_length: i64, least: bytes, stop: bytes
+    ) -> bool:
+        """Whether the filter ``bits``, not empty, may hold a key from ``least`` to below ``stop``.
+
+        ``key_length`` is that of some key in it, in bytes.
+        """
+        return True
 
     @abstractmethod
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
@@ -222,9 +272,11 @@ class RibbonPolicy(_NumberedPolicy):
 class GrafitePolicy(_NumberedPolicy):
     """Grafite filters (:mod:`lsmkv.filters.grafite`); the parameter is the low bits of a code.
 
-    Its hashes are those of :func:`lsmkv.filters.grafite.hash_key`, and its digests those of
-    :func:`lsmkv.filters.grafite.digests`.  A filter of few keys, or of a high rate, has a lower one.
+    A filter of few keys, or of a high rate, has a lower one.
     """
+
+    def hash_key(self, key: bytes) -> i64:
+        return grafite.hash_key(key)
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         if not hashes or error_rate >= 1.0:
@@ -244,6 +296,15 @@ class GrafitePolicy(_NumberedPolicy):
 
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
         return grafite.may_contain(bits, start, byte_count, parameter, h)
+
+    @property
+    def answers_ranges(self) -> bool:
+        return True
+
+    def may_contain_between(
+        self, bits: bytes, parameter: i64, key_length: i64, least: bytes, stop: bytes
+    ) -> bool:
+        return grafite.may_contain_between(bits, parameter, key_length, least, stop)
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
         return grafite_rate(byte_count, key_count, parameter)

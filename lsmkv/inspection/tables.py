@@ -79,17 +79,17 @@ class Table:
     @property
     def false_positives(self) -> int:
         """Of ``Stats.filter_false_positives`` those in this table."""
-        return int(self._reader.false_positives)
+        return int(self._reader.asks.false_positives)
 
     @property
     def filter_negatives(self) -> int:
         """Of ``Stats.filter_negatives`` those in this table."""
-        return self._reader.filter_negatives
+        return self._reader.asks.filter_negatives
 
     @property
     def absent_asks(self) -> int:
         """Lookups of absent keys that asked it, since it was opened."""
-        return int(self._reader.absent_asks)
+        return int(self._reader.asks.absent)
 
     @property
     def asks_filters(self) -> bool:

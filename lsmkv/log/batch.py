@@ -38,12 +38,6 @@ HEADER_BYTES: Final = 12
 OPERATION_OVERHEAD_BYTES: Final = 7
 
 
-def encode_batch(seq: int, operations: list[Operation]) -> bytes:
-    out = BytesWriter()
-    write_batch(out, seq, operations)
-    return out.getvalue()
-
-
 def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None:
     out.write(_HEADER.pack(seq, len(operations)))
     for key, value in operations:

@@ -281,7 +281,7 @@ class Memtable:
             taken = first_values(values)
             start += len(taken)
             keys = keys[: len(taken)]
-            yield EntryBatch(keys, taken, [], may_repeat=False, one_seq=self.first_seq)
+            yield EntryBatch.of(keys, taken, [], may_repeat=False, one_seq=self.first_seq)
 
     def _sorted_items(self) -> SortedItems:
         with self._lock:  # a reader may be moving the batches into the dict
@@ -309,7 +309,7 @@ class Memtable:
                 found_keys.append(key)
                 values.append(value)
                 seqs.append(self.first_seq)
-        return EntryBatch(found_keys, values, seqs, may_repeat=True)
+        return EntryBatch.of(found_keys, values, seqs, may_repeat=True)
 
     @property
     def has_history(self) -> bool:

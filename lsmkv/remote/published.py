@@ -216,7 +216,7 @@ class PublishedTables(VersionSet):
             options.adaptive_filters,
         )
         reader.load()
-        if not reader.filters.was_damaged:
+        if not reader.filters.section.was_damaged:
             sections.keep()
         file.hold(())
         return reader

@@ -15,8 +15,8 @@ from lsmkv.options import Options
 from lsmkv.salvage.damaged_table import LostBlock, TableSalvage
 from lsmkv.salvage.report import LostRange, raise_unless_damage
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.format import Footer, TableMeta, TableProperties
-from lsmkv.sstable.writer import TableFormat, TableWriter
+from lsmkv.sstable.format import Footer, TableFormat, TableMeta, TableProperties
+from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format

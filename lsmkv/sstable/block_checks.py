@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
 from lsmkv.encoding.words import compare
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy
+from lsmkv.filters.policy import NONE, FilterPolicy
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.trailer import BlockTrailer
 from lsmkv.sstable.index import TableIndex
@@ -59,7 +59,7 @@ def check_block(
     if not length:
         return
     embedded = frame[trailer.payload_length : trailer.payload_length + length]
-    if compare_filters and filters.read_block_bits(block_number, length) != embedded:
+    if compare_filters and filters.section.read_block_bits(block_number, length) != embedded:
         fail("filter of a block differs from its copy in the filter section")
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
         filter_hash = filters.hash_of(key, hash_key(key))
@@ -75,7 +75,7 @@ def check_trailer(
     fail: Callable[[str], NoReturn],
 ) -> None:
     """Check a trailer against index and policy; ``fail`` raises."""
-    if trailer.filter_scheme not in (SCHEME_NONE, policy.scheme):
+    if trailer.filter_scheme not in (NONE.scheme, policy.scheme):
         fail(f"filter scheme {trailer.filter_scheme} is not the table's, {policy.scheme}")
     if trailer.entry_count != index.entry_count(block_number):
         fail(f"trailer of a block states {trailer.entry_count} entries, unlike the index")

@@ -6,13 +6,12 @@ import time
 from typing import Final
 
 from lsmkv.encoding.entry_batch import EntrySlice
-from lsmkv.filters import grafite
 from lsmkv.filters.bloom import MAX_BITS
-from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
+from lsmkv.filters.hashing import DIGEST_BYTES, hashes_of
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.maths.allocation import FLOOR_RATE
 from lsmkv.filters.maths.sizing import keys_for
-from lsmkv.filters.policy import MAX_PARAMETER, SCHEME_GRAFITE, SCHEME_NONE, policy_named
+from lsmkv.filters.policy import MAX_PARAMETER, NONE, policy_named
 from lsmkv.sstable.filter_budget import FilterSpender
 from lsmkv.stats import Stats
 
@@ -37,6 +36,7 @@ class FilterBuilder:
         # Copies: attributes of FilterPolicy and FilterKey are slow to read here.
         self.scheme: int = self.policy.scheme
         self._whole_keys = self._filter_key.is_whole
+        self._has_own_hash: bool = self.policy.has_own_hash
         self._per_table = granularity == "table"
         self._spender = spender
         self._stats = stats
@@ -69,18 +69,16 @@ class FilterBuilder:
 
         ``repeats``: a key has several entries.
         """
-        if self.scheme == SCHEME_NONE:
+        if self.policy is NONE:
             return _NO_FILTER
         if has_one_key and not self._per_table:
             return _ONE_KEY
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
             part_of = self._filter_key.part
-            packed = digests(list(dict.fromkeys(map(part_of, _keys(entries)))))
-        elif self.scheme == SCHEME_GRAFITE:
-            packed = grafite.digests(list(dict.fromkeys(_keys(entries))))
-        elif repeats:
-            packed = digests(list(dict.fromkeys(_keys(entries))))
+            packed = self.policy.digests(list(dict.fromkeys(map(part_of, _keys(entries)))))
+        elif repeats or self._has_own_hash:
+            packed = self.policy.digests(list(dict.fromkeys(_keys(entries))))
         if self._per_table:
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
             built = _NO_FILTER

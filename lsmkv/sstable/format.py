@@ -26,6 +26,7 @@ The last 16 bytes stay as they are in every release, which tells a newer file fr
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -51,6 +52,26 @@ CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
 CODEC_ZSTD_TRANSPOSED: Final = 2
 """zstd of the transposed payload (:mod:`lsmkv.sstable.block.transposed`); for blocks only."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """The options that shape a table, with its filters' error rate.
+
+    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``budget``, a
+    packed :class:`~lsmkv.sstable.filter_budget.FilterBudget`, takes the place of ``error_rate``.
+    """
+
+    block_size_bytes: int
+    fit_pages: bool
+    compression: str
+    compression_level: int
+    dictionary_size_bytes: int
+    filter_key: str
+    granularity: str
+    policy: str
+    error_rate: float
+    budget: bytes = b""
 
 
 class TableMeta(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
 from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat, TableWriter
+from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 

@@ -10,21 +10,21 @@ A lookup (:meth:`TableReader.get`) takes these steps, and the first that rules t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.checksums import checksum, running_checksum
+from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import ABSENT, Absent
-from lsmkv.errors import CorruptionError, caused, note_full_budget
-from lsmkv.filters.policy import SCHEME_GRAFITE, FilterPolicy
+from lsmkv.errors import CorruptionError, caused
+from lsmkv.filters.policy import FilterPolicy
+from lsmkv.sstable.ask_counts import AskCounts
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
 from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame, stored_payload
-from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots, TableMemory
+from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.block_checks import check_block, check_trailer
 from lsmkv.sstable.format import (
     CODEC_NONE,
@@ -34,21 +34,12 @@ from lsmkv.sstable.format import (
     TableProperties,
 )
 from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.index_codec import checked_index
+from lsmkv.sstable.lazy_sections import LazySections
 from lsmkv.sstable.read_around import Eviction, ReadAround
-from lsmkv.sstable.table_end import check_tail, read_end
-from lsmkv.sstable.table_filters import FilterKind, TableFilters, filter_kind
+from lsmkv.sstable.table_end import read_end
+from lsmkv.sstable.table_filters import TableFilters, filter_kind
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
-
-_PATIENCE_S: Final = 1.0
-"""How long a thread waits for another that loads the same table, before it loads it too.
-
-It must not wait for ever.  A finalizer may run in any thread that holds a lock (the block cache's, a
-logging handler's, or one of these) and look keys up: two such threads would wait for each other.
-"""
-
-_LEARNT_STEP_BITS: Final = 10  # what is learnt is taken from the memory budget by the KiB
 
 
 class TableReader:
@@ -77,7 +68,6 @@ class TableReader:
 
         With ``shared`` its file is closed while others are read (``RandomFile.share``).
         """
-        self._is_obsolete = False
         self._cache = cache
         self._stats = storage.stats
         self.path = path
@@ -102,29 +92,22 @@ class TableReader:
         self.has_versions: bool = self.properties.has_versions
         self._decompressor = Decompressor(_read_dictionary(self._file, footer))
         self._around = ReadAround(self._file, self._stats, read_around, eviction or Eviction())
-        self._filter_residency = filter_residency
-        self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
-        self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
+        kind = filter_kind(self.properties, path, footer)
+        has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
         self.answers_ranges: bool = (
-            self._has_filters
-            and self._filter_kind.policy.scheme == SCHEME_GRAFITE
-            and self._filter_kind.key.is_whole
+            has_filters
+            and kind.policy.answers_ranges
+            and kind.key.is_whole
             and self.properties.granularity == "block"
         )
-        self.learns: bool = adaptive_filters and self._has_filters
-        self._has_learnt = False  # spares lookups a call
-        self._lacks_filters = True  # likewise; known once filters are loaded
-        self.false_positives: i64 = 0
-        self.absent_asks: i64 = 0  # lookups of keys that it lacks
-        self._unfiltered_misses: i64 = 0  # those of them that searched a block without a filter
-        self.lookups_before: int = self._stats.gets
-        # Spares threads from loading at once; what protects is that equal results are put in place by
-        # assignments, index and filters last.  Re-entrant: a finalizer may run while this thread loads.
-        self._loading = threading.RLock()
-        self._index: TableIndex | None = None
+        self._sections = LazySections(
+            self._file, footer, self.properties, kind, cache, filter_residency, self._stats
+        )
+        self._index: TableIndex | None = None  # copies, which spare lookups a step
         self._filters: TableFilters | None = None
-        self._blocks: TableCacheSlots = cache.slots(0)
-        self._memory = TableMemory(cache)
+        self.asks = AskCounts(
+            self._stats, self._sections.memory, learns=adaptive_filters and has_filters
+        )
 
     def is_all_visible(self, seq: int) -> bool:
         """Whether a view of ``seq`` sees every entry, one for each key."""
@@ -149,63 +132,16 @@ class TableReader:
             self._load_filters()
 
     def _load_index(self) -> TableIndex:
-        waited = self._loading.acquire(timeout=_PATIENCE_S)
-        try:
-            index = self._index
-            if index is not None:
-                return index
-            loaded = _read_index(self._file, self.footer, self.properties)
-            blocks = self._cache.slots(loaded.block_count)
-            self._memory.hold_index(loaded.memory_bytes)
-            index = self._index
-            if index is not None:  # this thread's finalizer, or an impatient thread, was faster
-                return index
-            self._blocks = blocks
-            self._index = loaded  # last: whoever sees the index needs the slots
-        finally:
-            if waited:
-                self._loading.release()
-        if self._is_obsolete:
-            self._cache.clear(self._blocks)
-        return loaded
+        index = self._index = self._sections.load_index()
+        return index
 
     def _load_filters(self) -> TableFilters:
-        index = self.index
-        waited = self._loading.acquire(timeout=_PATIENCE_S)
-        try:
-            filters = self._filters
-            if filters is not None:
-                return filters
-            residency = self._memory.residency(self._filter_residency, self.footer.filters_length)
-            loaded = TableFilters(
-                self._file,
-                self.footer,
-                self.properties,
-                self._filter_kind,
-                index,
-                self._cache,
-                residency,
-                self._stats,
-            )
-            filters = self._filters
-            if filters is not None:
-                return filters
-            self._memory.hold_filters(loaded.memory_bytes)
-            self._lacks_filters = loaded.lack_some
-            self._filters = loaded
-        finally:
-            if waited:
-                self._loading.release()
-        if residency != self._filter_residency and self._cache.is_first_refusal():
-            note_full_budget(self.path, self._cache.budget_bytes, self._cache.reserved_bytes)
-        if self._is_obsolete:
-            loaded.clear_cache()
-        loaded.report_damage()
-        return loaded
+        filters = self._filters = self._sections.load_filters()
+        return filters
 
     def admits_filters(self) -> bool:
         """Whether the memory budget has room for resident filters now."""
-        return self._memory.admits_filters(self.footer.filters_length)
+        return self._sections.memory.admits_filters(self.footer.filters_length)
 
     @property
     def file(self) -> RandomFile:
@@ -214,24 +150,19 @@ class TableReader:
 
     @property
     def index_memory_bytes(self) -> int:
-        return 0 if self._index is None else self._index.memory_bytes
+        return 0 if self._sections.index is None else self._sections.index.memory_bytes
 
     @property
     def filter_memory_bytes(self) -> int:
-        return 0 if self._filters is None else self._filters.memory_bytes
+        return 0 if self._sections.filters is None else self._sections.filters.memory_bytes
 
     @property
     def filter_policy(self) -> FilterPolicy:
-        return self._filter_kind.policy
+        return self._sections.kind.policy
 
     def leave_cache(self) -> None:
         """Drop the table's blocks from the cache for good: it left the tree."""
-        self._is_obsolete = True  # first: who loads it now looks afterwards
-        self._memory.release()
-        self._cache.clear(self._blocks)
-        filters = self._filters
-        if filters is not None:
-            filters.clear_cache()
+        self._sections.leave_cache()
 
     # Lookups
 
@@ -242,13 +173,13 @@ class TableReader:
         value, None if that version is a deletion, or ABSENT if the table has no such version.
         """
         block_number = self.block_for(key, h)
-        if block_number < 0 or (self._has_learnt and self._is_learnt(block_number, h)):
+        if block_number < 0 or (self.asks.has_learnt and self._is_learnt(block_number, h)):
             return ABSENT
         block = self.block(block_number, True)
         position = self.find_in(block, block_number, key, h)
         if position < 0:
-            if self.learns:
-                self.learn(block, key, h)
+            if self.asks.learns:
+                self.asks.learn(self.filters, block, key, h)
         elif max_seq < self.largest_seq:
             if self.one_seq:
                 return ABSENT
@@ -268,16 +199,15 @@ class TableReader:
         if filters is None:
             filters = self._load_filters()
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            self.absent_asks += 1
+            self.asks.denied()
             return -1
         block_number = filters.index.find(key)
         if block_number < 0:
             self._count_gap()
             return -1
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            self.absent_asks += 1
+            self._stats.filter_negatives += 1  # asks.denied(), without the cost of a call
+            self.asks.absent += 1
             return -1
         return block_number
 
@@ -290,8 +220,7 @@ class TableReader:
         if filters is None:
             filters = self._load_filters()
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            self.absent_asks += 1
+            self.asks.denied()
             return -1
         block_number = filters.index.find_in(key, group)
         if block_number < 0:
@@ -304,18 +233,14 @@ class TableReader:
         if filters is None:
             filters = self._load_filters()
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            self.absent_asks += 1
+            self.asks.denied()
             return False
-        return not self._has_learnt or not self._is_learnt(block_number, h)
+        return not self.asks.has_learnt or not self._is_learnt(block_number, h)
 
     def _count_gap(self) -> None:
         """Count a lookup of a key between two blocks: as a false positive, if the table was asked."""
-        filters = self._filters
-        if filters is not None and filters.per_table:
-            self._stats.filter_false_positives += 1
-            self.false_positives += 1
-            self.absent_asks += 1
+        if self.filters.per_table:
+            self.asks.passed()
         else:
             self._stats.fence_negatives += 1
 
@@ -325,44 +250,23 @@ class TableReader:
         ``block`` is the one of that number.
         """
         position = block.find(key, h)
-        if self._lacks_filters and not self.filters.asks_for(block_number):
-            self._stats.unfiltered_probes += 1
-            if position < 0:
-                self.absent_asks += 1
-                self._unfiltered_misses += 1
+        filters = self._filters
+        if filters is None:
+            filters = self._load_filters()
+        if filters.lack_some and not filters.asks_for(block_number):
+            self.asks.searched_unfiltered(position >= 0)
         elif position >= 0:
             self._stats.filter_true_positives += 1
         else:
-            self._stats.filter_false_positives += 1
-            self.false_positives += 1
-            self.absent_asks += 1
+            self.asks.passed()
         return position
 
     def _is_learnt(self, block_number: i64, h: i64) -> bool:
         """Whether a key that passed its filter is listed; counted."""
-        filters = self._filters
-        if filters is None or not filters.learnt.has(block_number, h):
+        if not self.filters.learnt.has(block_number, h):
             return False
-        self._stats.filter_negatives += 1
-        self.absent_asks += 1
+        self.asks.denied()
         return True
-
-    @property
-    def filter_negatives(self) -> int:
-        """How often its filters denied a key, and spared a block."""
-        return int(self.absent_asks - self.false_positives - self._unfiltered_misses)
-
-    def learn(self, block: Block, key: bytes, h: i64) -> None:
-        """List ``key``, which ``block`` spans and lacks; only if the table ``learns``."""
-        filters = self.filters
-        learnt = filters.learnt
-        before = learnt.memory_bytes >> _LEARNT_STEP_BITS
-        block_number = filters.index.find(key)
-        if block_number >= 0 and learnt.add(block_number, h, block.shared_hash_bits(h)):
-            self._has_learnt = True
-            self._stats.filter_lessons += 1
-            if learnt.memory_bytes >> _LEARNT_STEP_BITS != before:
-                self._memory.hold_filters(filters.memory_bytes)
 
     def _continues(self, block_number: i64, key: bytes) -> bool:
         """Whether the next block may hold older versions of ``key``."""
@@ -378,7 +282,8 @@ class TableReader:
         index = self._index
         if index is None:
             index = self._load_index()
-        cached = self._cache.get(self._blocks, block_number)
+        blocks = self._sections.blocks
+        cached = self._cache.get(blocks, block_number)
         if cached is not None:
             assert isinstance(cached, Block)
             return cached
@@ -389,7 +294,7 @@ class TableReader:
         block = self.decode(data, 0, length, offset, block_number)
         self._file.keep(offset, data)
         if fill_cache:
-            self._cache.put(self._blocks, block_number, block)
+            self._cache.put(blocks, block_number, block)
         return block
 
     def read_frames(self, first: i64, end: i64, kind: ReadKind) -> bytes:
@@ -422,12 +327,13 @@ class TableReader:
         return self.index.offset(block_number + 1) - self.index.offset(block_number)
 
     def is_cached(self, block_number: int) -> bool:
-        return self._index is not None and self._blocks.holds(block_number)
+        return self._sections.index is not None and self._sections.blocks.holds(block_number)
 
     def prefetch(self, block_number: i64) -> None:
         """Fetch a cached block's keys into the processor's cache."""
-        if self._blocks.holds(block_number):
-            cached = self._blocks.items[block_number]
+        blocks = self._sections.blocks
+        if blocks.holds(block_number):
+            cached = blocks.items[block_number]
             assert isinstance(cached, Block)
             cached.prefetch_keys()
 
@@ -456,7 +362,7 @@ class TableReader:
         offset = self.index.offset(block_number)
         stored, bits, trailer = decode_block_frame(frame, self.path, self._seal, offset)
         fail = self._failure_at(offset)
-        check_trailer(trailer, block_number, self.index, self._filter_kind.policy, fail)
+        check_trailer(trailer, block_number, self.index, self.filter_policy, fail)
         return stored, bits, trailer
 
     def verify_block(self, block_number: int, *, compare_filters: bool = True) -> Block:
@@ -474,7 +380,7 @@ class TableReader:
     def verify_sections(self) -> None:
         """Check filter section and key range; raises CorruptionError."""
         if self.footer.filters_length:
-            self.filters.read_all()
+            self.filters.section.read_all()
         first = self.index.first_key(0)
         last = self.index.last_key(self.index.block_count - 1)
         if first != self.meta.smallest or last != self.meta.largest:
@@ -522,10 +428,6 @@ def open_table(
         raise caused(CorruptionError(path, None, reason), error)
 
 
-# The sections after the blocks.  Index and properties share a checksum, which is checked at opening
-# too (``table_end.read_end``): damage is found at once, although the index is not kept.
-
-
 def _read_dictionary(file: RandomFile, footer: Footer) -> bytes:
     if not footer.dictionary_length:
         return b""
@@ -535,12 +437,3 @@ def _read_dictionary(file: RandomFile, footer: Footer) -> bytes:
         reason = "checksum of a table's dictionary fails"
         raise CorruptionError(file.path, footer.data_length, reason, expected=expected, got=got)
     return data
-
-
-def _read_index(file: RandomFile, footer: Footer, properties: TableProperties) -> TableIndex:
-    section = file.pread(footer.index_offset, footer.index_length, ReadKind.INDEX)
-    running = running_checksum()
-    running.update(section)
-    running.update(file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX))
-    check_tail(running.intdigest(), file.path, footer)
-    return checked_index(section, file.path, footer, properties)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.table_file import NewBlock
 
 
 class StoredBlocks:
@@ -28,3 +29,22 @@ class StoredBlocks:
     @property
     def entry_count(self) -> int:
         return sum(map(self.table.index.entry_count, range(int(self.first), int(self.end))))
+
+    def new_block(self, frame: bytes, number: i64) -> NewBlock:
+        """Block ``number``, which is stored as ``frame``, for another table."""
+        table, index = self.table, self.table.index
+        stored, bits, trailer = table.checked_frame(frame, number)
+        return NewBlock(
+            index.first_key(number),
+            index.last_key(number),
+            stored,
+            trailer.codec,
+            trailer.raw_length,
+            trailer.entry_count,
+            bits,
+            trailer.filter_scheme,
+            trailer.filter_key_count,
+            trailer.probe_count,
+            table.largest_seq,
+            table.largest_seq,
+        )

@@ -202,8 +202,9 @@ def _find_entries(
     for at in range(count):
         position, entry_position = asked[at], places[at]
         if entry_position < 0:
-            if tables[at].learns:
-                tables[at].learn(blocks[at], keys[position], hashes[position])
+            table = tables[at]
+            if table.asks.learns:
+                table.asks.learn(table.filters, blocks[at], keys[position], hashes[position])
             wanted[unknown] = position
             unknown += 1
         else:

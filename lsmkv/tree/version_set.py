@@ -12,11 +12,10 @@ from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.filter_budget import FilterBudget
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.multi_writer import TableJob, remove_tables
 from lsmkv.sstable.read_around import Eviction
 from lsmkv.sstable.reader import TableReader, open_table
-from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.memory_limit import usable_memory_bytes
 from lsmkv.storage.open_files import OpenFiles, SharedFile
@@ -135,8 +134,8 @@ class VersionSet:
         """How often absent keys were asked of a table: what the manifest has, and since then."""
         absent, lookups = self.manifest.state.asks.get(table.meta.number, (0, 0))
         now = self.storage.stats.gets
-        absent += int(table.absent_asks)
-        return min(absent, MOST_ASKS), min(lookups + now - table.lookups_before, MOST_ASKS)
+        absent += int(table.asks.absent)
+        return min(absent, MOST_ASKS), min(lookups + now - table.asks.lookups_before, MOST_ASKS)
 
     def all_asks(self) -> dict[int, Asks]:
         """Those of every table, to be kept; none without a budget for filters."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lsmkv import DB, MAX_BATCH_BYTES, WriteBatch
-from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES, encode_batch
+from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
+from torture.fuzz.encoded import encode_batch
 
 
 def test_a_batch_knows_its_encoded_size(db: DB) -> None:

@@ -15,17 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.compaction.merge import compact_tables
+from columns import as_rows
+from lsmkv.compaction.merge import compact_tables, merge_tables
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.encoding.entry_batch import Entry, EntryBatch, batches_of
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.sstable.pages import PAGE_BYTES
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import NO_LIMIT, TableFormat, TableWriter
+from lsmkv.sstable.writer import NO_LIMIT, TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
@@ -125,11 +127,13 @@ def test_copied_and_merged_blocks_hold_what_a_merge_of_all_holds(data: st.DataOb
             compacting.run(entries(numbers, 0 if drop_deletions else len(chosen) - age))
             for age, numbers in enumerate(chosen)
         ]
-        plain = compacting.written(compact_tables(runs, [], drop_deletions, None))
-        mixed = compacting.written(compact_tables(runs, [], drop_deletions, form))
-        assert contents(mixed) == contents(plain)
-        for table in mixed:
-            numbers = [seq for _, _, seq in contents([table])]
+        tables = compacting.written(compact_tables(runs, [], drop_deletions, form))
+        held = [contents([table]) for table in tables]
+        assert [row for rows in held for row in rows] == as_rows(
+            merge_tables(runs, [], drop_deletions)
+        )
+        for table, rows in zip(tables, held, strict=True):
+            numbers = [seq for _, _, seq in rows]
             properties = table.properties
             assert (properties.smallest_seq, properties.largest_seq) == (min(numbers), max(numbers))
             assert properties.entry_count == len(numbers)
@@ -149,7 +153,9 @@ def test_a_table_that_is_full_knows_nothing_of_blocks_for_the_next_one(tmp_path:
     (stored,) = compacting.run(entries(range(2000), seq=3))
     writer = TableWriter(compacting.storage, table_path(str(tmp_path), 99), 99, FORM)
     writer.add_from(
-        EntryBatch([b"!"], [random.Random(1).randbytes(5000)], [7], may_repeat=False), 0, NO_LIMIT
+        EntryBatch.of([b"!"], [random.Random(1).randbytes(5000)], [7], may_repeat=False),
+        0,
+        NO_LIMIT,
     )
     assert writer.copy(StoredBlocks(stored, 0, 20), 0, 100) == 0
     writer.finish()

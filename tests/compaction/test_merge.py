@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from columns import as_columns, as_rows
-from lsmkv.compaction.merge import flushed_batches, merged_batches
+from lsmkv.compaction.merge import flushed_batches, surviving
 from lsmkv.encoding.entry_batch import Entry, EntryBatch, EntrySlice, joined
 
 KEYS = [b"", b"a", b"aa", b"ab", b"b", b"c", b"\xff", b"\xff\xff"]
@@ -40,7 +38,11 @@ def seen(versions: list[Entry], snapshot: int) -> dict[bytes, bytes]:
 
 
 def retained(batches: list[list[Entry]], snapshots: list[int], drop: bool) -> list[Entry]:
-    return as_rows(merged_batches([map(as_columns, batches)], snapshots, drop))
+    return as_rows(merged([as_columns(batch)], snapshots, drop) for batch in batches)
+
+
+def merged(parts: list[EntryBatch], snapshots: list[int], drop: bool) -> EntryBatch:
+    return surviving([EntrySlice(part, 0, part.count) for part in parts], snapshots, drop, False)
 
 
 @given(histories(), st.booleans())
@@ -117,83 +119,35 @@ def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool)
     assert kept == [(b"a", b"3", 0 if drop_deletions else 3)]
 
 
-# Several sources merge to the result of one source of all versions.
+# Several parts, newest first.
 
 
-@st.composite
-def split_histories(
-    draw: st.DrawFn,
-) -> tuple[list[list[EntryBatch]], list[list[Entry]], list[int]]:
-    """Sources, newest first; the same versions as one source; snapshots.
-
-    Each source has a range of a key's versions, older than those of the sources before it.  Its batches
-    have any length.
-    """
-    batches, snapshots = draw(histories())
-    taken: list[list[list[Entry]]] = [[] for _ in range(draw(st.integers(1, 4)))]
-    for versions in batches:
-        bounds = draw(st.lists(st.integers(0, len(versions)), min_size=len(taken) - 1))
-        ends = [*sorted(bounds)[: len(taken) - 1], len(versions)]
-        for rows, start, end in zip(taken, [0, *ends], ends, strict=False):
-            if start < end:
-                rows.append(versions[start:end])
-    sources: list[list[EntryBatch]] = []
-    for keys in taken:
-        source: list[EntryBatch] = []
-        while keys:
-            count = draw(st.integers(1, len(keys)))
-            source.append(as_columns([row for rows in keys[:count] for row in rows]))
-            keys = keys[count:]
-        sources.append(source)
-    return sources, batches, snapshots
+def test_a_part_without_repeats_is_passed_on_as_it_is() -> None:
+    batch = EntryBatch.of([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
+    assert merged([batch], [3], False) is batch
 
 
-@given(split_histories(), st.booleans())
-def test_merging_several_sources_equals_merging_them_as_one(
-    split: tuple[list[list[EntryBatch]], list[list[Entry]], list[int]], drop_deletions: bool
-) -> None:
-    sources, batches, snapshots = split
-    merged = list(merged_batches([iter(source) for source in sources], snapshots, drop_deletions))
-    assert as_rows(merged) == retained(batches, snapshots, drop_deletions)
-    assert all(batch.count for batch in merged)
-    ends = [(batch.key(0), batch.key(batch.count - 1)) for batch in merged]
-    assert all(last < first for (_, last), (first, _) in pairwise(ends))
-
-
-def test_a_batch_without_repeats_of_one_source_is_passed_on_as_it_is() -> None:
-    batch = EntryBatch([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
-    assert next(merged_batches([iter([batch])], [3], False)) is batch
-
-
-def test_the_winner_of_a_merge_is_the_newest_source() -> None:
-    older = EntryBatch([b"a", b"b"], [b"old", b"old"], [1, 2], may_repeat=False)
-    newer = EntryBatch([b"b", b"c"], [b"new", None], [3, 4], may_repeat=False)
-    merged = merged_batches([iter([newer]), iter([older])], [], drop_deletions=True)
-    assert as_rows(merged) == [(b"a", b"old", 0), (b"b", b"new", 0)]
-
-
-def test_long_stretches_of_one_source_are_moved_whole_and_repeats_are_found_at_their_ends() -> None:
+def test_long_stretches_of_one_part_are_moved_whole_and_repeats_are_found_at_their_ends() -> None:
     # Longer than the stretches compared key by key, with common keys in the middle and at both ends.
-    older = EntryBatch(
+    older = EntryBatch.of(
         [b"%04d" % n for n in range(200)], [b"old"] * 200, [], may_repeat=False, one_seq=1
     )
     rare = [0, 1, 100, 101, 150, 199, 300]
-    newer = EntryBatch([b"%04d" % n for n in rare], [b"new"] * 7, [2] * 7, may_repeat=False)
-    merged = as_rows(merged_batches([iter([newer]), iter([older])], [], drop_deletions=False))
-    assert merged == [
+    newer = EntryBatch.of([b"%04d" % n for n in rare], [b"new"] * 7, [2] * 7, may_repeat=False)
+    assert as_rows([merged([newer, older], [], False)]) == [
         (b"%04d" % n, b"new", 2) if n in rare else (b"%04d" % n, b"old", 1)
         for n in [*range(200), 300]
     ]
 
 
 @given(st.integers(2, 9))
-def test_the_newest_of_any_number_of_sources_wins(count: int) -> None:
-    sources = [
-        EntryBatch([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
+def test_the_newest_of_any_number_of_parts_wins(count: int) -> None:
+    parts = [
+        EntryBatch.of([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
         for n in range(count)
     ]
-    merged = as_rows(merged_batches([iter([source]) for source in sources], [], False))
-    assert merged == [(b"k", b"0", count), *((b"k%d" % n, b"", count - n) for n in range(count))]
+    rows = as_rows([merged(parts, [], False)])
+    assert rows == [(b"k", b"0", count), *((b"k%d" % n, b"", count - n) for n in range(count))]
 
 
 # Columns with one sequence number for all entries, or with many.
@@ -203,7 +157,7 @@ def _columns(start: int, count: int, one_seq: int) -> tuple[EntryBatch, list[Ent
     keys: list[bytes] = [b"%03d" % number for number in range(start, start + count)]
     seqs = [number + 50 for number in range(count)] if one_seq < 0 else [one_seq] * count
     listed = seqs if one_seq < 0 else []
-    made = EntryBatch(list(keys), [b"v"] * count, listed, may_repeat=False, one_seq=one_seq)
+    made = EntryBatch.of(list(keys), [b"v"] * count, listed, may_repeat=False, one_seq=one_seq)
     return made, [(key, b"v", seq) for key, seq in zip(keys, seqs, strict=True)]
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.compaction.merge import merge_tables
+from columns import as_columns, as_rows
+from lsmkv.compaction.merge import merge_tables, surviving
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
-from lsmkv.encoding.entry_batch import Entry, EntryBatch, batches_of
+from lsmkv.encoding.entry_batch import Entry, EntryBatch, EntrySlice, batches_of
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -103,31 +104,58 @@ def test_the_newest_version_of_each_key_is_kept(
         assert found == expected
 
 
-@given(st.lists(contents, min_size=1, max_size=4), st.data())
-def test_versions_that_a_snapshot_sees_are_kept(runs: list[Contents], data: st.DataObject) -> None:
-    count_of_runs = len(runs)
-    snapshots = sorted(data.draw(st.sets(st.integers(1, count_of_runs), max_size=3)))
+@st.composite
+def split_histories(
+    draw: st.DrawFn,
+) -> tuple[list[list[list[Entry]]], list[list[Entry]], list[int]]:
+    """Runs, newest first; the versions of each key, newest first; snapshots.
+
+    A run has a range of each key's versions, older than those of the runs before it.  Its tables have any
+    number of keys.
+    """
+    drawn = draw(st.dictionaries(keys, st.lists(values, min_size=1, max_size=5), max_size=12))
+    history = [
+        [(key, value, len(drawn[key]) - age) for age, value in enumerate(drawn[key])]
+        for key in sorted(drawn)
+    ]
+    taken: list[list[list[Entry]]] = [[] for _ in range(draw(st.integers(1, 4)))]
+    for versions in history:
+        bounds = sorted(draw(st.integers(0, len(versions))) for _ in taken[1:])
+        for run, start, end in zip(taken, [0, *bounds], [*bounds, len(versions)], strict=True):
+            if start < end:
+                run.append(versions[start:end])
+    runs: list[list[list[Entry]]] = []
+    for rows in taken:
+        tables: list[list[Entry]] = []
+        while rows:
+            count = draw(st.integers(1, len(rows)))
+            tables.append([row for versions in rows[:count] for row in versions])
+            rows = rows[count:]
+        runs.append(tables)
+    return runs, history, sorted(draw(st.sets(st.integers(0, 6), max_size=3)))
+
+
+@given(split_histories(), st.booleans())
+def test_merging_several_runs_equals_merging_their_versions_key_by_key(
+    split: tuple[list[list[list[Entry]]], list[list[Entry]], list[int]], drop_deletions: bool
+) -> None:
+    drawn, history, snapshots = split
     with tempfile.TemporaryDirectory() as directory:
         merger = Merger(directory, 256)
-        tables = [
-            merger.run([(key, run[key], count_of_runs - age) for key in sorted(run)])
-            for age, run in enumerate(runs)
+        runs = [
+            [table for rows in tables for table in merger.readers_of(iter([as_columns(rows)]))]
+            for tables in drawn
         ]
-        rows = rows_of(merger.merged(tables, snapshots, drop_deletions=True))
-    for snapshot in [*snapshots, count_of_runs]:
-        expected: Contents = {}
-        for age in reversed(range(count_of_runs)):
-            if count_of_runs - age <= snapshot:
-                expected |= runs[age]
-        found: Contents = {}
-        for key, value, seq in rows:
-            if seq <= snapshot:
-                found.setdefault(key, value)
-        assert without_deletions(found) == without_deletions(expected)
-
-
-def without_deletions(versions: Contents) -> Contents:
-    return {key: value for key, value in versions.items() if value is not None}
+        merged = list(merge_tables(runs, snapshots, drop_deletions))
+        found = as_rows(merged)
+    expected: list[Entry] = []
+    for versions in history:
+        whole = EntrySlice(as_columns(versions), 0, len(versions))
+        expected += as_rows([surviving([whole], snapshots, drop_deletions, False)])
+    assert found == expected
+    assert all(batch.count for batch in merged)
+    ends = [(batch.key(0), batch.key(batch.count - 1)) for batch in merged]
+    assert all(last < first for (_, last), (first, _) in pairwise(ends))
 
 
 @pytest.mark.parametrize("lengths", [(MAX_KEY_BYTES - 1, 1), (0, 40_000), (32_767, 32_768)])

@@ -14,7 +14,7 @@ from log_files import written_bytes
 from lsmkv.encoding.entries import ABSENT
 from lsmkv.engine.recovery import recover
 from lsmkv.errors import CorruptionError
-from lsmkv.log.batch import Operation, encode_batch
+from lsmkv.log.batch import Operation
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import log_path
@@ -22,6 +22,7 @@ from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import Manifest, State, VersionEdit
 from storages import FaultyStorage
+from torture.fuzz.encoded import encode_batch
 
 # --- stores made by hand -------------------------------------------------------------------------
 

@@ -337,9 +337,9 @@ def test_the_hash_of_a_present_key_is_never_learnt(db: DB) -> None:
         (table,) = [one for one in tables_of(db) if one.smallest <= key <= one.largest]
         block = table.block(table.index.find(key), False)
         for bit in range(63):
-            table.learn(block, key, hash_key(key) ^ 1 << bit)
+            table.asks.learn(table.filters, block, key, hash_key(key) ^ 1 << bit)
         before = db.stats().filter_lessons
-        table.learn(block, key, hash_key(key))
+        table.asks.learn(table.filters, block, key, hash_key(key))
         assert db.stats().filter_lessons == before
         assert db.get(key) == b"v" * 50
     assert db.stats().filter_lessons > 1000

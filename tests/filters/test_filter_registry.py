@@ -12,7 +12,7 @@ from conftest import fill, number_key, open_small
 import lsmkv
 from damage import spoil_first_block
 from filter_kinds import own_registry
-from lsmkv.filters import FilterPolicy, policies, policy_for, policy_named
+from lsmkv.filters import FilterPolicy, FixedPrefix, policies, policy_for, policy_named
 from lsmkv.filters.policy import NONE, POLICIES, register
 from lsmkv.options import FilterPolicyName, Options
 
@@ -42,6 +42,30 @@ class Checksums(FilterPolicy):
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:
         return byte_count >= 0
+
+
+class Numbers(Checksums):
+    """A toy policy for ranges: all numbers of keys of eight bytes, to the bit but one."""
+
+    answers_ranges = True
+
+    def hash_key(self, key: bytes) -> int:
+        return int.from_bytes(key, "big") >> 1
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        return b"".join(h.to_bytes(8, "big") for h in hashes), 0
+
+    def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
+        return byte_count == 0 or h in self._numbers(bits[start : start + byte_count])
+
+    def may_contain_between(
+        self, bits: bytes, parameter: int, key_length: int, least: bytes, stop: bytes
+    ) -> bool:
+        low, high = self.hash_key(least), self.hash_key(stop.ljust(8, b"\0")[:8])
+        return any(low <= h <= high for h in self._numbers(bits))
+
+    def _numbers(self, bits: bytes) -> list[int]:
+        return [int.from_bytes(bits[at : at + 8], "big") for at in range(0, len(bits), 8)]
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +177,67 @@ def test_tables_are_written_and_read_with_a_registered_policy(
         assert spent.unfiltered_probes == 0
         assert spent.filter_negatives > 0
         assert db.verify().ok
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+@pytest.mark.parametrize("by_merging", [False, True])
+def test_a_registered_range_filter_spares_scans_a_block_and_loses_no_key(
+    tmp_path: Path, residency: str, by_merging: bool
+) -> None:
+    register(Numbers("numbers", 7))
+    keys = [(number * 1000).to_bytes(8, "big") for number in range(500)]
+    with open_small(tmp_path / "db", filter_policy="numbers", filter_residency=residency) as db:
+        for key in keys:
+            db[key] = b"value"
+        db.flush()
+        if by_merging:
+            db[keys[0]] = b"value"  # repeats a key
+            db.compact_range()
+        before = db.stats()
+        for key in keys:
+            number = int.from_bytes(key, "big")
+            gap = (number + 2).to_bytes(8, "big"), (number + 900).to_bytes(8, "big")
+            assert db[key] == b"value"
+            assert db.get(gap[0]) is None
+            assert list(db.keys(start=gap[0], stop=gap[1])) == []
+            assert list(db.keys(start=key, stop=gap[1])) == [key]
+        spent = db.stats() - before
+        assert spent.range_filter_negatives > 400
+        assert spent.filter_negatives > 400
+        assert spent.filter_false_positives == 0
+        assert db.verify().ok
+
+
+@pytest.mark.parametrize("given", [{"filter_granularity": "table"}, {"filter_key": FixedPrefix(2)}])
+def test_a_range_filter_holds_the_whole_keys_of_a_block(given: dict[str, Any]) -> None:
+    register(Numbers("numbers"))
+    with pytest.raises(ValueError, match="filter_policy='numbers': needs filter_granularity='bl"):
+        options(filter_policy="numbers", **given)
+
+
+def test_a_policy_hashes_the_prefixes_that_filters_hold(tmp_path: Path) -> None:
+    class Own(Checksums):
+        def hash_key(self, key: bytes) -> int:
+            return sum(key)
+
+    register(Own())
+    contents = write(tmp_path / "db", filter_policy="checksums", filter_key=FixedPrefix(7))
+    with open_small(tmp_path / "db") as db:
+        assert all(db[key] == value for key, value in contents.items())
+        assert db.verify().ok
+
+
+def test_a_negative_hash_is_refused_before_a_filter_would_deny_its_key(tmp_path: Path) -> None:
+    class Negative(Checksums):
+        def hash_key(self, key: bytes) -> int:
+            return -1
+
+    register(Negative())
+    with open_small(tmp_path / "db", filter_policy="checksums") as db:
+        db[b"key"] = db[b"other key"] = b"value"
+        with pytest.raises(lsmkv.BackgroundError) as raised:
+            db.flush()
+    assert "'checksums': hash_key(b'key') is -1" in str(raised.value.__cause__)
 
 
 def test_filters_of_a_registered_policy_are_explained(tmp_path: Path) -> None:

@@ -19,12 +19,12 @@ anything = st.lists(few_bytes, max_size=5).map(bytes)
 
 
 def built(keys: Sequence[bytes], error_rate: float) -> tuple[bytes, int]:
-    return GRAFITE.build_from_digests(grafite.digests(list(keys)), error_rate)
+    return GRAFITE.build_from_digests(GRAFITE.digests(list(keys)), error_rate)
 
 
 def passes(filter_: tuple[bytes, int], length: int, start: bytes, stop: bytes) -> bool:
     bits, low_bits = filter_
-    return grafite.may_contain_between(bits, len(bits), low_bits, length, start, stop)
+    return grafite.may_contain_between(bits, low_bits, length, start, stop)
 
 
 def big_endian(number: int) -> bytes:

@@ -29,7 +29,7 @@ from lsmkv.inspection.verify import VerifyReport, verify_store
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.writer import TableFormat
+from lsmkv.sstable.format import TableFormat
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version

@@ -9,13 +9,8 @@ from librt.strings import BytesWriter
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE, TAGS_RESERVED
 from lsmkv.errors import CorruptionError
-from lsmkv.log.batch import (
-    Operation,
-    decode_batch,
-    encode_batch,
-    set_sequence,
-    write_single,
-)
+from lsmkv.log.batch import Operation, decode_batch, set_sequence, write_single
+from torture.fuzz.encoded import encode_batch
 
 keys = st.binary(max_size=6)
 operation_lists = st.lists(st.tuples(keys, st.none() | st.binary(max_size=9)), max_size=8)

@@ -9,13 +9,13 @@ import pytest
 import lsmkv
 from damage import cut, files, flip
 from log_files import written_bytes
-from lsmkv.log.batch import encode_batch
 from lsmkv.log.reader import read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.salvage.logs import salvage_logs
 from lsmkv.salvage.repair import repair
 from lsmkv.storage.storage import Storage
 from repair_stores import content_of
+from torture.fuzz.encoded import encode_batch
 
 
 @pytest.fixture

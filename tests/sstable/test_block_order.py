@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.block.builder import encode_block
 from table_files import fail
+from torture.fuzz.encoded import encode_block
 
 # Few letters, so that keys often share long prefixes or are equal.
 keys_of_any_length = st.lists(st.binary(max_size=20).map(lambda key: key.replace(b"\0", b"a")))

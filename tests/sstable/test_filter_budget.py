@@ -9,7 +9,7 @@ import random
 import pytest
 
 from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender, Stretch
-from lsmkv.sstable.writer import TableFormat
+from lsmkv.sstable.format import TableFormat
 
 
 def spend(budget: FilterBudget, keys: list[int], overhead: float) -> float:

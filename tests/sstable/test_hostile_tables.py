@@ -18,7 +18,6 @@ from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError
 from lsmkv.salvage.repair import repair
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.block.builder import encode_block
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
 from lsmkv.tree.manifest import VersionEdit
 from torture.fuzz.crafting import (
@@ -31,6 +30,7 @@ from torture.fuzz.crafting import (
     take_apart,
     write_manifest,
 )
+from torture.fuzz.encoded import encode_block
 
 KEYS = [b"%04d" % number for number in range(600)]
 

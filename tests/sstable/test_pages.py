@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.block.trailer import TRAILER_BYTES, decode_trailer, encode_block_frame
+from lsmkv.sstable.block.trailer import TRAILER_BYTES, decode_trailer
 from lsmkv.sstable.pages import MOST_PADDING_BYTES, PAGE_BYTES, PageFit
 from lsmkv.sstable.reader import TableReader
 from table_files import Entry, Tables, contents
+from torture.fuzz.encoded import encode_block_frame
 
 if TYPE_CHECKING:
     from golden_support import Golden

@@ -70,10 +70,15 @@ forms = st.fixed_dictionaries(
 
 
 @given(entry_lists, forms)
-def test_entries_round_trip(entries: list[Entry], form: dict[str, Any]) -> None:
+def test_entries_round_trip_in_a_table_that_verifies(
+    entries: list[Entry], form: dict[str, Any]
+) -> None:
     with tempfile.TemporaryDirectory() as directory:
         table = Tables(directory).table(entries, **form)
         assert contents(table) == entries
+        table.verify_sections()
+        for number in range(table.index.block_count):
+            table.verify_block(number)
 
 
 @given(entry_lists, forms, st.lists(keys, max_size=20), st.integers(0, 1000))
@@ -87,25 +92,6 @@ def test_look_ups_are_a_plain_search(
         for key in asked:
             assert ask(table, key) == expected(entries, key, MAX_SEQUENCE)
             assert ask(table, key, max_seq) == expected(entries, key, max_seq)
-
-
-@given(entry_lists, forms)
-def test_written_tables_verify(entries: list[Entry], form: dict[str, Any]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        table = Tables(directory).table(entries, **form)
-        table.verify_sections()
-        for number in range(table.index.block_count):
-            table.verify_block(number)
-
-
-def test_a_deletion_is_found_and_is_not_absence(tables: Tables) -> None:
-    table = tables.table([(b"a", b"1", 1), (b"b", None, 2), (b"d", b"", 3)])
-    assert [ask(table, key) for key in (b"a", b"b", b"c", b"d")] == [b"1", None, ABSENT, b""]
-
-
-def test_an_empty_key_and_the_key_after_it(tables: Tables) -> None:
-    table = tables.table([(b"", b"empty", 1), (b"\0", b"zero", 2)])
-    assert [ask(table, key) for key in (b"", b"\0")] == [b"empty", b"zero"]
 
 
 def test_keys_of_the_greatest_length(tables: Tables) -> None:

@@ -59,7 +59,7 @@ def test_a_block_of_one_key_has_no_filter_and_is_read_for_that_key_alone(
     table = tables.table(entries, filter_policy=policy, compression=compression)
     assert table.footer.filters_length == 0
     assert {block.key_count for block in block_infos(table)} == {1}
-    tables.cache.clear(table._blocks)
+    tables.cache.clear(table._sections.blocks)
     before = tables.stats.block_reads
     for key in keys[:-1]:
         assert ask(table, key[:-1]) is ask(table, key + b"\0") is ask(table, key + b"x") is ABSENT

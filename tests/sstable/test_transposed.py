@@ -18,11 +18,11 @@ from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.block.builder import encode_block
 from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
 from lsmkv.sstable.block.transposed import restore, transpose
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_TRANSPOSED
 from table_files import Tables, alike, contents
+from torture.fuzz.encoded import encode_block
 
 if TYPE_CHECKING:
     from golden_support import Golden

@@ -10,7 +10,7 @@ from lsmkv.encoding.entry_batch import Entry, EntryBatch
 
 def as_columns(rows: Sequence[Entry]) -> EntryBatch:
     """One batch of versions, whose keys may repeat."""
-    return EntryBatch(
+    return EntryBatch.of(
         [key for key, _, _ in rows],
         [value for _, value, _ in rows],
         [seq for _, _, seq in rows],

@@ -13,21 +13,22 @@ from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
 from lsmkv.filters.policy import SCHEME_BLOOM
-from lsmkv.sstable.block.builder import encode_block
-from lsmkv.sstable.block.trailer import TRAILER_BYTES, BlockTrailer, encode_block_frame
+from lsmkv.sstable.block.trailer import TRAILER_BYTES, BlockTrailer
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import (
     CODEC_NONE,
     FOOTER_BYTES,
     Footer,
+    TableFormat,
     TableMeta,
     TableProperties,
     decode_footer,
 )
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.reader import TableReader
-from lsmkv.sstable.writer import TableFormat, TableWriter
+from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
+from torture.fuzz.encoded import encode_block, encode_block_frame
 
 Entry = tuple[bytes, bytes | None, int]
 

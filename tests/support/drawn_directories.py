@@ -32,7 +32,7 @@ import msgspec
 
 from damage import cut, flip, write_table
 from lsmkv.encoding.checksums import checksum
-from lsmkv.log.batch import Operation, encode_batch
+from lsmkv.log.batch import Operation
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
@@ -42,6 +42,7 @@ from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version_set import table_format
+from torture.fuzz.encoded import encode_batch
 
 _MARKS: Final = "~!]"
 

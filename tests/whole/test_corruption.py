@@ -20,13 +20,13 @@ import lsmkv
 from damage import cut, files, flip, footer_of, open_table
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
-from lsmkv.log.batch import encode_batch
 from lsmkv.log.reader import read_log
 from lsmkv.log.writer import LogWriter
-from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame, encode_block_frame
+from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame
 from lsmkv.sstable.format import CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED, FOOTER_BYTES, FORMAT_VERSION
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
+from torture.fuzz.encoded import encode_batch, encode_block_frame
 
 DAMAGE = (CorruptionError, UnsupportedFormatError, NotAStoreError)
 ABSENT = [b"", b"a", b"key", b"key000003x", b"key000999", b"zzz"]

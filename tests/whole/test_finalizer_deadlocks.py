@@ -48,7 +48,7 @@ def test_a_thread_does_not_wait_for_ever_for_another_that_loads_the_table(store:
     holds, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with reader._loading:
+        with reader._sections._loading:
             holds.set()
             assert done.wait(PATIENCE_S)
 

@@ -100,7 +100,7 @@ HOMES = {
         "lsmkv.sstable.filter_budget",
         "lsmkv.sstable.format",
         "lsmkv.sstable.table_end",
-        "lsmkv.sstable.writer",
+        "lsmkv.sstable.table_file",
         "lsmkv.tree.levels",
         "lsmkv.tree.manifest",
         "lsmkv.cli.fields",
@@ -215,6 +215,19 @@ def test_parts_of_an_open_store_inherit_from_no_other_and_have_at_most_25_method
             methods = [node for node in made.body if isinstance(node, ast.FunctionDef)]
             assert bases <= {"Enum", "Watch", "ReadView"}, f"{made.name} inherits from {bases}"
             assert len(methods) <= 25, f"{made.name} has {len(methods)} methods"
+
+
+def test_no_class_of_a_table_keeps_more_than_20_attributes() -> None:
+    for path in (PACKAGE / "sstable").rglob("*.py"):
+        for made in ast.walk(ast.parse(path.read_text("utf-8"))):
+            kept = {
+                node.attr
+                for node in ast.walk(made)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+                if ast.unparse(node.value) == "self"
+            }
+            if isinstance(made, ast.ClassDef):
+                assert len(kept) <= 20, f"{made.name} has {len(kept)} attributes"
 
 
 def test_the_package_has_few_rooms() -> None:

@@ -35,13 +35,14 @@ from lsmkv.filters.family.saved import KINDS, SavedFilter, load
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import POLICIES
-from lsmkv.log.batch import decode_batch, encode_batch
+from lsmkv.log.batch import decode_batch
 from lsmkv.log.reader import read_log
 from lsmkv.sstable.format import TableMeta
 from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
 from torture.framework.part import expect
+from torture.fuzz.encoded import encode_batch
 from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import (
     NUMBER,

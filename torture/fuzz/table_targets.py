@@ -19,9 +19,8 @@ from lsmkv.inspection.table_check import check_table
 from lsmkv.options import Options
 from lsmkv.salvage.damaged_table import TableSalvage
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.block.builder import encode_block
 from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
-from lsmkv.sstable.block.trailer import decode_block_frame, encode_block_frame
+from lsmkv.sstable.block.trailer import decode_block_frame
 from lsmkv.sstable.block.transposed import restore, transpose
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import CODEC_NONE, FOOTER_BYTES, decode_footer, decode_properties
@@ -32,6 +31,7 @@ from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 from torture.framework.part import expect
+from torture.fuzz.encoded import encode_block, encode_block_frame
 from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_frame, seal_index, seal_table
 from torture.fuzz.target import Target

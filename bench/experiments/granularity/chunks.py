@@ -25,8 +25,8 @@ from lsmkv.filters.hashing import digests, hash_key
 from lsmkv.filters.policy import BLOOM
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots
+from lsmkv.sstable.filter_section import FilterChunk
 from lsmkv.sstable.reader import TableReader
-from lsmkv.sstable.table_filters import FilterChunk
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import ReadKind, Storage
 

@@ -17,11 +17,10 @@ from lsmkv.log.reader import read_log
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.sstable.reader import open_table
 from lsmkv.sstable.stored_blocks import StoredBlocks
-from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.storage.file_names import log_path
 from lsmkv.storage.storage import Storage

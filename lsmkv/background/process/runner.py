@@ -29,10 +29,8 @@ from lsmkv.background.process.parent import (
 )
 from lsmkv.background.process.staged import Failed, StagingDirectory, Written
 from lsmkv.errors import Error
-from lsmkv.filters.policy import PRIVATE_SCHEMES
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.multi_writer import CancelledError
-from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import VersionSet
@@ -109,7 +107,7 @@ def why_not_in_processes(tables: VersionSet) -> str | None:
     if type(tables.storage) is not Storage:
         return "its storage is one that only this process has"
     for policy in tables.policies():
-        if policy.scheme in PRIVATE_SCHEMES:
+        if policy.is_registered:
             return f"filter policy {policy.name!r} is registered in this process alone"
     return None
 

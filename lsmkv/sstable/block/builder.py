@@ -8,8 +8,8 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_le, write_i16_le, write_i32_le, write_i64_le
 from mypy_extensions import i16, i32, i64
 
-from lsmkv.encoding.entries import TAG_PUT, Value
-from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, cut, run_length
+from lsmkv.encoding.entries import TAG_PUT
+from lsmkv.encoding.entry_batch import EntrySlice, cut, run_length
 from lsmkv.encoding.words import COMPILED, append_range, common_prefix_length
 from lsmkv.filters.hashing import append_digest, digests
 from lsmkv.sstable.block.layout import HAS_TAGS, HAS_VERSIONS
@@ -145,19 +145,6 @@ class BlockBuilder:
             for seq in self._seqs:
                 head.write((seq - base_seq).to_bytes(seq_width, "little"))
         return b"".join([head.getvalue(), *self._keys, *self._values])
-
-
-def encode_block(
-    keys: list[bytes],
-    values: list[Value],
-    seqs: list[int],
-    fingerprints: bytes,
-    *,
-    has_versions: bool,
-) -> bytes:
-    versions = EntryBatch(keys, values, seqs, may_repeat=has_versions)
-    payload = BlockBuilder([EntrySlice(versions, 0, versions.count)])
-    return payload.finish(fingerprints, has_versions=has_versions)
 
 
 def seq_bounds(seqs: list[int]) -> tuple[int, int]:

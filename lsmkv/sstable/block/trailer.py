@@ -95,15 +95,6 @@ def encode_trailer(
     return trailer.getvalue()
 
 
-def encode_block_frame(
-    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
-) -> bytes:
-    fields = trailer._asdict()
-    del fields["payload_length"], fields["filter_length"]
-    sealed = encode_trailer(payload, filter_bits, **fields, number=number, offset=offset)
-    return payload + filter_bits + sealed
-
-
 def decode_trailer(data: bytes, at: i64) -> BlockTrailer:
     """The fields of the trailer that starts at ``at``; nothing is checked."""
     *fields, scheme_and_probes, _, _, _ = TRAILER.unpack_from(data, at)

@@ -1,0 +1,72 @@
+"""What lookups found in one open table: counted, and learnt from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.block_cache import TableMemory
+from lsmkv.sstable.table_filters import TableFilters
+from lsmkv.stats import Stats
+
+_LEARNT_STEP_BITS: Final = 10  # what is learnt is taken from the memory budget by the KiB
+
+
+class AskCounts:
+    """The lookups of absent keys in one table, beside the store's counts.
+
+    Attributes:
+        absent: lookups of keys that the table lacks.
+        false_positives: those of them that passed a filter.
+        learns: whether keys that passed are listed, to be denied.
+        has_learnt: whether one is.
+        lookups_before: those of the store before the table was opened.
+    """
+
+    def __init__(self, stats: Stats, memory: TableMemory, *, learns: bool) -> None:
+        self._stats = stats
+        self._memory = memory
+        self.absent: i64 = 0
+        self.false_positives: i64 = 0
+        self._unfiltered_misses: i64 = (
+            0  # absent keys for which a block without a filter was searched
+        )
+        self.learns = learns
+        self.has_learnt = False
+        self.lookups_before: int = stats.gets
+
+    @property
+    def filter_negatives(self) -> int:
+        """How often the table's filters denied a key, and spared a block."""
+        return int(self.absent - self.false_positives - self._unfiltered_misses)
+
+    def denied(self) -> None:
+        """A filter, or the list of what was learnt, denied a key."""
+        self._stats.filter_negatives += 1
+        self.absent += 1
+
+    def passed(self) -> None:
+        """A filter let an absent key pass."""
+        self._stats.filter_false_positives += 1
+        self.false_positives += 1
+        self.absent += 1
+
+    def searched_unfiltered(self, found: bool) -> None:
+        """A block was searched that no filter was asked about."""
+        self._stats.unfiltered_probes += 1
+        if not found:
+            self.absent += 1
+            self._unfiltered_misses += 1
+
+    def learn(self, filters: TableFilters, block: Block, key: bytes, h: i64) -> None:
+        """List ``key``, which ``block`` spans and lacks; only if the table ``learns``."""
+        learnt = filters.learnt
+        before = learnt.memory_bytes >> _LEARNT_STEP_BITS
+        block_number = filters.index.find(key)
+        if block_number >= 0 and learnt.add(block_number, h, block.shared_hash_bits(h)):
+            self.has_learnt = True
+            self._stats.filter_lessons += 1
+            if learnt.memory_bytes >> _LEARNT_STEP_BITS != before:
+                self._memory.hold_filters(filters.memory_bytes)

@@ -1,0 +1,42 @@
+"""Batches, payloads and blocks as bytes, each made by one call."""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter
+
+from lsmkv.encoding.entries import Value
+from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
+from lsmkv.log.batch import Operation, write_batch
+from lsmkv.sstable.block.builder import BlockBuilder
+from lsmkv.sstable.block.trailer import BlockTrailer, encode_trailer
+
+
+def encode_batch(seq: int, operations: list[Operation]) -> bytes:
+    """A batch of the log."""
+    out = BytesWriter()
+    write_batch(out, seq, operations)
+    return out.getvalue()
+
+
+def encode_block(
+    keys: list[bytes],
+    values: list[Value],
+    seqs: list[int],
+    fingerprints: bytes,
+    *,
+    has_versions: bool,
+) -> bytes:
+    """The payload of a block of these entries."""
+    versions = EntryBatch.of(keys, values, seqs, may_repeat=has_versions)
+    payload = BlockBuilder([EntrySlice(versions, 0, versions.count)])
+    return payload.finish(fingerprints, has_versions=has_versions)
+
+
+def encode_block_frame(
+    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
+) -> bytes:
+    """A block of table ``number`` at ``offset``: stored payload, filter and trailer."""
+    fields = trailer._asdict()
+    del fields["payload_length"], fields["filter_length"]
+    sealed = encode_trailer(payload, filter_bits, **fields, number=number, offset=offset)
+    return payload + filter_bits + sealed
