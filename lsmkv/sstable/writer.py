@@ -21,7 +21,6 @@ from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, BlockTrailer, encode_trailer
-from lsmkv.sstable.filter_budget import FilterSpender
 from lsmkv.sstable.filter_builder import FilterBuilder
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
@@ -44,8 +43,8 @@ _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are address
 class TableFormat:
     """The options that shape a table, with its filters' error rate.
 
-    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``budget``, a
-    packed :class:`~lsmkv.sstable.filter_budget.FilterBudget`, takes the place of ``error_rate``.
+    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``plan``, a packed
+    :class:`~lsmkv.sstable.filter_plan.FilterPlan`, takes the place of ``error_rate``.
     """
 
     block_size_bytes: int
@@ -57,7 +56,7 @@ class TableFormat:
     granularity: str
     policy: str
     error_rate: float
-    budget: bytes = b""
+    plan: bytes = b""
 
 
 class _FinishedBlock:
@@ -88,8 +87,7 @@ class TableWriter:
     """Writes one table: ``add`` or ``add_from``, then ``finish`` or ``abandon``.
 
     Entries come in key order, the versions of one key newest first.  ``finish`` syncs the file; the
-    caller syncs the directory.  A ``spender`` gives the rates of filters; without one they have that of
-    ``form``.
+    caller syncs the directory.
     """
 
     def __init__(
@@ -98,14 +96,13 @@ class TableWriter:
         path: str,
         number: int,
         form: TableFormat,
-        spender: FilterSpender | None = None,
     ) -> None:
         self._storage = storage
         self._path = path
         self._number = number
         self._form = form
         self._filter_builder = FilterBuilder(
-            form.policy, form.filter_key, form.granularity, form.error_rate, spender, storage.stats
+            form.policy, form.filter_key, form.granularity, form.error_rate, storage.stats
         )
         # Copies: attributes of TableFormat are slow to read here.
         self._is_compressed = form.compression == "zstd"
@@ -122,7 +119,7 @@ class TableWriter:
         self._pieces: list[bytes] = []  # parts of blocks not yet appended to the file
         self._pieces_bytes = 0
         self._filters = BytesWriter()
-        self._filters_bytes = 0
+        self.filter_bytes = 0
         # The block being filled.
         self._block: list[EntrySlice] = []
         self._block_repeats = False
@@ -147,13 +144,13 @@ class TableWriter:
     @property
     def size_bytes(self) -> int:
         """About how long the file would be if finished now."""
-        return self._data_bytes + self._untrained_bytes + self._block_bytes + self._filters_bytes
+        return self._data_bytes + self._untrained_bytes + self._block_bytes + self.filter_bytes
 
     @property
     def is_full(self) -> bool:
         """Whether index or filter cannot hold much more."""
         return (
-            max(self._index.key_bytes, self._filters_bytes) > _MAX_SECTION_BYTES
+            max(self._index.key_bytes, self.filter_bytes) > _MAX_SECTION_BYTES
             or self._filter_builder.is_full
         )
 
@@ -289,7 +286,7 @@ class TableWriter:
         """How large the block being filled may get before the table ends."""
         if self.is_full:
             return 0
-        return limit_bytes - (self._data_bytes + self._untrained_bytes + self._filters_bytes)
+        return limit_bytes - (self._data_bytes + self._untrained_bytes + self.filter_bytes)
 
     def _fill(self, versions: EntryBatch, start: i64, stop: i64) -> None:
         if start < stop:
@@ -318,6 +315,7 @@ class TableWriter:
         filter_key_count = probe_count = 0
         if self._form.granularity == "table":
             filters, filter_key_count, probe_count = self._filter_builder.of_table()
+        self.filter_bytes = len(filters)
         properties = self._properties(
             len(filters), filter_key_count, probe_count, replaces, beside or []
         )
@@ -369,7 +367,7 @@ class TableWriter:
             filter_bytes=filter_bytes,
             filter_key=self._form.filter_key,
             granularity=self._form.granularity,
-            error_rate=self._filter_builder.mean_rate(),
+            error_rate=self._form.error_rate,
             filter_key_count=filter_key_count,
             probe_count=probe_count,
             filter_scheme=policy.scheme,
@@ -391,7 +389,6 @@ class TableWriter:
         made = BlockBuilder(self._block)
         has_one_key = made.first == made.last
         builder = self._filter_builder
-        builder.begin_block(made.first, made.count)
         filter_bits, filter_key_count, probe_count = builder.of_block(
             self._block, made.digests, has_one_key, self._block_repeats
         )
@@ -476,7 +473,7 @@ class TableWriter:
     def _append(self, stored: bytes, bits: bytes, tail: bytes, length: int) -> None:
         """Append a block's three parts, of ``length`` bytes together."""
         self._filters.write(bits)
-        self._filters_bytes += len(bits)
+        self.filter_bytes += len(bits)
         self._data_bytes += length
         self._pieces += (stored, bits, tail)
         self._pieces_bytes += length
