@@ -49,7 +49,7 @@ def of_output(tables: VersionSet, version: Version, chosen: Compaction) -> Table
     runs = [tables.readers(run) for run in chosen.inputs]
     stay = _share_that_stays(runs, chosen.drop_deletions)
     size_bytes = sum(meta.size_bytes for meta in metas) * stay
-    parts = _parts(tables, runs[::-1], count * stay, size_bytes)
+    parts = _parts(tables, runs, count * stay, size_bytes)
     return _planned(tables, version, {meta.number for meta in metas}, place, parts)
 
 
@@ -57,20 +57,18 @@ def of_new_tables(
     tables: VersionSet, version: Version, count: int, size_bytes: int, place: _Place = (0, None)
 ) -> TableFormat:
     """The format of tables with ``count`` new entries, of about that size."""
-    parts = _parts(tables, [run.tables for run in version.runs][::-1], count, size_bytes)
+    parts = _parts(tables, [run.tables for run in version.runs], count, size_bytes)
     return _planned(tables, version, set(), place, parts)
 
 
 def _parts(
     tables: VersionSet, runs: Sequence[Sequence[TableReader]], count: float, size_bytes: float
 ) -> list[_Part]:
-    """``count`` keys in about as many parts as they make tables, spread like those of the oldest run.
-
-    ``runs`` begin with that one.
-    """
+    """``count`` keys in about as many parts as they make tables, spread like those of the largest run."""
     if not runs:
         return [_Part(b"", count)]
-    metas = [table.meta for table in runs[0]]
+    largest = max(runs, key=lambda run: sum(table.meta.entry_count for table in run))
+    metas = [table.meta for table in largest]
     keys = sum(meta.entry_count for meta in metas)
     most = max(1, round(size_bytes / tables.options.table_size_bytes))
     parts: list[_Part] = []
