@@ -15,7 +15,7 @@ from headlines import assert_headline
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return join(sweep(measure, [Task(0.9, BITS, 2500, 1970)], None))
+    return join(sweep(measure, [Task(0.9, BITS, 5000, 1970)], None))
 
 
 def test_a_budget_is_kept_and_reads_are_as_promised(rows: list[Row]) -> None:
