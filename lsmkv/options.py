@@ -163,9 +163,9 @@ class Options:
         filter_memory_bytes: the size of all filters together, in place of ``error_rate`` and
             ``filter_allocation``.  New tables get the rates that waste the fewest reads in it: lower
             ones in small runs, and where lookups ask more often for absent keys; without any lookups
-            yet they are Monkey's.  Counts are by table, so smaller tables follow lookups more closely; in
-            one table (``table_size_bytes`` is 64 MiB by default) all filters have one rate, so a budget
-            saves nothing there.  A compaction of the whole store (``compact_range(force=True)``) makes
+            yet they are Monkey's.  A table has one rate, so smaller tables follow lookups more closely,
+            and in a store of one table (``table_size_bytes`` is 64 MiB by default) a budget saves
+            nothing.  A compaction of the whole store (``compact_range(force=True)``) makes
             Bloom and ribbon filters that large, within 2 %; before it filters took up to 1.45 times as
             much where keys were written again (``docs/tuning.md``).  Other kinds have a least size for
             each filter (4 bits a key with ``"grafite"``), and take it where the budget has less.  No

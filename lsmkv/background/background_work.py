@@ -52,6 +52,7 @@ class BackgroundWork:
                 thread.find_runner = lambda known: runner_where_possible(
                     known, self._tables, store.stats, store.events.log, failed
                 )
+        self._tables.prepare = self.compactor.set_read_budget
         self.compactor.set_read_budget(current.version)
         if current.flushing:
             self.wake_flusher()

@@ -14,23 +14,24 @@ from lsmkv.background.events import CompactionEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import CompactionJob
 from lsmkv.background.threads import Errand
-from lsmkv.compaction.budget import inherited_asks, output_format
+from lsmkv.compaction import budget
 from lsmkv.compaction.merge import compact_tables
 from lsmkv.compaction.picker import (
     Compaction,
     PickState,
+    output_error_rate,
     pick,
     pick_for_reads,
     pick_range,
 )
 from lsmkv.errors import CorruptionError, untraced
-from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version import Version
+from lsmkv.tree.version_set import table_format
 
 if TYPE_CHECKING:
     from lsmkv.background.process.runner import JobRunner
@@ -88,11 +89,6 @@ class Compactor(BackgroundThread):
         )
 
     # Compactions for reads
-
-    def publish(self, version: Version, flushed: Memtable | None) -> None:
-        """Show readers ``version``, and hide the memtable that its tables replace."""
-        self.set_read_budget(version)
-        self.store.publish(version, flushed)
 
     def set_read_budget(self, version: Version) -> None:
         """Give the new ``version`` its budget of wasted probes."""
@@ -272,9 +268,9 @@ class Compactor(BackgroundThread):
         edit = VersionEdit(
             added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
             removed=[meta.number for meta in chosen.tables()],
-            asks={} if chosen.move else inherited_asks(self.tables, chosen.inputs, tables),
+            asks={} if chosen.move else budget.inherited_asks(self.tables, chosen.inputs, tables),
         )
-        self.tables.install(edit, lambda version: self.publish(version, None))
+        self.tables.install(edit, lambda version: self.store.publish(version, None))
 
     def _merge(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
@@ -284,7 +280,14 @@ class Compactor(BackgroundThread):
         size = sum(meta.size_bytes for meta in inputs)
         entry_count = sum(meta.entry_count for meta in inputs)
         replaced = [meta.number for meta in inputs]
-        form = output_format(self.tables, current.version, chosen)
+        if store.options.filter_memory_bytes:
+            form = budget.of_output(self.tables, current.version, chosen)
+        else:
+            place = chosen.output_level, chosen.output_run
+            rate = output_error_rate(
+                current.version.levels, replaced, entry_count, store.options, place
+            )
+            form = table_format(store.options, rate)
         snapshots = store.snapshots.sequence_numbers()
 
         def in_process(runner: JobRunner) -> list[TableMeta] | None:

@@ -10,12 +10,15 @@ from lsmkv.background.compactor import Compactor
 from lsmkv.background.events import FlushEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import FlushJob
-from lsmkv.compaction.budget import new_tables_format
+from lsmkv.compaction import budget
 from lsmkv.compaction.merge import flushed_batches
+from lsmkv.compaction.picker import output_error_rate
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
+from lsmkv.tree.version import Version
+from lsmkv.tree.version_set import table_format
 
 if TYPE_CHECKING:
     from lsmkv.background.process.runner import JobRunner
@@ -40,7 +43,7 @@ class Flusher(BackgroundThread):
         tables: list[TableMeta] = []
         if not memtable.is_empty:
             levels = current.version.levels
-            form = new_tables_format(self.tables, current.version, memtable.key_count_bound)
+            form = self._format(current.version, memtable)
             # An empty tree stays empty meanwhile, since only flushes add tables.  Deletions must stay
             # where old files could not be removed: they hide the old entries from a repair.
             nothing_older = levels.deepest < 0 and not self.tables.unremoved
@@ -56,7 +59,7 @@ class Flusher(BackgroundThread):
         store.stats.flush_bytes += written
         duration_s = time.perf_counter() - started
         store.stats.flush_us.add(duration_s * 1e6)
-        self.tables.install(edit, lambda version: self._compactor.publish(version, memtable))
+        self.tables.install(edit, lambda version: store.publish(version, memtable))
         self.shared.logs.remove(memtable.log_number)
         self._compactor.worker.wake()
         trim_heap()
@@ -65,6 +68,12 @@ class Flusher(BackgroundThread):
         store.events.note(ended)
         store.events.tell()
         return True
+
+    def _format(self, version: Version, memtable: Memtable) -> TableFormat:
+        options, count = self.tables.options, memtable.key_count_bound
+        if options.filter_memory_bytes:
+            return budget.of_new_tables(self.tables, version, count, memtable.log_bytes)
+        return table_format(options, output_error_rate(version.levels, (), count, options))
 
     def _write_memtable(
         self, memtable: Memtable, end_seq: int, form: TableFormat, drop_deletions: bool

@@ -1,33 +1,28 @@
-"""Plans the filters of new tables: one error rate, or a budget that follows the lookups.
+"""One error rate for each new table, such that all filters take a given memory.
 
 A lookup of an absent key asks every run.  The tables count how often they were asked for keys they lack,
-and in how many lookups of the store.  The counts tell where filters spare the most reads.  New tables
-inherit those of the tables that they replace, by key range, at half the weight: old ones fade.
+and in how many lookups of the store.  New tables get better filters where these counts are high, and
+inherit the counts of the tables that they replace, by key range, at half the weight: old ones fade.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from lsmkv.compaction.picker import Compaction, output_error_rate
+from lsmkv.compaction.picker import Compaction
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.allocation import budget_error_rates, memory_bits
-from lsmkv.sstable.filter_budget import FilterBudget, Stretch
+from lsmkv.sstable.filter_plan import FilterPlan, PlannedPart
 from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.tree.manifest import MOST_ASKS, Asks
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet, table_format
 
-_MOST_STRETCHES: Final = 256
-_LEAST_KEYS: Final = 128  # of a stretch: the number in a shorter one is left to chance
 _MOST_SAMPLES: Final = 1024  # of blocks, whose first keys are looked for in older runs
-_GROUP: Final = 16  # stretches, which share their samples
 _LEAST_SHARE: Final = 1 / 16  # of keys that stay
 _MOST_EXCESS: Final = 1.25
 _PRIOR_ASKS: Final = 8.0
@@ -36,50 +31,99 @@ _PRIOR_SHARE: Final = 1 / 16
 _Place = tuple[int, int | None]  # a level, and a run; None is a new one
 
 
-def output_format(tables: VersionSet, version: Version, chosen: Compaction) -> TableFormat:
+@dataclass(slots=True)
+class _Part:
+    """The keys from ``first`` on that a job writes, about one table, and how often they were asked."""
+
+    first: bytes
+    keys: float
+    absent: float = 0.0
+    lookups: float = 0.0
+
+
+def of_output(tables: VersionSet, version: Version, chosen: Compaction) -> TableFormat:
     """The format of the tables that a compaction writes."""
-    options, metas = tables.options, chosen.tables()
-    place = chosen.output_level, chosen.output_run
-    if not options.filter_memory_bytes:
-        numbers = [meta.number for meta in metas]
-        count = sum(meta.entry_count for meta in metas)
-        rate = output_error_rate(version.levels, numbers, count, options, place)
-        return table_format(options, rate)
+    metas, place = chosen.tables(), (chosen.output_level, chosen.output_run)
+    count = sum(meta.entry_count for meta in metas)
     runs = [tables.readers(run) for run in chosen.inputs]
-    counted = _stretches(_counted(tables, [table for run in runs for table in run]))
-    _leave_out(counted, runs, chosen.drop_deletions)
-    gone = {meta.number for meta in metas}
-    budget = _budget(tables, version, gone, place, counted)
-    return table_format(options, options.error_rate, budget)
+    stay = _share_that_stays(runs, chosen.drop_deletions)
+    size_bytes = sum(meta.size_bytes for meta in metas) * stay
+    parts = _parts(tables, runs, count * stay, size_bytes)
+    return _planned(tables, version, {meta.number for meta in metas}, place, parts)
 
 
-def new_tables_format(
-    tables: VersionSet, version: Version, count: int, place: _Place = (0, None)
+def of_new_tables(
+    tables: VersionSet, version: Version, count: int, size_bytes: int, place: _Place = (0, None)
 ) -> TableFormat:
-    """The format of tables with ``count`` new entries; 0: nobody knows how many."""
-    options = tables.options
-    if not options.filter_memory_bytes or not count:
-        rate = output_error_rate(version.levels, (), count, options, place)
-        return table_format(options, rate)
-    known = [table for table in version.tables() if tables.asks_of(table)[1]]
-    counted = _stretches(_counted(tables, known), count) if known else [_Counted(b"", count)]
-    factor = count / sum(each.keys for each in counted)  # spread like the entries that are there
-    for each in counted:
-        each.keys *= factor
-    budget = _budget(tables, version, set(), place, counted)
-    return table_format(options, options.error_rate, budget)
+    """The format of tables with ``count`` new entries, of about that size."""
+    parts = _parts(tables, [run.tables for run in version.runs], count, size_bytes)
+    return _planned(tables, version, set(), place, parts)
 
 
-def _budget(
-    tables: VersionSet, version: Version, gone: set[int], place: _Place, counted: list[_Counted]
-) -> FilterBudget:
-    """The part of the budget for tables that replace ``gone``.
+def _parts(
+    tables: VersionSet, runs: Sequence[Sequence[TableReader]], count: float, size_bytes: float
+) -> list[_Part]:
+    """``count`` keys in about as many parts as they make tables, spread like those of the largest run."""
+    if not runs:
+        return [_Part(b"", count)]
+    largest = max(runs, key=lambda run: sum(table.meta.entry_count for table in run))
+    metas = [table.meta for table in largest]
+    keys = sum(meta.entry_count for meta in metas)
+    most = max(1, round(size_bytes / tables.options.table_size_bytes))
+    parts: list[_Part] = []
+    done = 0
+    for meta, (absent, lookups) in zip(metas, _spread(tables, runs, metas), strict=True):
+        if len(parts) * keys <= done * most:
+            parts.append(_Part(meta.smallest, 0.0))
+        part, share = parts[-1], meta.entry_count / keys
+        part.keys += count * share
+        part.absent += absent
+        part.lookups += lookups * share
+        done += meta.entry_count
+    for part in parts:
+        part.lookups *= count / part.keys
+    return parts
+
+
+def _spread(
+    tables: VersionSet, runs: Sequence[Sequence[TableReader]], metas: Sequence[TableMeta]
+) -> list[tuple[float, float]]:
+    """The counts of all tables of ``runs``, for each of ``metas``, which are one run.
+
+    The keys of a table are taken to spread like those of the ``metas`` that it overlaps.
+    """
+    firsts = [meta.smallest for meta in metas]
+    absent, lookups = [0.0] * len(metas), [0.0] * len(metas)
+    for run in runs:
+        keys, asked = [0.0] * len(metas), [0.0] * len(metas)
+        for table in run:
+            table_absent, table_lookups = tables.asks_of(table)
+            low = max(0, bisect_right(firsts, table.smallest) - 1)
+            high = max(low + 1, bisect_right(firsts, table.largest))
+            over = sum(meta.entry_count for meta in metas[low:high])
+            for at in range(low, high):
+                share = metas[at].entry_count / over
+                absent[at] += table_absent * share
+                keys[at] += table.meta.entry_count * share
+                asked[at] += table_lookups * table.meta.entry_count * share
+        for at, there in enumerate(keys):
+            if there:
+                lookups[at] += asked[at] / there
+    return list(zip(absent, lookups, strict=True))
+
+
+def _planned(
+    tables: VersionSet, version: Version, gone: set[int], place: _Place, parts: list[_Part]
+) -> TableFormat:
+    """The format with a rate for each part, for tables that replace ``gone``.
 
     It is what they would get if all filters were made anew.  Once all filters would exceed the budget by
     a quarter, it is less in proportion: tables that stay keep what was right for a smaller store.
     """
-    count = sum(each.keys for each in counted)
-    own_run_keys, held_bytes = count, 0
+    options = tables.options
+    own = [part.keys for part in parts]
+    own_run_keys = count = sum(own)
+    held_bits = 0.0
     keys: list[float] = []  # of each other table, and how often it is asked
     asks: list[float] = []
     for run in version.runs:
@@ -88,28 +132,40 @@ def _budget(
         if (run.level, run.number) == place:
             own_run_keys = run_keys = run_keys + count
         for table in left:
-            held_bytes += table.footer.filters_length
+            held_bits += 8 * table.footer.filters_length
             keys.append(table.meta.entry_count)
             asks.append(_asks(keys[-1] / run_keys, *tables.asks_of(table)))
-    own = [
-        Stretch(each.first, each.keys, _asks(each.keys / own_run_keys, each.absent, each.lookups))
-        for each in counted
-    ]
-    rates = budget_error_rates(
-        [*(stretch.keys for stretch in own), *keys],
-        [*(stretch.asks for stretch in own), *asks],
-        8 * tables.options.filter_memory_bytes,
-    )
-    size_bytes = memory_bits([stretch.keys for stretch in own], rates[: len(own)]) / 8
-    excess = (held_bytes + size_bytes) / tables.options.filter_memory_bytes
-    return FilterBudget(size_bytes / max(1.0, excess / _MOST_EXCESS), own)
+    own_asks = [_asks(part.keys / own_run_keys, part.absent, part.lookups) for part in parts]
+    overhead = _overhead(version)
+    budget = 8 * options.filter_memory_bytes / overhead
+    rates = budget_error_rates([*own, *keys], [*own_asks, *asks], budget)[: len(own)]
+    bits = memory_bits(own, rates)
+    excess = (held_bits / overhead + bits) / (_MOST_EXCESS * budget)
+    if excess > 1:
+        rates = budget_error_rates(own, own_asks, bits / excess)
+    sizes = [memory_bits([n], [rate]) * overhead / 8 for n, rate in zip(own, rates, strict=True)]
+    planned = map(PlannedPart, [part.first for part in parts], own, rates, sizes)
+    plan = FilterPlan(list(planned)).packed()
+    return replace(table_format(options, options.error_rate), plan=plan)
+
+
+def _overhead(version: Version) -> float:
+    """What the filters of all tables take, by what the formula says: they are of whole bytes."""
+    tables = [table for table in version.tables() if table.footer.filters_length]
+    if not tables:
+        return 1.0
+    counts = [table.meta.entry_count for table in tables]
+    rates = [min(1.0, table.properties.error_rate) for table in tables]
+    formula = memory_bits(counts, rates)
+    taken = 8 * sum(table.footer.filters_length for table in tables)
+    return min(max(taken / formula, 0.5), 2.0) if formula else 1.0
 
 
 def _asks(share: float, absent: float, lookups: float) -> float:
     """How often a lookup asks here for an absent key.
 
-    Without counts each lookup asks every run, anywhere alike.  That is worth a few counts, or a sixteenth
-    of all: few counts tell little, and a part that nobody asks keeps some bits.
+    Prior: all runs are asked alike.  It weighs as 8 lookups, or 1/16 of those counted: few counts tell
+    little, and a part that nobody asks keeps some bits.
     """
     prior = max(_PRIOR_ASKS, _PRIOR_SHARE * share * lookups)
     return (absent + prior) / (lookups + prior / share)
@@ -123,105 +179,30 @@ def inherited_asks(
     """Half of the counts of a compaction's inputs, by output table."""
     if not tables.options.filter_memory_bytes or not outputs:
         return {}
-    firsts = [meta.smallest for meta in outputs[1:]]
-    counted = _counted(tables, [table for run in inputs for table in tables.readers(run)], firsts)
-    starts = [0, *(bisect_left(counted, first, key=lambda each: each.first) for first in firsts)]
-    asks = {}
-    for meta, (start, stop) in zip(outputs, pairwise([*starts, len(counted)]), strict=True):
-        found = _joined(counted[start:stop])
-        if found.lookups:
-            halves = round(found.absent / 2), round(found.lookups / 2)
-            asks[meta.number] = min(halves[0], MOST_ASKS), min(halves[1], MOST_ASKS)
-    return asks
+    spread = _spread(tables, [tables.readers(run) for run in inputs], outputs)
+    return {
+        meta.number: (min(round(absent / 2), MOST_ASKS), min(round(lookups / 2), MOST_ASKS))
+        for meta, (absent, lookups) in zip(outputs, spread, strict=True)
+        if lookups
+    }
 
 
-@dataclass(slots=True)
-class _Counted:
-    """The entries from ``first`` on, and their counts, in all tables."""
-
-    first: bytes
-    keys: float = 0.0
-    absent: float = 0.0
-    lookups: float = 0.0
-
-
-def _counted(
-    tables: VersionSet, readers: Sequence[TableReader], firsts: Sequence[bytes] = ()
-) -> list[_Counted]:
-    """The counts of these tables by stretch.  A table has all or nothing of a stretch.
-
-    Stretches begin at ``firsts``, too.  O(tables log blocks).
-    """
-    blocks = sum(int(table.index.block_count) for table in readers)
-    step = max(1, -(-blocks // _MOST_STRETCHES))
-    bounds = {b"", *firsts}
-    for table in readers:
-        bounds.update(map(table.index.first_key, range(0, int(table.index.block_count), step)))
-        bounds.add(table.largest + b"\0")
-    ordered = sorted(bounds)
-    found = [_Counted(first) for first in ordered]
-    for table in readers:
-        absent, lookups = tables.asks_of(table)
-        for at, share in _shares(table, ordered):
-            found[at].keys += table.meta.entry_count * share
-            found[at].absent += absent * share
-            found[at].lookups += lookups
-    return found
-
-
-def _stretches(counted: Sequence[_Counted], count: float = math.inf) -> list[_Counted]:
-    """Stretches of about as many keys each, for ``count`` keys or all.
-
-    The first begins at ``b""``.
-    """
-    counted = [each for each in counted if each.keys]
-    keys = sum(each.keys for each in counted)
-    most = max(1, min(int(min(count, keys)) // _LEAST_KEYS, _MOST_STRETCHES))
-    before = accumulate((each.keys for each in counted), initial=0.0)
-    numbered = zip(
-        (min(int(most * done / keys), most - 1) for done in before), counted, strict=False
-    )
-    groups = groupby(numbered, lambda pair: pair[0])
-    found = [_joined([each for _, each in group]) for _, group in groups]
-    found[0].first = b""
-    return found
-
-
-def _joined(counted: Sequence[_Counted]) -> _Counted:
-    """Stretches as one.  Where nothing was counted, it is taken to be as elsewhere."""
-    keys = sum(each.keys for each in counted)
-    known = [each for each in counted if each.lookups]
-    if not known:
-        return _Counted(counted[0].first, keys)
-    lookups = sum(each.lookups * each.keys for each in known) / keys
-    rate = sum(each.absent / each.lookups for each in known)
-    rate *= keys / sum(each.keys for each in known)
-    return _Counted(counted[0].first, keys, rate * lookups, lookups)
-
-
-def _leave_out(
-    counted: list[_Counted], runs: Sequence[Sequence[TableReader]], drop_deletions: bool
-) -> None:
-    """Leave out the entries that a merge drops: repeated keys, as samples tell, and deletions."""
-    firsts = [each.first for each in counted]
-    left_out = [0.0] * len(counted)
+def _share_that_stays(runs: Sequence[Sequence[TableReader]], drop_deletions: bool) -> float:
+    """The share of entries that a merge keeps: it drops deletions and, as samples tell, repeated keys."""
+    inputs = [table for run in runs for table in run]
+    dropped = 0.0
+    if drop_deletions:
+        dropped += sum(table.meta.tombstone_count for table in inputs)
     blocks = sum(int(table.index.block_count) for run in runs[:-1] for table in run)
     step = max(1, -(-blocks // _MOST_SAMPLES))
-    for table in (table for run in runs for table in run if drop_deletions):
-        for at, share in _shares(table, firsts):
-            left_out[at] += table.meta.tombstone_count * share
     for number, run in enumerate(runs[:-1]):
         for table in run:
             sampled = range(0, int(table.index.block_count), step)
             weight = table.meta.entry_count / len(sampled)
             for key in map(table.index.first_key, sampled):
-                seen = max(_seen(older, key, hash_key(key)) for older in runs[number + 1 :])
-                left_out[bisect_right(firsts, key) - 1] += seen * weight
-    for low in range(0, len(counted), _GROUP):
-        group = counted[low : low + _GROUP]
-        share = 1 - sum(left_out[low : low + _GROUP]) / sum(each.keys for each in group)
-        for each in group:
-            each.keys *= max(share, _LEAST_SHARE)
+                h = hash_key(key)
+                dropped += weight * max(_seen(older, key, h) for older in runs[number + 1 :])
+    return max(1 - dropped / sum(table.meta.entry_count for table in inputs), _LEAST_SHARE)
 
 
 def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
@@ -237,24 +218,3 @@ def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
         return float(filters.index.first_key(block) == key)
     passes = filters.may_hold(block, filters.hash_of(key, h))
     return ((1.0 if passes else 0.0) - rate) / (1.0 - rate)
-
-
-def _shares(table: TableReader, firsts: list[bytes]) -> Iterator[tuple[int, float]]:
-    """The stretches that a table is in, and its share in each.
-
-    Stretches that begin in one block are taken to divide it evenly.
-    """
-    index, count = table.index, int(table.index.block_count)
-    low = bisect_right(firsts, table.smallest) - 1
-    high = bisect_right(firsts, table.largest)
-    cuts = [0.0]
-    for block, group in groupby(
-        firsts[low + 1 : high],
-        lambda first: bisect_right(range(count), first, key=index.first_key) - 1,
-    ):
-        inside = list(group)
-        before = 0 if inside[0] == index.first_key(block) else 1
-        parts = before + len(inside)
-        cuts += [block + part / parts for part in range(before, parts)]
-    for at, (start, stop) in enumerate(pairwise([*cuts, float(count)]), low):
-        yield at, (stop - start) / count

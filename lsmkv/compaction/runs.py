@@ -168,7 +168,7 @@ def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -
         and not properties.tombstone_count
         and not (drop_deletions and properties.largest_seq)
         # Filters.
-        and not form.budget
+        and not form.plan
         and form.granularity == properties.granularity == "block"
         and not table.filter_policy.is_registered
         and table.filter_policy.name == form.policy

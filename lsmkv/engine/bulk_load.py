@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from lsmkv.compaction.budget import new_tables_format
+from lsmkv.compaction import budget
 from lsmkv.compaction.external_sort import ExternalSort, sorted_batches
+from lsmkv.compaction.picker import output_error_rate
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
 from lsmkv.engine.pairs import PairReader
@@ -20,6 +21,7 @@ from lsmkv.engine.upkeep import Upkeep
 from lsmkv.errors import caused
 from lsmkv.options import MIB
 from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
+from lsmkv.tree.version_set import table_format
 
 _LEAST_MEMORY_BYTES: Final = MIB
 _MOST_MEMORY_BYTES: Final = 1 << 62
@@ -75,6 +77,11 @@ class _Load:
         options = tables.options
         version = upkeep.state.require_open().version
         place = max(1, version.levels.deepest), 0
+        if options.filter_memory_bytes and expected_count:
+            form = budget.of_new_tables(tables, version, expected_count, 0, place)
+        else:
+            rate = output_error_rate(version.levels, (), expected_count, options, place)
+            form = table_format(options, rate)
         self._staging = staging
         self._progress = progress
         self._reader = reader
@@ -82,7 +89,7 @@ class _Load:
         self._job = TableJob(
             tables.storage,
             tables.directory,
-            new_tables_format(tables, version, expected_count, place),
+            form,
             options.table_size_bytes,
             staging.allocate,
             lambda: upkeep.state.is_ending,

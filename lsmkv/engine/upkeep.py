@@ -166,7 +166,6 @@ class Upkeep:
         Nothing is in the memtable, and writers are held.
         """
         state, metas = self.state, [table.meta for table in placed]
-        self._background.compactor.set_read_budget(version)
         thread = state.entering()
         with state.mutex:
             state.owner = thread

@@ -9,10 +9,8 @@ from lsmkv.encoding.entry_batch import EntrySlice
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, hashes_of
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
-from lsmkv.filters.maths.allocation import FLOOR_RATE
 from lsmkv.filters.maths.sizing import keys_for
 from lsmkv.filters.policy import MAX_PARAMETER, NONE, policy_named
-from lsmkv.sstable.filter_budget import FilterSpender
 from lsmkv.stats import Stats
 
 _NO_FILTER: Final = (b"", 0, 0)  # filter, key count and parameter of a block without a filter
@@ -20,15 +18,12 @@ _ONE_KEY: Final = (b"", 1, 0)  # the index holds that key, and so answers for th
 
 
 class FilterBuilder:
-    """Builds filters of ``error_rate``, or of the rates that a ``spender`` gives."""
-
     def __init__(
         self,
         policy: str,
         filter_key: str,
         granularity: str,
         error_rate: float,
-        spender: FilterSpender | None,
         stats: Stats,
     ) -> None:
         self.policy = policy_named(policy)
@@ -38,29 +33,16 @@ class FilterBuilder:
         self._whole_keys = self._filter_key.is_whole
         self._has_own_hash: bool = self.policy.has_own_hash
         self._per_table = granularity == "table"
-        self._spender = spender
         self._stats = stats
-        self._rate: float = error_rate  # of the last filter
-        self._rates_sum = 0.0  # of all blocks
-        self._block_count = 0
+        self._error_rate: float = error_rate
         self._table_hashes: dict[int, None] = {}
         # Half of what one filter can hold: the keys of a block may still follow.
-        lowest = error_rate if spender is None else FLOOR_RATE
-        self._table_filter_keys = keys_for(MAX_BITS, min(lowest, 0.5)) // 2
+        self._table_filter_keys = keys_for(MAX_BITS, min(error_rate, 0.5)) // 2
 
     @property
     def is_full(self) -> bool:
         """Whether the filter of the table cannot hold much more."""
         return len(self._table_hashes) > self._table_filter_keys
-
-    def begin_block(self, first: bytes, entry_count: int) -> None:
-        """Take the rate of the block that begins with the key ``first``."""
-        spender = self._spender
-        if spender is not None:
-            self._rate = spender.block_rate(first)
-            self._rates_sum += self._rate
-            self._block_count += 1
-            spender.note_block(entry_count)
 
     def of_block(
         self, entries: list[EntrySlice], packed: bytes, has_one_key: bool, repeats: bool
@@ -83,7 +65,7 @@ class FilterBuilder:
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
             built = _NO_FILTER
         else:
-            bits, parameter = self.policy.build_from_digests(packed, self._rate)
+            bits, parameter = self.policy.build_from_digests(packed, self._error_rate)
             built = self._checked(bits, len(packed) // DIGEST_BYTES, parameter)
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
@@ -95,23 +77,13 @@ class FilterBuilder:
             return _NO_FILTER
         started_ns = time.perf_counter_ns()
         hashes = list(self._table_hashes)
-        if self._spender is not None:
-            self._rate = self._spender.table_rate(len(hashes))
-        bits, parameter = self.policy.build(hashes, self._rate)
+        bits, parameter = self.policy.build(hashes, self._error_rate)
         built = self._checked(bits, len(hashes), parameter)
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
         return built
 
-    def mean_rate(self) -> float:
-        """The mean rate of the blocks, or that of the table's filter."""
-        if self._spender is None or self._per_table:
-            return self._rate
-        return self._rates_sum / float(self._block_count)
-
     def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
-        if self._spender is not None:
-            self._spender.note_filter(key_count, self._rate, len(bits))
         if not bits:
             return _NO_FILTER
         if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme

@@ -58,8 +58,8 @@ CODEC_ZSTD_TRANSPOSED: Final = 2
 class TableFormat:
     """The options that shape a table, with its filters' error rate.
 
-    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``budget``, a
-    packed :class:`~lsmkv.sstable.filter_budget.FilterBudget`, takes the place of ``error_rate``.
+    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``plan``, a packed
+    :class:`~lsmkv.sstable.filter_plan.FilterPlan`, takes the place of ``error_rate``.
     """
 
     block_size_bytes: int
@@ -71,7 +71,7 @@ class TableFormat:
     granularity: str
     policy: str
     error_rate: float
-    budget: bytes = b""
+    plan: bytes = b""
 
 
 class TableMeta(

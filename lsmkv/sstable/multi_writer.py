@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
-from lsmkv.sstable.filter_budget import FilterBudget, FilterSpender
+from lsmkv.sstable.filter_plan import FilterPlan
 from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.sstable.writer import TableWriter
@@ -67,8 +67,7 @@ def write_tables(batches: Iterator[EntryBatch | StoredBlocks], job: TableJob) ->
         return writer.finish(replaces, beside, for_adoption=job.for_adoption, sync=job.sync)
 
     process = os.getpid()
-    budget = job.form.budget
-    spender = FilterSpender(FilterBudget.unpacked(budget)) if budget else None
+    plan = FilterPlan.unpacked(job.form.plan) if job.form.plan else None
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:
@@ -82,13 +81,19 @@ def write_tables(batches: Iterator[EntryBatch | StoredBlocks], job: TableJob) ->
             while at < batch.count:
                 if writer is None:
                     number = job.allocate()
-                    writer = TableWriter(job.storage, job.path(number), number, job.form, spender)
+                    form = job.form
+                    if plan is not None:
+                        assert isinstance(batch, EntryBatch)  # with a plan nothing is copied
+                        form = replace(form, error_rate=plan.error_rate(batch.key(at)))
+                    writer = TableWriter(job.storage, job.path(number), number, form)
                 if isinstance(batch, StoredBlocks):
                     at = writer.copy(batch, at, job.table_size_bytes)
                 else:
                     at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
                     done.append(finish(writer, [], []))
+                    if plan is not None:
+                        plan.note_table(done[-1].entry_count, writer.filter_bytes)
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
             done.append(finish(writer, *_note(job.replaces, done)))

@@ -16,7 +16,6 @@ from lsmkv.filters.policy import NONE
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
-from lsmkv.sstable.filter_budget import FilterSpender
 from lsmkv.sstable.filter_builder import FilterBuilder
 from lsmkv.sstable.format import CODEC_NONE, TableFormat, TableMeta, TableProperties
 from lsmkv.sstable.pages import PAGE_BYTES, PageFit
@@ -35,8 +34,7 @@ class TableWriter:
     """Writes one table: ``add`` or ``add_from``, then ``finish`` or ``abandon``.
 
     Entries come in key order, the versions of one key newest first.  ``finish`` syncs the file; the
-    caller syncs the directory.  A ``spender`` gives the rates of filters; without one they have that of
-    ``form``.
+    caller syncs the directory.
     """
 
     def __init__(
@@ -45,11 +43,10 @@ class TableWriter:
         path: str,
         number: int,
         form: TableFormat,
-        spender: FilterSpender | None = None,
     ) -> None:
         self._form = form
         self._filter_builder = FilterBuilder(
-            form.policy, form.filter_key, form.granularity, form.error_rate, spender, storage.stats
+            form.policy, form.filter_key, form.granularity, form.error_rate, storage.stats
         )
         # Copies: attributes of TableFormat are slow to read here.
         self._is_compressed = form.compression == "zstd"
@@ -77,6 +74,11 @@ class TableWriter:
         """About how long the file would be if finished now."""
         file = self._file
         return file.data_bytes + file.filters_bytes + self._untrained_bytes + self._block_bytes
+
+    @property
+    def filter_bytes(self) -> int:
+        """The size of its filters."""
+        return self._file.filters_bytes
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
         self.add_from(EntryBatch.of([key], [value], [seq], may_repeat=False), 0, NO_LIMIT)
@@ -237,7 +239,7 @@ class TableWriter:
             filter_bytes=file.filters_bytes,
             filter_key=form.filter_key,
             granularity=form.granularity,
-            error_rate=builder.mean_rate(),
+            error_rate=form.error_rate,
             filter_key_count=filter_key_count,
             probe_count=probe_count,
             filter_scheme=policy.scheme,
@@ -259,7 +261,6 @@ class TableWriter:
         made = BlockBuilder(self._block)
         has_one_key = made.first == made.last
         builder = self._filter_builder
-        builder.begin_block(made.first, made.count)
         bits, filter_key_count, probe_count = builder.of_block(
             self._block, made.digests, has_one_key, self._block_repeats
         )

@@ -11,7 +11,6 @@ from lsmkv.filters.policy import FilterPolicy, policy_named
 from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.filter_budget import FilterBudget
 from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.multi_writer import TableJob, remove_tables
 from lsmkv.sstable.read_around import Eviction
@@ -30,6 +29,7 @@ class VersionSet:
 
     Attributes:
         lock: held during a change; taken before the engine's mutex, never after.
+        prepare: called with each new version before readers see it.
         unremoved: numbers of tables that left the tree, but whose files could not be removed, or are
             still read and too many to be kept open.
     """
@@ -50,6 +50,7 @@ class VersionSet:
         self.unremoved: list[int] = []
         self._still_read: dict[int, int] = {}  # of ``unremoved``: numbers of shared files
         self._manifest: Manifest | None = None
+        self.prepare: Callable[[Version], None] = lambda version: None
 
     def check_place(self) -> None:
         """Raise StoreReplacedError if another store took the place of this one."""
@@ -194,7 +195,9 @@ class VersionSet:
 
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish the manifest's version, and mark tables obsolete; idempotent."""
-        publish(Version(self.manifest.state.levels, self._readers))
+        version = Version(self.manifest.state.levels, self._readers)
+        self.prepare(version)
+        publish(version)
         for number in gone:
             reader = self._readers.pop(number, None)
             if reader is not None:
@@ -309,9 +312,7 @@ def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
     return [run for run in reversed(runs) if run]
 
 
-def table_format(
-    options: Options, error_rate: float, budget: FilterBudget | None = None
-) -> TableFormat:
+def table_format(options: Options, error_rate: float) -> TableFormat:
     return TableFormat(
         options.block_size_bytes,
         options.fit_pages,
@@ -322,5 +323,4 @@ def table_format(
         options.filter_granularity,
         options.filter_policy,
         error_rate,
-        b"" if budget is None else budget.packed(),
     )

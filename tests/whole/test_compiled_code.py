@@ -28,7 +28,7 @@ PLAIN = [
     "options",
     "read/snapshots",
     "runtime",
-    "sstable/filter_budget",
+    "sstable/filter_plan",
     "sstable/format",
     "sstable/multi_writer",
     "storage/file_names",

@@ -97,7 +97,7 @@ HOMES = {
         "lsmkv.background.process.runner",
         "lsmkv.background.process.staged",
         "lsmkv.encoding.checked_line",
-        "lsmkv.sstable.filter_budget",
+        "lsmkv.sstable.filter_plan",
         "lsmkv.sstable.format",
         "lsmkv.sstable.table_end",
         "lsmkv.sstable.table_file",
