@@ -61,7 +61,7 @@ EXPERIMENTS: Final = {
     ),
     "wasted-reads": (
         "bench.experiments.wasted_reads.experiment",
-        "block reads of absent keys beside RocksDB and LevelDB, filters of the same bytes",
+        "block reads of absent keys beside RocksDB and LevelDB, filters and index of the same bytes",
     ),
     "ycsb": (
         "bench.experiments.ycsb.experiment",

@@ -39,6 +39,12 @@ REFERENCE_RATE: Final = 0.01
 SEED: Final = 1970  # the year of Bloom's paper
 UNCOMPACTED_LOOKUPS: Final = 2000
 _NEVER: Final = 1000  # more level-0 runs than there will be, so that only ``compact`` compacts
+_FORM: Final = lsmkv.Options(
+    filter_policy="bloom",
+    filter_allocation="uniform",
+    block_size_bytes=4 * 1024,
+    fit_pages=False,  # the same blocks with any filters
+)
 
 Say = Callable[[str], None]
 
@@ -89,11 +95,9 @@ class Results:
 
 def fill(path: str, entries: Sequence[Entry], error_rate: float) -> None:
     """Make a store of ``entries`` with filters of ``error_rate``: flushed runs, nothing compacted."""
-    options = lsmkv.Options(
+    options = _FORM.replace(
         error_rate=error_rate,
         write_buffer_size_bytes=256 * 1024,
-        block_size_bytes=4 * 1024,
-        fit_pages=False,  # the same blocks with any filters
         level0_compaction_trigger=_NEVER,
         level0_slowdown_trigger=_NEVER,
         level0_stop_trigger=_NEVER,
@@ -106,7 +110,7 @@ def fill(path: str, entries: Sequence[Entry], error_rate: float) -> None:
 
 def compact(path: str, error_rate: float) -> None:
     """Merge everything in a store into one run, with filters of ``error_rate``."""
-    with lsmkv.open(path, error_rate=error_rate, block_size_bytes=4 * 1024, fit_pages=False) as db:
+    with lsmkv.open(path, _FORM, error_rate=error_rate) as db:
         db.compact_range()
 
 
@@ -221,7 +225,7 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
     console.print(
         f"\n{absent.gets:,} absent and {present.gets:,} present keys, {_count(run_count(store), 'run')}, "
         f"{_count(len(list(store.tables())), 'table')}, {_count(block_count(store), 'block')}; "
-        f"{absent.fence_negatives:,} times an absent key fell between two blocks, "
+        f"{_count(absent.range_negatives, 'time')} no table of a run spanned an absent key, "
         "which costs no read."
     )
     reference = next(row for row in rows if row.error_rate == REFERENCE_RATE)

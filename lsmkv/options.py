@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypedDict, Unpack, get_args
 
 from lsmkv.filters.keys import FilterKey, WholeKey
-from lsmkv.filters.policy import policies, policy_named
+from lsmkv.filters.policy import AUTO, chosen_policy, policies
 
 Compression = Literal["none", "zstd"]
 CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
@@ -17,7 +17,7 @@ FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
 Background = Literal["auto", "thread", "process"]
-FilterPolicyName = Literal["none", "bloom", "ribbon", "grafite"]
+FilterPolicyName = Literal["auto", "none", "bloom", "ribbon", "grafite"]
 """The filter policies of this package; programs may register others."""
 
 KIB: Final = 1024
@@ -152,32 +152,35 @@ class Options:
 
     Filters
         error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs
-            4.8 bits more for each key.  0.01.
+            4.8 bits more for each key.  0.001.
         filter_residency: ``"resident"`` keeps every filter in memory, from the first use of its table
             on; ``"cached"`` reads them through the block cache; ``"off"`` does not use them.  Tables
             contain filters all the same.  ``"resident"``.
         filter_granularity: one filter per ``"block"`` or one per ``"table"``.  ``"block"``.
         filter_allocation: ``"uniform"`` gives every level the same p; ``"monkey"`` gives larger runs a
             higher p, in the same total memory (Dayan, Athanassoulis, Idreos, SIGMOD 2017).
-            ``"uniform"``.
-        filter_memory_bytes: the size of all filters together, in place of ``error_rate`` and
+            ``"monkey"``.
+        filter_memory_bytes: the size of all filters and indexes together, in place of ``error_rate`` and
             ``filter_allocation``.  New tables get the rates that waste the fewest reads in it: lower
             ones in small runs, and where lookups ask more often for absent keys; without any lookups
             yet they are Monkey's.  A table has one rate, so smaller tables follow lookups more closely,
             and in a store of one table (``table_size_bytes`` is 64 MiB by default) a budget saves
-            nothing.  A compaction of the whole store (``compact_range(force=True)``) makes
-            Bloom and ribbon filters that large, within 2 %; before it filters took up to 1.45 times as
-            much where keys were written again (``docs/tuning.md``).  Other kinds have a least size for
-            each filter (4 bits a key with ``"grafite"``), and take it where the budget has less.  No
-            rate is below 1e-6, so part of a large budget stays unused.  What has no budget uses
-            ``error_rate``: ``bulk_load`` of an iterable without a length, ``TableWriter``, the newest
-            writes in a backup.  0: no such budget.
+            nothing.  A compaction of the whole store (``compact_range(force=True)``) makes indexes and
+            Bloom or ribbon filters that large, within 2 % where tables have thousands of keys.  Before it
+            they may take more: 2.0 times as much in a store of 100,000 keys that were written again.  The
+            index of the first table of an empty store comes on top.  Other kinds have a least size for
+            each filter (4 bits a key with ``"grafite"``), and take it where the budget has less; indexes
+            that exceed the budget leave no filters.  No rate is below 1e-6, so part of a large budget
+            stays unused.  What has no budget uses ``error_rate``: ``bulk_load`` of an iterable without a
+            length, ``TableWriter``, the newest writes in a backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
+            ``"auto"`` (Bloom in what flushes write, ribbon in other tables; where lsmkv is not compiled,
+            Bloom in all);
             ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one
             length: of k numbers at a rate of at most k p; only per block, and of whole keys);
             ``"none"``; or the name of a registered one (:func:`lsmkv.filters.policy.register`).
-            ``"bloom"``.
+            ``"auto"``.
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
             prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.
         adaptive_filters: absent keys that filters let pass are listed and denied from then on, so a
@@ -256,12 +259,12 @@ class Options:
     compression_dictionary_size_bytes: int = 0
     direct_reads: bool = False
     read_around: bool = True
-    error_rate: float = 0.01
+    error_rate: float = 0.001
     filter_residency: FilterResidency = "resident"
     filter_granularity: FilterGranularity = "block"
-    filter_allocation: FilterAllocation = "uniform"
+    filter_allocation: FilterAllocation = "monkey"
     filter_memory_bytes: int = 0
-    filter_policy: FilterPolicyName | str = "bloom"
+    filter_policy: FilterPolicyName | str = "auto"
     filter_key: FilterKey = WholeKey()
     adaptive_filters: bool = False
     compaction: CompactionStyle = "leveled"
@@ -288,7 +291,7 @@ class Options:
                 raise TypeError(f"{name}={number!r}: must be an int")
             if not low <= number <= high:
                 raise ValueError(f"{name}={number!r}: must lie between {low} and {high}")
-        filter_policies = tuple(policy.name for policy in policies())
+        filter_policies = (AUTO, *(policy.name for policy in policies()))
         for name, choices in (*_CHOICES.items(), ("filter_policy", filter_policies)):
             choice = getattr(self, name)
             if choice not in choices:
@@ -334,7 +337,7 @@ class Options:
                     f"filter_memory_bytes={self.filter_memory_bytes!r}: {name}={choice!r} uses no "
                     "filters; choose another, or leave filter_memory_bytes out"
                 )
-        if policy_named(self.filter_policy).answers_ranges and (
+        if chosen_policy(self.filter_policy, is_flush=False).answers_ranges and (
             self.filter_granularity != "block" or not self.filter_key.is_whole
         ):
             raise ValueError(
@@ -392,8 +395,8 @@ class Options:
     def small_memory(cls) -> Self:
         """A few MiB of memory: small buffers, tables and cache, and no helper process.
 
-        Indexes and filters come on top, some 2 and 1.2 MiB for a million keys of 16 bytes and values of
-        100.  Filters that share so small a cache with blocks cost more reads than they spare
+        Indexes and filters come on top, some 0.3 and 1.3 to 1.7 MiB for a million keys of 16 bytes and
+        values of 100.  Filters that share so small a cache with blocks cost more reads than they spare
         (``docs/tuning.md``).
         """
         return cls(

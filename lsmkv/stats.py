@@ -77,16 +77,12 @@ class Stats:
         get_hits: lookups that found a value.
         memtable_hits: lookups answered by a memtable (a value or a deletion).
         range_negatives: runs that lookups skipped because none of their tables spans the key.
-        fence_negatives: tables that lookups skipped because their fence keys exclude the key from
-            every block, without asking a filter.
         filter_negatives: blocks (or tables) that lookups skipped because their filter excludes the key.
         filter_true_positives: searches after a filter's maybe that found the key.
-        filter_false_positives: a filter's maybes of keys that were not there: wasted searches, and, of
-            one filter per table, keys between two blocks, which cost no search.
+        filter_false_positives: a filter's maybes of keys that were not there: wasted searches.
         filter_lessons: wasted searches that were listed, to be denied next time
             (``Options.adaptive_filters``).
-        unfiltered_probes: blocks searched without a filter (none was written, as for a block of one key,
-            which its fence keys tell; or residency is off).
+        unfiltered_probes: blocks searched without a filter (none was written, or residency is off).
         prefix_filter_skips: blocks that scans of a prefix skipped because of their filter.
         range_filter_negatives: times that a filter told a scan of a range without a key of its block, so
             that the scan went on without that block (``filter_policy="grafite"``).
@@ -155,7 +151,6 @@ class Stats:
     get_hits: int = 0
     memtable_hits: int = 0
     range_negatives: int = 0
-    fence_negatives: int = 0
     filter_negatives: int = 0
     filter_true_positives: int = 0
     filter_false_positives: int = 0

@@ -183,8 +183,6 @@ def _steps(db: lsmkv.DB, key: bytes) -> list[tuple[str, str]]:
             steps.append((f"{place}: no table spans the key", run.outcome))
         elif run.outcome == "filtered":
             steps.append((f"{place}, block {run.block}: its filter says no", run.outcome))
-        elif run.outcome == "gap":
-            steps.append((f"{place}: the key lies between two blocks", run.outcome))
         else:
             steps.append(
                 (f"{place}, block {run.block}: filter says maybe; {run.outcome}", run.outcome)

@@ -102,6 +102,7 @@ def main() -> None:
             folder,
             filter_policy=arguments.filter_policy,
             error_rate=arguments.error_rate,
+            filter_allocation="uniform",
             table_size_bytes=default.table_size_bytes // _SHARE,
             level1_size_bytes=default.level1_size_bytes // _SHARE,
             read_compaction_rate_bytes=0,

@@ -29,6 +29,7 @@ class LsmkvStore(Store):
             directory,
             filter_policy="bloom" if filtered else "none",
             error_rate=error_rate_for(settings.bits_per_key) if filtered else 0.5,  # 0 is no rate
+            filter_allocation="uniform",  # as the peers' filters
             block_cache_size_bytes=settings.cache_size_bytes,
             write_buffer_size_bytes=settings.write_buffer_size_bytes,
             block_size_bytes=settings.block_size_bytes,

@@ -31,10 +31,19 @@ class RocksDBStore(Store):
     Args:
         ribbon_bits_per_key: new tables have ribbon filters with the rate of Bloom filters of so many
             bits per key, which takes some 0.7 times the bits; 0: they have Bloom filters.
+        index_restarts: an index has a key whole for each so many blocks, and of the others what differs.
+        is_partitioned: index and filters are in parts, which stay in the cache while their table is on
+            level 0.
     """
 
     def __init__(
-        self, directory: str, settings: Settings, ribbon_bits_per_key: float = 0.0
+        self,
+        directory: str,
+        settings: Settings,
+        ribbon_bits_per_key: float = 0.0,
+        *,
+        index_restarts: int = 1,
+        is_partitioned: bool = False,
     ) -> None:
         import rocksdict
 
@@ -54,6 +63,11 @@ class RocksDBStore(Store):
         if settings.bits_per_key > 0:
             blocks.set_bloom_filter(settings.bits_per_key, block_based=False)
         blocks.set_block_size(settings.block_size_bytes)
+        blocks.set_index_block_restart_interval(index_restarts)
+        if is_partitioned:
+            blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+            blocks.set_partition_filters(True)
+            blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
         blocks.set_block_cache(rocksdict.Cache(settings.cache_size_bytes))
         options.set_block_based_table_factory(blocks)
         # Options apply only to new column families; those of an existing store would silently have
@@ -109,12 +123,21 @@ class RocksDBStore(Store):
         """The bytes of the filter blocks of all tables."""
         return self._table_property("filter block size")
 
+    def index_bytes(self) -> int:
+        """The bytes of the indexes of all tables."""
+        return self._table_property("index block size")
+
+    def metadata_memory_bytes(self) -> int:
+        """The memory of open tables, and of the parts of their indexes and filters in the cache."""
+        names = "estimate-table-readers-mem", "block-cache-pinned-usage"
+        return sum(int(self._db.property_int_value(f"rocksdb.{name}")) for name in names)
+
     def data_block_count(self) -> int:
         return self._table_property("# data blocks")
 
     def _table_property(self, name: str) -> int:
         text = str(self._db.property_value("rocksdb.aggregated-table-properties"))
-        (found,) = re.findall(rf"(?:^|; ){re.escape(name)}=(\d+);", text)
+        (found,) = re.findall(rf"(?:^|; ){re.escape(name)}(?: \([^)]*\))?=(\d+);", text)
         return int(found)
 
     def counters(self) -> dict[str, int]:

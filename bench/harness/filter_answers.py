@@ -70,10 +70,30 @@ class Answers:
         return Interval(hits / trials, low, high, repeated)
 
 
-def filter_page_bytes(directory: str, info: StoreInfo) -> int:
-    """Bytes of whole pages that loading all filters of a store touches: one read for each table."""
-    footers = [table.footer for table in open_tables(directory, info, "resident")]
-    return sum(page_bytes(footer.filters_offset, footer.filters_length) for footer in footers)
+@dataclass(frozen=True, slots=True)
+class SectionBytes:
+    """What a store's filters and indexes take to hold.
+
+    Attributes:
+        filter_page_bytes: bytes of whole pages of all filters, which are one read for each table.
+        index_page_bytes: the same of indexes, with the properties and footers behind them.
+        index_memory_bytes: bytes of indexes in memory.
+    """
+
+    filter_page_bytes: int
+    index_page_bytes: int
+    index_memory_bytes: int
+
+
+def section_bytes(directory: str, info: StoreInfo) -> SectionBytes:
+    """The bytes of the sections of a store's tables that are loaded at an opening."""
+    filters = indexes = memory = 0
+    for table in open_tables(directory, info, "resident"):
+        footer = table.footer
+        filters += page_bytes(footer.filters_offset, footer.filters_length)
+        indexes += page_bytes(footer.index_offset, table.file.size - footer.index_offset)
+        memory += table.index.memory_bytes
+    return SectionBytes(filters, indexes, memory)
 
 
 def answers(directory: str, keys: Iterable[bytes]) -> Answers:
@@ -98,8 +118,6 @@ def answers(directory: str, keys: Iterable[bytes]) -> Answers:
             if not table.smallest <= key <= table.largest:
                 continue
             block = int(table.index.find(key))
-            if block < 0:
-                continue
             filters = table.filters
             may_hold = filters.may_hold(block, h)
             if may_hold:

@@ -13,8 +13,9 @@ _BATCH: Final = 1000
 
 
 def settings_of_runs(options: lsmkv.Options) -> lsmkv.Options:
-    """``options`` with which each flush stays a run of its own, uncompressed."""
+    """``options`` with which each flush stays a run of its own, of one error rate, uncompressed."""
     return options.replace(
+        filter_allocation="uniform",
         compression="none",
         write_buffer_size_bytes=4096 * lsmkv.options.MIB,
         level0_compaction_trigger=_NEVER,

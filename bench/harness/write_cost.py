@@ -8,7 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from bench.workloads.keys import key_number
-from lsmkv.inspection.store_info import StoreInfo, TableInfo
+from lsmkv.inspection.store_info import StoreInfo
 
 # The share of levels, of those below level 0, that are kept one run.
 _LEVELED: Final = {"leveled": "all", "tiered": "none", "lazy-leveled": "last"}
@@ -18,8 +18,7 @@ def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) 
     """Expected block reads of an absent lookup, cache off.
 
     It is the sum, over the tables that span the key, of the exact rate of their filters (Bose et al.
-    2008) times the chance that the key falls inside a block.  Between two blocks the fences answer.
-    Absent keys follow live keys directly, all with the same chance.  O(tables log keys).
+    2008).  Absent keys follow live keys directly, all with the same chance.  O(tables log keys).
     """
     if not len(live_numbers):
         return 0.0
@@ -28,17 +27,11 @@ def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) 
         ends = numpy.searchsorted(
             live_numbers, [key_number(table.smallest), key_number(table.largest)]
         )
-        spanned += float(ends[1] - ends[0]) * _wrong_rate(table)
+        assert table.expected_rate is not None, (
+            "without snapshots the index tells every filter's keys"
+        )
+        spanned += float(ends[1] - ends[0]) * table.expected_rate
     return spanned / len(live_numbers)
-
-
-def _wrong_rate(table: TableInfo) -> float:
-    """The chance that an absent key in range costs a read."""
-    assert table.expected_rate is not None, "without snapshots the index tells every filter's keys"
-    if table.entry_count < 2:
-        return 0.0
-    inside = (table.entry_count - table.block_count) / (table.entry_count - 1)
-    return table.expected_rate * inside
 
 
 def write_amplification(style: str, size_ratio: int, level_count: int) -> float:

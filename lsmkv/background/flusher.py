@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lsmkv.background.background_thread import BackgroundThread, Shared
@@ -72,8 +73,12 @@ class Flusher(BackgroundThread):
     def _format(self, version: Version, memtable: Memtable) -> TableFormat:
         options, count = self.tables.options, memtable.key_count_bound
         if options.filter_memory_bytes:
-            return budget.of_new_tables(self.tables, version, count, memtable.log_bytes)
-        return table_format(options, output_error_rate(version.levels, (), count, options))
+            planned = budget.of_new_tables(self.tables, version, count, memtable.log_bytes)
+            return replace(
+                table_format(options, options.error_rate, is_flush=True), plan=planned.plan
+            )
+        rate = output_error_rate(version.levels, (), count, options)
+        return table_format(options, rate, is_flush=True)
 
     def _write_memtable(
         self, memtable: Memtable, end_seq: int, form: TableFormat, drop_deletions: bool

@@ -101,7 +101,7 @@ def build(  # more than 60 lines: its parameters and its docstring
     """
     started = time.perf_counter()
     chosen = (lsmkv.Options() if options is None else options).replace(**overrides)
-    if policy_named(chosen.filter_policy).is_registered:
+    if chosen.filter_policy != "auto" and policy_named(chosen.filter_policy).is_registered:
         raise ValueError(
             f"filter_policy={chosen.filter_policy!r}: it is registered in this process alone"
         )

@@ -1,4 +1,4 @@
-"""One error rate for each new table, such that all filters take a given memory.
+"""Error rates with which filters and indexes fit a budget.
 
 A lookup of an absent key asks every run.  The tables count how often they were asked for keys they lack,
 and in how many lookups of the store.  New tables get better filters where these counts are high, and
@@ -22,7 +22,7 @@ from lsmkv.tree.manifest import MOST_ASKS, Asks
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet, table_format
 
-_MOST_SAMPLES: Final = 1024  # of blocks, whose first keys are looked for in older runs
+_MOST_SAMPLES: Final = 256  # of blocks, which are read to look for their first keys in older runs
 _LEAST_SHARE: Final = 1 / 16  # of keys that stay
 _MOST_EXCESS: Final = 1.25
 _PRIOR_ASKS: Final = 8.0
@@ -33,7 +33,7 @@ _Place = tuple[int, int | None]  # a level, and a run; None is a new one
 
 @dataclass(slots=True)
 class _Part:
-    """The keys from ``first`` on that a job writes, about one table, and how often they were asked."""
+    """About a table's keys, from ``first`` on, and their counts."""
 
     first: bytes
     keys: float
@@ -63,7 +63,7 @@ def of_new_tables(
 def _parts(
     tables: VersionSet, runs: Sequence[Sequence[TableReader]], count: float, size_bytes: float
 ) -> list[_Part]:
-    """``count`` keys in about as many parts as they make tables, spread like those of the largest run."""
+    """``count`` keys in parts of a table, spread like the largest run."""
     if not runs:
         return [_Part(b"", count)]
     largest = max(runs, key=lambda run: sum(table.meta.entry_count for table in run))
@@ -88,7 +88,7 @@ def _parts(
 def _spread(
     tables: VersionSet, runs: Sequence[Sequence[TableReader]], metas: Sequence[TableMeta]
 ) -> list[tuple[float, float]]:
-    """The counts of all tables of ``runs``, for each of ``metas``, which are one run.
+    """The counts of the tables of ``runs``, spread over one run, ``metas``.
 
     The keys of a table are taken to spread like those of the ``metas`` that it overlaps.
     """
@@ -115,7 +115,7 @@ def _spread(
 def _planned(
     tables: VersionSet, version: Version, gone: set[int], place: _Place, parts: list[_Part]
 ) -> TableFormat:
-    """The format with a rate for each part, for tables that replace ``gone``.
+    """The format of tables that replace ``gone``: a rate each.
 
     It is what they would get if all filters were made anew.  Once all filters would exceed the budget by
     a quarter, it is less in proportion: tables that stay keep what was right for a smaller store.
@@ -124,6 +124,8 @@ def _planned(
     own = [part.keys for part in parts]
     own_run_keys = count = sum(own)
     held_bits = 0.0
+    index_share = _index_share(version)
+    index_bytes = count * index_share
     keys: list[float] = []  # of each other table, and how often it is asked
     asks: list[float] = []
     for run in version.runs:
@@ -133,20 +135,32 @@ def _planned(
             own_run_keys = run_keys = run_keys + count
         for table in left:
             held_bits += 8 * table.footer.filters_length
+            index_bytes += table.footer.index_length
             keys.append(table.meta.entry_count)
             asks.append(_asks(keys[-1] / run_keys, *tables.asks_of(table)))
     own_asks = [_asks(part.keys / own_run_keys, part.absent, part.lookups) for part in parts]
     overhead = _overhead(version)
-    budget = 8 * options.filter_memory_bytes / overhead
-    rates = budget_error_rates([*own, *keys], [*own_asks, *asks], budget)[: len(own)]
+    budget = 8 * max(1.0, options.filter_memory_bytes - index_bytes) / overhead
+    best = budget_error_rates([*own, *keys], [*own_asks, *asks], budget)
+    spare_bits = budget - memory_bits([*own, *keys], best)  # if all rates are at the floor
+    rates = best[: len(own)]
     bits = memory_bits(own, rates)
     excess = (held_bits / overhead + bits) / (_MOST_EXCESS * budget)
     if excess > 1:
         rates = budget_error_rates(own, own_asks, bits / excess)
     sizes = [memory_bits([n], [rate]) * overhead / 8 for n, rate in zip(own, rates, strict=True)]
-    planned = map(PlannedPart, [part.first for part in parts], own, rates, sizes)
+    index_share += max(0.0, spare_bits) * overhead / 8 / count
+    indexes = [n * index_share for n in own]
+    planned = map(PlannedPart, [part.first for part in parts], own, rates, sizes, indexes)
     plan = FilterPlan(list(planned)).packed()
     return replace(table_format(options, options.error_rate), plan=plan)
+
+
+def _index_share(version: Version) -> float:
+    """The bytes of index for each key of the store; 0 where there is no table to tell."""
+    tables = list(version.tables())
+    entries = sum(table.meta.entry_count for table in tables)
+    return sum(table.footer.index_length for table in tables) / entries if entries else 0.0
 
 
 def _overhead(version: Version) -> float:
@@ -199,7 +213,8 @@ def _share_that_stays(runs: Sequence[Sequence[TableReader]], drop_deletions: boo
         for table in run:
             sampled = range(0, int(table.index.block_count), step)
             weight = table.meta.entry_count / len(sampled)
-            for key in map(table.index.first_key, sampled):
+            for block in sampled:
+                key = table.read_past_cache(block)[0].key(0)
                 h = hash_key(key)
                 dropped += weight * max(_seen(older, key, h) for older in runs[number + 1 :])
     return max(1 - dropped / sum(table.meta.entry_count for table in inputs), _LEAST_SHARE)
@@ -212,9 +227,7 @@ def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
         return 0.0
     filters, rate = run[at].filters, run[at].properties.error_rate
     block = filters.index.find(key)
-    if block < 0 or rate > 0.5 or not filters.filter_key.is_whole:
+    if rate > 0.5 or not filters.filter_key.is_whole or not filters.bits_of(block):
         return 0.0
-    if not filters.bits_of(block):
-        return float(filters.index.first_key(block) == key)
     passes = filters.may_hold(block, filters.hash_of(key, h))
     return ((1.0 if passes else 0.0) - rate) / (1.0 - rate)

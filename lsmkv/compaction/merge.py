@@ -121,7 +121,7 @@ def flushed_batches(
 def surviving(
     parts: list[EntrySlice], snapshots: list[int], drop_deletions: bool, keep_seqs: bool
 ) -> EntryBatch:
-    """The surviving entries of ``parts`` of one key range, which are given newest first."""
+    """The surviving entries of parts of one key range, given newest first."""
     keep_older = bool(snapshots)
     batch = parts[0].as_batch() if len(parts) == 1 else _merged(parts, keep_older)
     if batch.may_repeat or (drop_deletions and (keep_older or batch.tags)):

@@ -24,6 +24,9 @@ _BATCH_ENTRIES: Final = 128
 _BATCH_BYTES: Final = 256 * 1024
 # Blocks of a stretch that is copied, at the least: before it a block ends early, and half a page is free.
 _LEAST_COPIED: Final = 16
+_RATES_ALIKE: Final = (
+    2.0  # of filters: Monkey's rates hardly change from one compaction to the next
+)
 
 
 class RunInput:
@@ -78,7 +81,8 @@ class RunInput:
         """The next key, or one below it."""
         if self.position < self.batch.count:
             return self.batch.key(self.position)
-        return self._tables[self._number].index.first_key(self._block)
+        table = self._tables[self._number]
+        return table.smallest if self._block == 0 else table.index.separator(self._block)
 
     def refill(self) -> None:
         """Load the next batch if this one is used up."""
@@ -122,7 +126,7 @@ class RunInput:
         table = self._tables[self._number]
         if limit is None or limit > table.largest:
             return self._end
-        return table.index.seek(limit)
+        return table.index.find(limit)
 
     def _next_batch(self) -> EntryBatch:
         """The entries of the next blocks, at least one."""
@@ -145,7 +149,7 @@ class RunInput:
             if held_count < _BATCH_ENTRIES and held_bytes < _BATCH_BYTES:
                 continue
             # The next block may begin with more entries of the key that this one ends with.
-            if may_repeat and index.first_key(self._block) == index.last_key(self._block - 1):
+            if may_repeat and index.begins_at(self._block, block.key(block.count - 1)):
                 continue
             break
         batch = _batch_of_blocks(held, may_repeat)
@@ -172,11 +176,12 @@ def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -
         and form.granularity == properties.granularity == "block"
         and not table.filter_policy.is_registered
         and table.filter_policy.name == form.policy
-        and (properties.filter_key, properties.error_rate) == (form.filter_key, form.error_rate)
+        and properties.filter_key == form.filter_key
+        and 1 / _RATES_ALIKE <= properties.error_rate / form.error_rate <= _RATES_ALIKE
         # Compression.
         and not form.dictionary_size_bytes
         and not table.footer.dictionary_length
-        and table.index.was_packed == (form.compression == "zstd")
+        and properties.compression == form.compression
     )
 
 

@@ -41,7 +41,7 @@ def tables_of_logs(
         job = TableJob(
             storage,
             target,
-            table_format(options, rate),
+            table_format(options, rate, is_flush=True),
             options.table_size_bytes,
             lambda: next(numbers),
             lambda: False,

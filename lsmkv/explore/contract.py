@@ -16,7 +16,7 @@ import msgspec
 VERSION: Final = 5
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
-RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
+RunOutcome = Literal["found", "deleted", "absent", "no table", "filtered"]
 Outcome = Literal["found", "deleted", "absent"]
 LookupKind = Literal["present", "absent", "false positive", "typed"]
 StepKind = Literal["state", "flush", "compaction", "move"]
@@ -44,7 +44,7 @@ class Cells(Part):
 
     Attributes:
         first_block: number of its first block; the cell ends where the next one begins.
-        first_key, last_key: the first key of its first block and the last one of its last, as text.
+        from_key, to_key: what none of its keys is below, and none above, as text.
         size_bytes: its blocks as stored.
         entry_count: entries, deletions and old versions included.
         filter_bits: m, summed over its blocks; 0 if the filter is the table's.
@@ -55,8 +55,8 @@ class Cells(Part):
     """
 
     first_block: list[int]
-    first_key: list[str]
-    last_key: list[str]
+    from_key: list[str]
+    to_key: list[str]
     size_bytes: list[int]
     entry_count: list[int]
     filter_bits: list[int]

@@ -61,7 +61,7 @@ class KeySampler:
                 and self._draw.randrange(sum(weights) + in_memory) >= in_memory
             ):
                 (table,) = self._draw.choices(tables, weights)
-                start = table.first_key(self._draw.randrange(table.block_count))
+                start = table.separator(self._draw.randrange(table.block_count))
             steps = self._draw.randrange(_STEPS)
             try:
                 keys = list(islice(iter(self._db.keys(start=start)), steps + 1))
@@ -209,13 +209,8 @@ def _longer_prefix(key: bytes, filter_key: FilterKey, draw: random.Random) -> by
 
 
 def _is_spanned(tables: Sequence[Table], key: bytes) -> bool:
-    """Whether the keys of some block lie on both sides of ``key``."""
-    for table in tables:
-        if table.smallest <= key <= table.largest:
-            at = bisect_right(range(table.block_count), key, key=table.first_key) - 1
-            if at >= 0 and key <= table.last_key(at):
-                return True
-    return False
+    """Whether the keys of some table lie on both sides of ``key``."""
+    return any(table.smallest <= key <= table.largest for table in tables)
 
 
 def changed(key: bytes, draw: random.Random) -> bytes:

@@ -39,12 +39,22 @@ class _Cell:
     stop: int
 
     @property
-    def first_key(self) -> bytes:
-        return self.table.first_key(self.first)
+    def from_key(self) -> bytes:
+        """What no key of the cell is below."""
+        return self.table.separator(self.first)
 
     @property
-    def last_key(self) -> bytes:
-        return self.table.last_key(self.stop - 1)
+    def to_key(self) -> bytes:
+        """What no key of the cell is above."""
+        return self.table.largest if self.is_last else self.table.separator(self.stop)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it ends with its table's largest key."""
+        return self.stop == self.table.block_count
+
+    def end_on(self, axis: KeyAxis) -> float:
+        return axis.end(self.to_key) if self.is_last else axis.start(self.to_key)
 
     @property
     def size_bytes(self) -> int:
@@ -62,7 +72,7 @@ class Survey:
         self._blocks_per_cell = blocks_per_cell(block_counts, extent.cells)
         self._tables_per_item = max(1, math.ceil(len(block_counts) / extent.tables))
         self.axis = KeyAxis(
-            (cell.first_key, cell.size_bytes)
+            (cell.from_key, cell.size_bytes)
             for table in self.tables.values()
             for cell in self._cells(table)
         )
@@ -161,15 +171,15 @@ class Survey:
             blocks += cell.stop - cell.first
         return contract.Cells(
             first_block=first_blocks,
-            first_key=[text_of(cell.first_key) for cell in cells],
-            last_key=[text_of(cell.last_key) for cell in cells],
+            from_key=[text_of(cell.from_key) for cell in cells],
+            to_key=[text_of(cell.to_key) for cell in cells],
             size_bytes=[cell.size_bytes for cell in cells],
             entry_count=[sum(map(cell.table.entries, _blocks(cell))) for cell in cells],
             filter_bits=[bit_count for bit_count, _, _ in filters],
             parameter=[parameter for _, parameter, _ in filters],
             rate=[rate for _, _, rate in filters],
-            start=[self.axis.start(cell.first_key) for cell in cells],
-            end=[self.axis.end(cell.last_key) for cell in cells],
+            start=[self.axis.start(cell.from_key) for cell in cells],
+            end=[cell.end_on(self.axis) for cell in cells],
             reads=[
                 sum(reads.get((cell.table.number, number), 0) for number in _blocks(cell))
                 for cell in cells

@@ -12,10 +12,11 @@ of k keys in one or two neighbouring granules at most with k * n/r, whatever the
 the range lies.  Here the hash function is published, and its seed is always 0: who computes it can choose
 absent keys that all pass.  So the bound holds for keys and questions that were not chosen by their hash.
 
-A filter is n and a flag, ``n << 1 | flag``, in 7 bits a byte (the lowest first, and 128 where more
-follow), then B bytes of codes in Elias-Fano.  The flag tells that all keys are of one length: only then
-ranges can be asked.  The codes have l low bits each, the probe_count beside the filter.  r follows from
-these: ``r = min((8 * B - n * (l + 1)) << l, 2^31 - 1)``.  A filter with r below 256 may hold anything.
+A filter is n, in 7 bits a byte (the lowest first, and 128 where more follow), then a byte with the
+length of all keys, then B bytes of codes in Elias-Fano.  The length is 0 if keys have several, or one
+over 255: then ranges cannot be asked.  The codes have l low bits each, the probe_count beside the
+filter.  r follows from these: ``r = min((8 * B - n * (l + 1)) << l, 2^31 - 1)``.  A filter with r below
+256 may hold anything.
 
 In place of a key's hash stands that of its granule, with the place in the lowest 8 bits
 (:func:`hash_key`); an empty key has 0.  ``g >> 31`` does not reach these bits.
@@ -44,6 +45,7 @@ from lsmkv.filters.maths.layouts import (
 )
 
 _PLACES: Final = 0xFF
+_MAX_LENGTH: Final = 0xFF
 _GRANULES: Final = MASK_63 ^ 0xFF
 _MAX_HEADER_BYTES: Final = 5
 
@@ -76,18 +78,20 @@ def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
 def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
     """A filter of keys: 8 bytes each for the hash, then 8 for the length in bytes.
 
-    It can be asked for ranges if they have one length.
+    It can be asked for ranges if they have one length, of up to 255 bytes.
     """
-    has_one_length: i64 = 1
+    key_length = read_i64_le(packed, 8)
+    if key_length > _MAX_LENGTH:
+        key_length = 0
     at: i64 = 8
     while at < len(packed):
-        if read_i64_le(packed, at) != read_i64_le(packed, 8):
-            has_one_length = 0
+        if read_i64_le(packed, at) != key_length:
+            key_length = 0
         at += DIGEST_BYTES
-    return _build(packed, DIGEST_BYTES, has_one_length, low_bits, byte_count)
+    return _build(packed, DIGEST_BYTES, key_length, low_bits, byte_count)
 
 
-def _build(packed: bytes, stride: i64, flag: i64, low_bits: i64, byte_count: i64) -> bytes:
+def _build(packed: bytes, stride: i64, key_length: i64, low_bits: i64, byte_count: i64) -> bytes:
     """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
     count = len(packed) // stride
     body: i64 = byte_count - grafite_header_bytes(count)
@@ -100,11 +104,12 @@ def _build(packed: bytes, stride: i64, flag: i64, low_bits: i64, byte_count: i64
         at += stride
     codes.sort()
     header = BytesWriter()
-    rest: i64 = count << 1 | flag
+    rest: i64 = count
     while rest > 0x7F:
         header.append(u8(0x80 | (rest & 0x7F)))
         rest >>= 7
     header.append(u8(rest))
+    header.append(u8(key_length))
     return header.getvalue() + build_sequence(codes, low_bits, body)
 
 
@@ -134,17 +139,19 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64)
     return _may_hold(bits, start, byte_count, low_bits, h, 1)
 
 
-def may_contain_between(
-    bits: bytes, low_bits: i64, key_length: i64, least: bytes, stop: bytes
-) -> bool:
+def may_contain_between(bits: bytes, low_bits: i64, least: bytes, stop: bytes) -> bool:
     """Whether a filter may hold a key from ``least`` to below ``stop``.
 
-    False is certain.  ``key_length`` is that of any key that it holds, in bytes.  Always True if not all
-    have that one, or if the range reaches over more than two granules.  O(n / 64 + key_length).
+    False is certain.  Always True if the keys have several lengths, or one over 255 bytes, or if the
+    range reaches over more than two granules.  O(n / 64 + length of a key).
     """
     byte_count = len(bits)
-    if byte_count == 0 or not bits[0] & 1 or key_length < 1:
+    at: i64 = 0
+    while at < byte_count and bits[at] > 0x7F:
+        at += 1
+    if at + 1 >= byte_count or bits[at + 1] == 0:
         return True
+    key_length: i64 = bits[at + 1]
     least_granule = _granule(least, key_length)
     stop_granule = _granule(stop, key_length)
     first, end = _place(least, key_length), _place(stop, key_length)
@@ -197,7 +204,7 @@ def _may_hold(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64, l
         header += 1
         if byte < 0x80:
             break
-    count >>= 1
+    header += 1  # the length of the keys
     start += header
     byte_count -= header
     r = _code_count(byte_count, count, low_bits)

@@ -14,6 +14,7 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, mypyc_attr
 
+from lsmkv.encoding.words import COMPILED
 from lsmkv.filters import bloom, grafite, hashing, ribbon
 from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, hashes_of
@@ -32,6 +33,9 @@ SCHEME_RIBBON: Final = 4
 SCHEME_GRAFITE: Final = 5
 PRIVATE_SCHEMES: Final = (6, 7)
 """The schemes of registered policies."""
+
+AUTO: Final = "auto"
+"""The name that stands for two policies: see :func:`chosen_policy`."""
 
 MAX_PARAMETER: Final = 31  # 5 bits of a block's trailer
 
@@ -124,13 +128,8 @@ class FilterPolicy(ABC):
         """Whether scans ask ``may_contain_between`` about blocks."""
         return False
 
-    def may_contain_between(
-        self, bits: bytes, parameter: i64, key_length: i64, least: bytes, stop: bytes
-    ) -> bool:
-        """Whether the filter ``bits``, not empty, may hold a key from ``least`` to below ``stop``.
-
-        ``key_length`` is that of some key in it, in bytes.
-        """
+    def may_contain_between(self, bits: bytes, parameter: i64, least: bytes, stop: bytes) -> bool:
+        """Whether ``bits`` may hold a key from ``least`` to below ``stop``."""
         return True
 
     @abstractmethod
@@ -301,10 +300,8 @@ class GrafitePolicy(_NumberedPolicy):
     def answers_ranges(self) -> bool:
         return True
 
-    def may_contain_between(
-        self, bits: bytes, parameter: i64, key_length: i64, least: bytes, stop: bytes
-    ) -> bool:
-        return grafite.may_contain_between(bits, parameter, key_length, least, stop)
+    def may_contain_between(self, bits: bytes, parameter: i64, least: bytes, stop: bytes) -> bool:
+        return grafite.may_contain_between(bits, parameter, least, stop)
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
         return grafite_rate(byte_count, key_count, parameter)
@@ -344,10 +341,10 @@ def register(policy: FilterPolicy) -> None:
             digits, dots, dashes and underscores, or a known policy has the same scheme or name.
     """
     name, scheme = policy.name, policy.scheme
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name == AUTO:
         raise ValueError(
             f"filter policy {name!r}: a name is 1 to 40 of a-z, 0-9, '.', '-' and '_', "
-            "a letter or digit first"
+            f"a letter or digit first, and not {AUTO!r}"
         )
     if scheme not in PRIVATE_SCHEMES:
         raise ValueError(
@@ -377,6 +374,17 @@ def policy_for(scheme: int, name: str = "") -> FilterPolicy:
             "lsmkv.filters.policy.register with the policy first"
         )
     raise ValueError(f"filter scheme {scheme}: this release knows no such policy")
+
+
+def chosen_policy(name: str, *, is_flush: bool) -> FilterPolicy:
+    """The policy of a new table of a store with that option.
+
+    ``"auto"`` is Bloom for what a flush writes, which is soon merged, and ribbon for other tables; Bloom
+    for all where this package is not compiled, since building ribbon filters takes too long there.
+    """
+    if name != AUTO:
+        return policy_named(name)
+    return BLOOM if is_flush or not COMPILED else RIBBON
 
 
 def policy_named(name: str) -> FilterPolicy:

@@ -25,7 +25,7 @@ from lsmkv.tree.version import Run
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 Role = Literal["active", "flushing"]
 Outcome = Literal["found", "deleted", "absent"]
-RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
+RunOutcome = Literal["found", "deleted", "absent", "no table", "filtered"]
 
 _COLUMNS: Final = 80
 _SHOWN_KEY_BYTES: Final = 300  # more than fit
@@ -40,7 +40,6 @@ _ENDS: Final[dict[RunOutcome, str]] = {
     "deleted": "deleted",
     "absent": "not there",
     "no table": "no table spans the key",
-    "gap": "between two blocks",
     "filtered": "not read",
 }
 
@@ -190,16 +189,15 @@ class RunStep(Report):
 
     Attributes:
         table, file_name: the table of the run that spans the key; None if none does.
-        block: the block that spans the key by the fence keys; None if none does, or if the filter of
-            the whole table answered no before the fences were searched.
+        block: the block that may hold the key by the index; None if there is no table, or if the filter
+            of the whole table answered no before the index was searched.
         filter: the answer of the filter; None if the lookup did not reach it.
         blocks: the blocks searched (several only for an old version of a key that has many).
         outcome: ``"found"`` and ``"deleted"`` end the lookup.  ``"absent"``: a block was searched and
-            lacks the key.  ``"no table"``, ``"gap"`` (between two blocks) and ``"filtered"``: there
-            was no block to search.
+            lacks the key.  ``"no table"`` and ``"filtered"``: there was no block to search.
         seq: sequence number of the version found; 0 once compaction found that no snapshot needs it.
-        spanning: the block that spans the key by the fence keys, which a lookup without filters would
-            search; None if none does.  ``was_cached`` is as of when the lookup came to this run.
+        spanning: the block that a lookup without filters would search; None if there is no table.
+            ``was_cached`` is as of when the lookup came to this run.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("is_false_positive",)
@@ -220,7 +218,7 @@ class RunStep(Report):
         """Whether the filter answered maybe and the key was not there."""
         if self.filter is None or self.filter.verdict != "maybe":
             return False
-        return self.outcome in ("absent", "gap")
+        return self.outcome == "absent"
 
     @property
     def is_read_saved(self) -> bool:
@@ -231,7 +229,7 @@ class RunStep(Report):
     def row(self) -> Row:
         """This step in a picture."""
         name = f"level {self.level}, run {self.run}"
-        if self.outcome == "no table" or self.outcome == "gap":
+        if self.outcome == "no table":
             return name, "aside", self._ending()
         if self.outcome == "filtered":
             if self.spanning is None or self.spanning.was_cached:
@@ -471,32 +469,34 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
     asked: FilterStep | None = None
     outcome: RunOutcome
     filter_hash = table.filters.hash_of(key, h)
-    found = int(table.index.find(key))
-    spanning = None if found < 0 else _block_step(table, found)
-    if table.filters.per_table:
-        asked = _ask(table, 0, filter_hash)
-    if asked is not None and asked.verdict == "no":
-        outcome = "filtered"
-    elif spanning is None:
-        outcome = "gap"
-    else:
-        block_number = found
-        if asked is None:
-            asked = _ask(table, block_number, filter_hash)
-        if asked.verdict != "no" and table.filters.learnt.has(block_number, h):
-            asked = replace(asked, verdict="no", was_learnt=True)
-        if asked.verdict == "no":
-            outcome = "filtered"
-        else:
-            block, position = _search_blocks(table, block_number, key, h, seq, blocks)
-            outcome = "absent"
-            if position >= 0:
-                value, found_seq = block.value(position), block.seq(position)
-                if table.one_seq:
-                    found_seq = table.largest_seq
-                outcome = "deleted" if value is None else "found"
-            if asked.verdict == "maybe" and asked.key_count is None and len(blocks) == 1:
-                asked = _with_counted_keys(asked, table, block)
+    last = int(table.index.find(key))
+    first = int(table.index.find_first(key)) if table.has_versions else last
+    spanning = _block_step(table, first)
+    of_table = _ask(table, 0, filter_hash) if table.filters.per_table else None
+    if of_table is not None and of_table.verdict == "no":
+        asked, last = of_table, first - 1
+    outcome = "filtered"
+    for number in range(first, last + 1):
+        block_number = number
+        answer = of_table or _ask(table, number, filter_hash)
+        if answer.verdict != "no" and table.filters.learnt.has(number, h):
+            answer = replace(answer, verdict="no", was_learnt=True)
+        if not blocks:  # that of the first block searched, or of the last one denied
+            asked = answer
+        if answer.verdict == "no":
+            continue
+        blocks.append(_block_step(table, number))
+        block = table.block(number, True)
+        position = _position(table, block, key, h, seq)
+        outcome = "absent"
+        if answer.verdict == "maybe" and answer.key_count is None and len(blocks) == 1:
+            asked = _with_counted_keys(answer, table, block)
+        if position >= 0:
+            value, found_seq = block.value(position), block.seq(position)
+            if table.one_seq:
+                found_seq = table.largest_seq
+            outcome = "deleted" if value is None else "found"
+            break
     number, file_name = table.meta.number, os.path.basename(table.path)
     place = run.level, run.number, number, file_name, block_number
     return RunStep(*place, asked, tuple(blocks), outcome, found_seq, spanning), value
@@ -508,23 +508,13 @@ def _block_step(table: TableReader, number: int) -> BlockStep:
     )
 
 
-def _search_blocks(
-    table: TableReader, number: int, key: bytes, h: int, seq: int, steps: list[BlockStep]
-) -> tuple[Block, int]:
-    """The block that ended the search, and the entry's position or -1."""
-    index = table.index
-    is_newest = seq >= table.meta.largest_seq
-    while True:
-        steps.append(_block_step(table, number))
-        block = table.block(number, True)
-        if is_newest:
-            return block, int(block.find(key, h))
-        if table.one_seq:  # the whole table is newer
-            return block, -1
-        position = int(block.find_visible(key, h, seq))
-        number += 1
-        if position >= 0 or number >= index.block_count or index.first_key(number) != key:
-            return block, position
+def _position(table: TableReader, block: Block, key: bytes, h: int, seq: int) -> int:
+    """The position of the newest visible version in a block; -1 if there is none."""
+    if seq >= table.meta.largest_seq:
+        return int(block.find(key, h))
+    if table.one_seq:  # the whole table is newer
+        return -1
+    return int(block.find_visible(key, h, seq))
 
 
 def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:

@@ -28,10 +28,8 @@ class BlockInfo(Report):
         offset, length_bytes: its place in the file, filter and trailer included.
         raw_bytes: size of its payload before compression.
         entry_count: its entries, deletions and old versions included.
-        key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter, but n is 1
-            for a block of one key, which needs none.
-        expected_rate: their exact false-positive rate; 1.0 without a filter of its own, 0.0 for a
-            block of one key.
+        key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter.
+        expected_rate: their exact false-positive rate; 1.0 without a filter of its own.
     """
 
     number: int
@@ -272,7 +270,7 @@ def block_infos(table: TableReader) -> Iterator[BlockInfo]:
 
 def block_info(table: TableReader, number: int) -> BlockInfo:
     """One block of ``table``, read from disk past the cache."""
-    index, trailer = table.index, table.block_trailer(number)
+    index, (block, trailer) = table.index, table.read_past_cache(number)
     shape = trailer.filter_length * 8, trailer.filter_key_count, trailer.probe_count
     return BlockInfo(
         number=number,
@@ -281,8 +279,8 @@ def block_info(table: TableReader, number: int) -> BlockInfo:
         raw_bytes=trailer.raw_length,
         codec=_CODECS.get(trailer.codec, str(trailer.codec)),
         entry_count=trailer.entry_count,
-        first_key=index.first_key(number),
-        last_key=index.last_key(number),
+        first_key=block.key(0),
+        last_key=block.key(block.count - 1),
         bit_count=shape[0],
         key_count=shape[1],
         probe_count=shape[2],
@@ -297,27 +295,28 @@ def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]
         bits = table.footer.filters_length * 8
         return bits, properties.filter_key_count, properties.probe_count
     counts_entries = table.filters.filter_key.is_whole and not properties.has_versions
+    _, length, parameter = index.filter_place(number)
     return (
-        int(index.filter_start(number + 1) - index.filter_start(number)) * 8,
+        int(length) * 8,
         index.entry_count(number) if counts_entries else None,
-        int(index.probe_count(number)),
+        int(parameter),
     )
 
 
 def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count: int) -> float:
-    """The exact rate of one filter.  Without bits 1.0, or 0.0 for one key: the index holds that."""
+    """The exact rate of one filter; without bits 1.0."""
     if bit_count == 0:
-        return 0.0 if key_count == 1 else 1.0
+        return 1.0
     return table.filters.policy.exact_rate(bit_count // 8, key_count, probe_count)
 
 
 def expected_error_rate(table: TableReader) -> float | None:
     """The false-positive rate to expect: the mean of the filters' exact rates.
 
-    A block without a filter has a rate of 1, one of a single key 0.  None if the index lacks the n of
-    filters: of parts of keys, or where keys have several versions.
+    A block without a filter has a rate of 1.  None if the index lacks the n of filters: of parts of keys,
+    or where keys have several versions.
     """
-    if table.footer.filters_length == 0 and table.index.block_count < table.meta.entry_count:
+    if table.footer.filters_length == 0:
         return 1.0
     is_per_block = table.properties.granularity != "table"
     shapes: Counter[tuple[int, int, int]] = Counter()

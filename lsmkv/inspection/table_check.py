@@ -152,11 +152,12 @@ def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
 def _is_reachable(table: TableReader, block: Block, number: int) -> bool:
     """Whether the index leads lookups of the block's keys to it.
 
-    They may begin in an earlier block, with newer versions of the same key.
+    They begin in an earlier block that may have newer versions of the same key.
     """
-    index = table.index
+    index, has_versions = table.index, table.has_versions
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
-        found = index.find(key)
-        if found != number and not (0 <= found < number and index.last_key(found) == key):
+        last = index.find(key)
+        first = index.find_first(key) if has_versions else last
+        if not first <= number <= last:
             return False
     return True

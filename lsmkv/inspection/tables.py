@@ -103,13 +103,12 @@ class Table:
         """How many data blocks it has."""
         return int(self._reader.index.block_count)
 
-    def first_key(self, block: int) -> bytes:
-        """The first key of a block."""
-        return self._reader.index.first_key(self._checked(block))
+    def separator(self, block: int) -> bytes:
+        """What no key of a block is below: of the first block, the table's smallest key.
 
-    def last_key(self, block: int) -> bytes:
-        """The last key of a block."""
-        return self._reader.index.last_key(self._checked(block))
+        All keys of the blocks before it are below, but for one of which both have versions.
+        """
+        return self.smallest if block == 0 else self._reader.index.separator(self._checked(block))
 
     def length_bytes(self, block: int) -> int:
         """Size of a block in the file, filter and trailer included."""
@@ -157,14 +156,18 @@ class Table:
         return self._reader.filters.bits_of(self._checked(block))
 
     def may_contain(self, key: Buffer) -> bool:
-        """Whether a lookup of ``key`` would search a block: one spans it, and no filter denies it."""
+        """Whether a lookup of ``key`` would search a block: no filter denies it."""
         reader, data = self._reader, key_bytes(key)
         if not reader.smallest <= data <= reader.largest:
             return False
-        filters, block, h = reader.filters, int(reader.index.find(data)), hash_key(data)
-        if block < 0 or filters.learnt.has(block, h):
-            return False
-        return filters.may_hold(block, filters.hash_of(data, h))
+        filters, index, h = reader.filters, reader.index, hash_key(data)
+        last = int(index.find(data))
+        first = int(index.find_first(data)) if reader.has_versions else last
+        filter_hash = filters.hash_of(data, h)
+        return any(
+            filters.may_hold(block, filter_hash) and not filters.learnt.has(block, h)
+            for block in range(first, last + 1)
+        )
 
     def _checked(self, block: int) -> int:
         if not isinstance(block, int):

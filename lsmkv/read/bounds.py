@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from mypy_extensions import i64
 
-from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.reader import TableReader
 
 
@@ -46,36 +45,33 @@ def bounds_within(table: TableReader, wanted: Bounds) -> tuple[bytes | None, byt
 
 
 def block_range(table: TableReader, start: bytes | None, stop: bytes | None) -> tuple[i64, i64]:
-    """The first block with keys between two bounds, and the end.
+    """The blocks that may have keys between two bounds: first and end.
 
     They are from :func:`bounds_within`.  O(log blocks).
     """
     index = table.index
     first: i64 = 0  # (in compiled code a conditional expression would make an object of it)
     if start is not None:
-        first = index.seek(start)
+        first = index.find_first(start) if table.has_versions else index.find(start)
     end = index.block_count
     if stop is not None:
-        end = index.seek(stop)
-        if index.first_key(end) < stop:
-            end += 1
+        end = index.find_first(stop) + 1  # a block whose separator is the stop lies above
     return first, end
 
 
 def filter_denies(
     table: TableReader, start: bytes | None, stop: bytes | None, first: i64, end: i64
 ) -> bool:
-    """Whether a filter tells that no key lies between two bounds.
+    """Whether filters tell that no key lies between two bounds.
 
-    The table ``answers_ranges``.  ``first`` and ``end`` are their :func:`block_range`.  If that has more
-    blocks than one, or one that does not reach past both bounds, the first or last key of a block lies
-    between them.
+    The table ``answers_ranges``.  ``first`` and ``end`` are their :func:`block_range`.  More than two
+    blocks are not asked: no block is without a key.
     """
-    return (
-        start is not None
-        and stop is not None
-        and end - first == 1
-        and not table.may_hold_between(first, start, stop)
+    if start is None or stop is None or end - first > 2:
+        return False
+    middle = stop if end - first < 2 else table.index.separator(first + 1)
+    return not table.may_hold_between(first, start, middle) and (
+        middle == stop or not table.may_hold_between(first + 1, middle, stop)
     )
 
 
@@ -87,7 +83,7 @@ def blocks_with_prefix(table: TableReader, first: i64, end: i64, prefix: bytes) 
     part = table.filters.filter_key.part_of_prefix(prefix)
     if part is None:
         return numbers
-    part_hash = hash_key(part)
+    part_hash = table.filter_policy.hash_key(part)
     kept = [number for number in numbers if table.filters.may_hold(number, part_hash)]
     table.count_prefix_skips(len(numbers) - len(kept))
     return kept

@@ -140,14 +140,10 @@ class BlockSource(Source):
 
     def _begins_inside(self) -> bool:
         """Whether the first block may reach past the scan's first bound."""
-        first, start = self._next, self._wanted.start
+        first = self._next
         if first == self._beyond or self._kept is not None:
             return first != self._beyond
-        if self.reverse:
-            return first == self._stop_block
-        if first != self._start_block or start is None:
-            return False
-        return not self._table.index.begins_above(first, start)
+        return first == (self._stop_block if self.reverse else self._start_block)
 
     def _puts_off(self) -> bool:
         """Whether the first block waits for the keys of other sources."""
@@ -163,10 +159,22 @@ class BlockSource(Source):
         low, high = self.key, key + b"\0"
         if self.reverse:
             low, high = key, self.key
-        if self._table.may_hold_between(self._next, low, high):
+        if self._reaches_past_block(key) or self._table.may_hold_between(self._next, low, high):
             return False
         self.key = key if self.reverse else high
         return True
+
+    def _reaches_past_block(self, key: bytes) -> bool:
+        """Whether the next block but one may have entries up to ``key``."""
+        index = self._table.index
+        border = self._next
+        if not self.reverse:
+            border += 1
+        if border == 0 or border == index.block_count:
+            return (
+                False  # the block has the table's first or last key, which lies within the bounds
+            )
+        return key < index.separator(border) if self.reverse else key >= index.separator(border)
 
     def _has_next_table(self) -> bool:
         return 0 <= self._turn + self._step < len(self._tables)
@@ -188,8 +196,11 @@ class BlockSource(Source):
         kept, number = self._kept, self._next
         if kept is not None:
             number = kept[number]
-        index = self._table.index
-        return index.last_key(number) if self.reverse else index.first_key(number)
+        table = self._table
+        if not self.reverse:
+            return table.smallest if number == 0 else table.index.separator(number)
+        number += 1
+        return table.largest if number == table.index.block_count else table.index.separator(number)
 
     def load(self, is_last: bool) -> None:
         self.questions = 0

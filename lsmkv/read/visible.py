@@ -11,7 +11,6 @@ from typing import Final
 from lsmkv.encoding.entries import Value
 from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
 
@@ -86,15 +85,11 @@ def _whole_keys(
     held: list[Entry] = []
     for number, entries in zip(numbers, lists, strict=True):
         held = entries + held if reverse else held + entries
-        if _shares_key(index, number if reverse else number + 1):
-            continue  # the next list has more entries of a key in this one
-        if held:
-            yield held
+        if not held:
+            continue
+        if index.begins_at(number if reverse else number + 1, held[0 if reverse else -1][0]):
+            continue  # the next list may have more entries of a key in this one
+        yield held
         held = []
     if held:
         yield held
-
-
-def _shares_key(index: TableIndex, upper: int) -> bool:
-    """Whether block ``upper`` starts with the last key of its predecessor."""
-    return 0 < upper < index.block_count and index.first_key(upper) == index.last_key(upper - 1)

@@ -34,7 +34,6 @@ from lsmkv.sstable.format import (
     decode_properties,
 )
 from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.index_codec import checked_index
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
@@ -130,7 +129,7 @@ class TableSalvage:
         self.properties = properties
         if properties.number == self._number:
             self._seal = properties.seal
-        self._index = checked_index(tail[: footer.index_length], path, footer, self.properties)
+        self._index = TableIndex(tail[: footer.index_length], path, footer, self.properties)
 
     def _pread(self, offset: int, length: int) -> bytes:
         """Read a range; what the device cannot read is damaged."""
@@ -142,19 +141,23 @@ class TableSalvage:
     # Blocks by the index
 
     def _indexed(self, index: TableIndex) -> Iterator[tuple[int, Block | LostBlock]]:
+        assert self.properties is not None
+        first = self.properties.smallest
         for number in range(index.block_count):
-            offset = index.offset(number)
-            first, last = index.first_key(number), index.last_key(number)
-            count = index.entry_count(number)
+            offset, count = index.offset(number), index.entry_count(number)
+            last = self.properties.largest
+            if number + 1 < index.block_count:
+                last = index.separator(number + 1)
             try:
                 block = self._block(self._pread(offset, index.offset(number + 1) - offset), offset)
                 keys = block.keys()
-                if (keys[0], keys[-1], len(keys)) != (first, last, count):
+                if not (first <= keys[0] and keys[-1] <= last and len(keys) == count):
                     raise CorruptionError(self.path, offset, "block is not the index's")
             except CorruptionError as error:
                 yield offset, LostBlock(offset, error.reason, first, last, count)
             else:
                 yield offset, block
+            first = last
 
     def _block(self, frame: bytes, offset: int) -> Block:
         """Check and decode a block; damage to its filter is only noted."""

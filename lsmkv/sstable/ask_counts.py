@@ -30,9 +30,7 @@ class AskCounts:
         self._memory = memory
         self.absent: i64 = 0
         self.false_positives: i64 = 0
-        self._unfiltered_misses: i64 = (
-            0  # absent keys for which a block without a filter was searched
-        )
+        self._unfiltered_misses: i64 = 0  # absent keys that searched a block without a filter
         self.learns = learns
         self.has_learnt = False
         self.lookups_before: int = stats.gets
@@ -60,12 +58,11 @@ class AskCounts:
             self.absent += 1
             self._unfiltered_misses += 1
 
-    def learn(self, filters: TableFilters, block: Block, key: bytes, h: i64) -> None:
-        """List ``key``, which ``block`` spans and lacks; only if the table ``learns``."""
+    def learn(self, filters: TableFilters, block: Block, block_number: i64, h: i64) -> None:
+        """List the hash of a key that ``block`` lacks; only if the table ``learns``."""
         learnt = filters.learnt
         before = learnt.memory_bytes >> _LEARNT_STEP_BITS
-        block_number = filters.index.find(key)
-        if block_number >= 0 and learnt.add(block_number, h, block.shared_hash_bits(h)):
+        if learnt.add(block_number, h, block.shared_hash_bits(h)):
             self.has_learnt = True
             self._stats.filter_lessons += 1
             if learnt.memory_bytes >> _LEARNT_STEP_BITS != before:

@@ -8,7 +8,6 @@ from typing import NoReturn
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
-from lsmkv.encoding.words import compare
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import NONE, FilterPolicy
 from lsmkv.sstable.block.block import Block
@@ -20,23 +19,28 @@ from lsmkv.sstable.table_filters import TableFilters
 def why_not_mergeable(block: Block, index: TableIndex, block_number: i64, may_repeat: bool) -> str:
     """The reason why a block cannot be merged, or an empty string.
 
-    Its keys must ascend, and follow those of the block before; with ``may_repeat`` a key may occur more
-    than once.  No key is made an object.
+    Its keys must ascend, between the separators of the index; with ``may_repeat`` a key may occur more
+    than once.
     """
-    keys, first = index.section, index.key_start(2 * block_number)
-    last, end = index.key_start(2 * block_number + 1), index.key_start(2 * block_number + 2)
-    if not block.is_key(block.count - 1, keys, last, end):
-        return "last key of a block is not the index's"
     if not block.ascends(may_repeat):
         return "keys of a block do not ascend"
-    if block_number > 0:
-        order = compare(keys, index.key_start(2 * block_number - 1), first, keys, first, last)
-        if order > 0 or (order == 0 and not may_repeat):
-            return "block does not follow the one before it"
+    if reason := _misplaced(block, index, block_number, may_repeat):
+        return reason
     if len(block.raw) > MAX_VALUE_BYTES:
         longest = max([len(value) for value in block.values() if value is not None], default=0)
         if longest > MAX_VALUE_BYTES:
             return f"value of {longest} bytes is over the limit"
+    return ""
+
+
+def _misplaced(block: Block, index: TableIndex, block_number: i64, may_repeat: bool) -> str:
+    """Why a block does not lie between its separators, or ""."""
+    if block_number > 0 and block.key(0) < index.separator(block_number):
+        return "first key of a block is below its separator"
+    if block_number + 1 < index.block_count:
+        last, above = block.key(block.count - 1), index.separator(block_number + 1)
+        if last > above or (last == above and not may_repeat):
+            return "last key of a block is not below the next separator"
     return ""
 
 
@@ -51,8 +55,8 @@ def check_block(
 ) -> None:
     """Check every byte of a block decoded from ``frame``; ``fail`` raises."""
     block.check_order(fail)
-    if block.key(block.count - 1) != filters.index.last_key(block_number):
-        fail("last key of a block is not the index's")
+    if reason := _misplaced(block, filters.index, block_number, True):
+        fail(reason)
     policy = filters.policy
     check_trailer(trailer, block_number, filters.index, policy, fail)
     length = trailer.filter_length
@@ -81,8 +85,7 @@ def check_trailer(
         fail(f"trailer of a block states {trailer.entry_count} entries, unlike the index")
     if trailer.filter_key_count > trailer.entry_count:
         fail(f"filter of {trailer.filter_key_count} keys in a block of fewer entries")
-    length = trailer.filter_length
-    if length != index.filter_start(block_number + 1) - index.filter_start(block_number) or (
-        length and trailer.probe_count != index.probe_count(block_number)
-    ):
+    place = index.filter_place(block_number)
+    length, parameter = place[1], place[2]
+    if trailer.filter_length != length or (length and trailer.probe_count != parameter):
         fail("filter of a block is not the one that the index describes")

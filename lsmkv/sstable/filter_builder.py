@@ -14,7 +14,6 @@ from lsmkv.filters.policy import MAX_PARAMETER, NONE, policy_named
 from lsmkv.stats import Stats
 
 _NO_FILTER: Final = (b"", 0, 0)  # filter, key count and parameter of a block without a filter
-_ONE_KEY: Final = (b"", 1, 0)  # the index holds that key, and so answers for the block
 
 
 class FilterBuilder:
@@ -45,7 +44,7 @@ class FilterBuilder:
         return len(self._table_hashes) > self._table_filter_keys
 
     def of_block(
-        self, entries: list[EntrySlice], packed: bytes, has_one_key: bool, repeats: bool
+        self, entries: list[EntrySlice], packed: bytes, repeats: bool
     ) -> tuple[bytes, int, int]:
         """Filter, key count and parameter for a block's entries; ``packed`` are their digests.
 
@@ -53,8 +52,6 @@ class FilterBuilder:
         """
         if self.policy is NONE:
             return _NO_FILTER
-        if has_one_key and not self._per_table:
-            return _ONE_KEY
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
             part_of = self._filter_key.part

@@ -1,7 +1,7 @@
 """The filters of one job's tables: one error rate for each table, and a size for all of them.
 
-The job does not know exactly how many keys it writes, nor what filters of them take.  So it counts, and a
-table gets more or fewer bits where the tables before it did not take what was planned.
+The job does not know exactly how many keys it writes, nor what their filters and indexes take.  So it
+counts, and a table gets more or fewer bits where the tables before it did not take what was planned.
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ from typing import Final
 
 import msgspec
 
+from lsmkv.filters.maths.allocation import FLOOR_RATE
+
 _MOST_CHANGE: Final = 1.25  # the last table must not pay for all that was not foreseen
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """About ``keys`` keys from ``first`` on, whose filters take ``size_bytes`` at ``error_rate``."""
+    """About ``keys`` keys from ``first`` on, whose filters take ``size_bytes`` at ``error_rate``.
+
+    Their indexes may take ``index_bytes`` before filters must do with less.
+    """
 
     first: bytes
     keys: float
     error_rate: float
     size_bytes: float
+    index_bytes: float = 0.0
 
 
 class FilterPlan:
@@ -32,7 +38,11 @@ class FilterPlan:
     def __init__(self, parts: list[PlannedPart]) -> None:
         self._parts = parts
         self._keys = 0  # in the tables written so far
-        self._left_bytes = sum([part.size_bytes for part in parts])
+        self._left_bytes = sum([part.size_bytes for part in parts])  # for filters
+        self._index_bytes = sum([part.index_bytes for part in parts]) / sum(
+            [part.keys for part in parts]
+        )  # for each key
+        self._more_index_bytes = 0.0  # than planned, in the tables written so far
 
     def packed(self) -> bytes:
         """The plan as JSON, which goes to helper processes as it is."""
@@ -49,10 +59,17 @@ class FilterPlan:
         keys = self._keys - sum([before.keys for before in self._parts[:at]])
         passed = min(max(keys / part.keys, 0.0), 1.0)
         planned = sum([after.size_bytes for after in self._parts[at:]]) - passed * part.size_bytes
-        more = min(max(self._left_bytes / max(1.0, planned), 1 / _MOST_CHANGE), _MOST_CHANGE)
-        return float(part.error_rate**more)
+        keys_left = sum([after.keys for after in self._parts[at:]]) - passed * part.keys
+        # What the indexes of the tables to come take beyond the plan, their filters do without.
+        beyond = keys_left * self._more_index_bytes / max(1, self._keys)
+        wanted = max(1.0, planned - beyond)
+        more = min(max((self._left_bytes - beyond) / wanted, 1 / _MOST_CHANGE), _MOST_CHANGE)
+        rate: float = part.error_rate ** (more * wanted / max(1.0, planned))
+        return max(rate, FLOOR_RATE)
 
-    def note_table(self, keys: int, filter_bytes: int) -> None:
+    def note_table(self, keys: int, filter_bytes: int, index_bytes: int) -> None:
         """Count a table that was written."""
+        beyond = index_bytes - keys * self._index_bytes
         self._keys += keys
-        self._left_bytes -= filter_bytes
+        self._left_bytes -= filter_bytes + beyond
+        self._more_index_bytes += beyond

@@ -205,7 +205,7 @@ class FilterSection:
         index = self._index
         parts: list[bytes] = []
         for block_number in range(index.chunk_start(chunk), index.chunk_start(chunk + 1)):
-            length = index.filter_start(block_number + 1) - index.filter_start(block_number)
+            length = index.filter_place(block_number)[1]
             end: i64 = index.offset(block_number + 1)
             offset = end - TRAILER_BYTES - length
             if offset < index.offset(block_number):

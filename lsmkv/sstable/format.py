@@ -5,7 +5,7 @@ Layout, all integers little-endian::
     data        block 0, block 1, ...        each: payload | filter | trailer
     dictionary  zstd dictionary, often empty
     filters     a copy of every block's filter, in order; or the one filter of the table
-    index       see lsmkv.sstable.index; in compressed tables lsmkv.sstable.index_codec
+    index       see lsmkv.sstable.index_layout
     properties  JSON, see TableProperties; spaces may precede it
     footer      the last 72 bytes
 
@@ -16,7 +16,7 @@ Footer (72 bytes)::
     0   u64  data_length         32  u64  properties_length
     8   u64  dictionary_length   40  u64  dictionary_checksum
     16  u64  filters_length      48  u64  checksum of index and properties
-    24  u64  index_length        56  u32  format version, 1
+    24  u64  index_length        56  u32  format version, 2
     60  u32  low half of the XXH3-64 of the bytes before it
     64       magic "lsmkvSST"
 
@@ -37,7 +37,7 @@ from lsmkv.errors import CorruptionError, UnsupportedFormatError, unfit
 from lsmkv.filters.policy import MAX_PARAMETER
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 TABLE_MAGIC: Final = b"lsmkvSST"
 _FOOTER: Final = struct.Struct("<QQQQQQQII8s")
 FOOTER_BYTES: Final = 72
@@ -111,6 +111,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     Attributes:
         has_versions: whether a key occurs more than once.
         raw_bytes: size of all payloads before compression.
+        compression: ``"zstd"`` if its blocks may be compressed, else ``"none"``.
         filter_key: a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
         granularity: ``"block"`` or ``"table"``.
         filter_key_count, probe_count: those of a filter for the whole table; 0 with filters per block.
@@ -135,6 +136,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     has_versions: bool
     block_count: int
     raw_bytes: int
+    compression: str
     filter_bytes: int
     filter_key: str
     granularity: str
@@ -207,6 +209,8 @@ def _impossible(properties: TableProperties) -> str | None:
         return "a count is out of range"
     if max(properties.filter_key_count, properties.tombstone_count) > properties.entry_count:
         return "it counts more keys or deletions than entries"
+    if properties.compression not in ("none", "zstd"):
+        return f"compression {properties.compression[:40]!r}"
     if properties.granularity not in ("block", "table"):
         return f"filter granularity {properties.granularity[:40]!r}"
     if not (0 <= properties.probe_count <= MAX_PARAMETER and properties.error_rate > 0):

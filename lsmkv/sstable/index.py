@@ -1,394 +1,447 @@
-"""A table's index: where its blocks are, which keys they span, where their filters are.
-
-It is searched as it stands in the file: arrays of fixed-width integers (little-endian) and one run of
-key bytes::
-
-    u32 block_count n, u32 prefix_length (bytes that every key of the table shares), u32 chunk_count c
-    last_fences     n u64      the fence of each block's last key
-    first_fences    n u64      the fence of each block's first key
-    offsets         n+1 u64    block i is bytes offsets[i] .. offsets[i+1] of the file
-    filter_ends     n+1 u32    its filter is bytes filter_ends[i] .. filter_ends[i+1] of the filters
-    entry_counts    n u32
-    probe_counts    n u8       k of each block's filter
-    key_ends        2n+1 u32   first and last key of each block, within the run of keys
-    chunk_starts    c+1 u32    filters are read in chunks: chunk j holds those of the blocks
-                               chunk_starts[j] .. chunk_starts[j+1]
-    chunk_checksums c u64      XXH3-64 of each chunk
-    keys
-
-A *fence* is the 8 bytes of a key after the table's common prefix, zero-padded, as a big-endian
-integer without its lowest bit (63 bits: the same in a Python integer and in a signed machine word).
-Fences are searched first; keys are compared only where fences are equal.
-
-Compressed tables store it packed: see :mod:`lsmkv.sstable.index_codec`.
-"""
+"""A table's index, searched in place (:mod:`lsmkv.sstable.index_layout`)."""
 
 from __future__ import annotations
 
-import struct
-from itertools import pairwise
-from typing import Final, NoReturn
+from typing import NoReturn
 
-from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
-from mypy_extensions import i32, i64
+from librt.strings import read_i32_le, read_i64_be, read_i64_le
+from librt.vecs import vec
+from mypy_extensions import i64
 
-from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.encoding.fences import fence, lower_bound
+from lsmkv.encoding.fences import fence, first_head, lower_bound
 from lsmkv.encoding.words import common_prefix_length
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.index_arrays import (
-    filter_shapes,
-    last_of_ascending,
-    last_of_ascending_pairs,
-    sum_of_positive,
+from lsmkv.sstable.format import Footer, TableProperties
+from lsmkv.sstable.index_check import why_numbers_do_not_fit
+from lsmkv.sstable.index_layout import (
+    ENTRIES,
+    FILTER_START,
+    HEADER,
+    KEY_GROUP,
+    KEY_GROUP_BITS,
+    LONG,
+    MAX_CODE,
+    MAX_PAIR_BITS,
+    NUMBER_GROUP,
+    NUMBER_GROUP_BITS,
+    NUMBERS,
+    NUMBERS_BYTES,
+    OFFSET_STEP,
+    ONE,
+    PADDING,
+    PARAMETER,
+    first_bytes,
+    number_at,
+    row_bytes,
+    u32,
 )
-
-HEADER: Final = struct.Struct("<III")
-# A chunk that is read to spare a block of 4 KiB must not be larger than that block.
-_FILTER_CHUNK_BYTES: Final = 4 * 1024
-_GROUP: Final = 16  # fences: two cache lines
-_CACHE_LINE_BYTES: Final = 64  # of most processors
-_MAX_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)
-
-
-def array_offsets(count: int, chunk_count: int) -> list[int]:
-    """Where the arrays of a section start; last, where the keys do."""
-    at = HEADER.size
-    starts: list[int] = []
-    for width, length in (
-        (8, count),
-        (8, count),
-        (8, count + 1),
-        (4, count + 1),
-        (4, count),
-        (1, count),
-        (4, 2 * count + 1),
-        (4, chunk_count + 1),
-        (8, chunk_count),
-    ):
-        starts.append(at)
-        at += width * length
-    starts.append(at)
-    return starts
-
-
-def packed_fences(data: bytes, keys: i64, key_ends: bytes, count: i64, prefix_length: i64) -> bytes:
-    """The fences of all last keys, then of all first keys.
-
-    ``key_ends`` is the array of an index of ``count`` blocks; the keys start in ``data`` at ``keys``.
-    """
-    out = BytesWriter()
-    for side in (4, 0):
-        at: i64 = side
-        while at < 8 * count:
-            start = keys + (i64(read_i32_le(key_ends, at)) & 0xFFFF_FFFF)
-            end = keys + (i64(read_i32_le(key_ends, at + 4)) & 0xFFFF_FFFF)
-            write_i64_le(out, fence(data, start + prefix_length, end))
-            at += 8
-    return out.getvalue()
-
-
-class IndexBuilder:
-    """Builds an index section: ``add`` for each block, then ``finish``."""
-
-    def __init__(self) -> None:
-        # Packed as in the file: that takes a fraction of the memory of objects.
-        self._ends = BytesWriter()
-        self._filter_ends = BytesWriter()
-        self._entry_counts = BytesWriter()
-        self._probe_counts = BytesWriter()
-        self._key_ends = BytesWriter()
-        self._keys = BytesWriter()  # first and last of each block
-        write_i64_le(self._ends, 0)
-        write_i32_le(self._filter_ends, 0)
-        write_i32_le(self._key_ends, 0)
-        self._end: i64 = 0
-        self._filter_end = 0
-        self._smallest = b""
-        self._largest = b""
-        self.key_bytes: i64 = 0
-        self.block_count: i64 = 0
-
-    def add(
-        self,
-        first: bytes,
-        last: bytes,
-        length: int,
-        filter_length: int,
-        entry_count: int,
-        probe_count: int,
-    ) -> None:
-        if self.block_count == 0:
-            self._smallest = first
-        self._largest = last
-        self.block_count += 1
-        self._end += length
-        write_i64_le(self._ends, self._end)
-        self._filter_end += filter_length
-        write_i32_le(self._filter_ends, self._filter_end)
-        write_i32_le(self._entry_counts, entry_count)
-        self._probe_counts.append(probe_count)
-        for key in (first, last):
-            self._keys.write(key)
-            self.key_bytes += len(key)
-            write_i32_le(self._key_ends, i32(self.key_bytes))
-
-    def finish(self, filters: bytes) -> bytes:
-        """The index section of a table whose filter section is ``filters``."""
-        prefix_length = common_prefix_length([self._smallest, self._largest])
-        starts, checksums = self._chunks(filters)
-        keys, key_ends = self._keys.getvalue(), self._key_ends.getvalue()
-        return b"".join(
-            (
-                HEADER.pack(self.block_count, prefix_length, len(checksums)),
-                packed_fences(keys, 0, key_ends, self.block_count, prefix_length),
-                self._ends.getvalue(),
-                self._filter_ends.getvalue(),
-                self._entry_counts.getvalue(),
-                self._probe_counts.getvalue(),
-                key_ends,
-                struct.pack(f"<{len(starts)}I", *starts),
-                struct.pack(f"<{len(checksums)}Q", *checksums),
-                keys,
-            )
-        )
-
-    def _chunks(self, filters: bytes) -> tuple[list[int], list[int]]:
-        """The first block of each chunk of filters, then the block count; and the checksums."""
-        if self._filter_end != len(filters):  # one filter for the whole table
-            return [0, self.block_count], [checksum(filters, 0)]
-        ends = struct.unpack(f"<{self.block_count + 1}I", self._filter_ends.getvalue())
-        starts = [0]
-        for block_number in range(1, self.block_count):
-            if ends[block_number + 1] - ends[starts[-1]] > _FILTER_CHUNK_BYTES:
-                starts.append(block_number)
-        starts.append(self.block_count)
-        checksums = [
-            checksum(filters[ends[start] : ends[stop]], 0) for start, stop in pairwise(starts)
-        ]
-        return starts, checksums
 
 
 class TableIndex:
     """An index section, searched in place.
 
-    :meth:`key_start` points into ``section``.  Raises CorruptionError if its arrays do not fit together.
-
-    Attributes:
-        was_packed: whether it was stored packed, as in compressed tables.
+    Raises CorruptionError if its parts do not fit together, or the table's footer and properties.
     """
 
-    def __init__(
-        self,
-        data: bytes,
-        path: str,
-        offset: int,
-        data_length: int,
-        filters_length: int,
-        was_packed: bool = False,
-    ) -> None:
+    def __init__(self, data: bytes, path: str, footer: Footer, properties: TableProperties) -> None:
         self.section = data
-        self.was_packed = was_packed
         self._path = path
-        self._offset = offset
+        self._offset = footer.index_offset
         if len(data) < HEADER.size:
             self._fail("index is shorter than its header")
-        count, prefix_length, chunk_count = HEADER.unpack_from(data)
-        starts = array_offsets(count, chunk_count)
-        at = starts[-1]
-        if count == 0 or at > len(data):
-            self._fail(f"index of {len(data)} bytes cannot hold {count} blocks")
+        count, prefix_length, chunk_count, keys_length = HEADER.unpack_from(data)
         self.block_count: i64 = count
         self.prefix_length: i64 = prefix_length
         self.chunk_count: i64 = chunk_count
-        self._last_fences: i64 = starts[0]
-        self._first_fences: i64 = starts[1]
-        self._offsets: i64 = starts[2]
-        self._filter_ends: i64 = starts[3]
-        self._entry_counts: i64 = starts[4]
-        self._probe_counts: i64 = starts[5]
-        self._key_ends: i64 = starts[6]
-        self._chunk_starts: i64 = starts[7]
-        self._chunk_checksums: i64 = starts[8]
-        self._keys: i64 = at
-        # The last fence of each whole group, made at first use.  They are so close together that they
-        # stay in the processor's cache.
-        self._samples = b""
-        self.memory_bytes = len(data) + 8 * (count // _GROUP)
-        self._check(data_length, filters_length)
+        self._prefix: bytes = properties.smallest[:prefix_length]
+        self._groups: i64 = -(-count // KEY_GROUP)
+        number_groups = -(-count // NUMBER_GROUP)
+        self._fences: i64 = HEADER.size
+        self._key_starts: i64 = self._fences + 8 * self._groups
+        self._number_starts: i64 = self._key_starts + 4 * self._groups
+        self._chunk_starts: i64 = self._number_starts + 4 * number_groups
+        self._chunk_checksums: i64 = self._chunk_starts + 4 * (self.chunk_count + 1)
+        self._keys: i64 = self._chunk_checksums + 8 * self.chunk_count
+        self._numbers: i64 = self._keys + keys_length
+        least = self._numbers + NUMBERS.size * number_groups + len(PADDING)
+        if count == 0 or least > len(data) or data[-len(PADDING) :] != PADDING:
+            self._fail(f"index of {len(data)} bytes cannot hold {count} blocks")
+        if count != properties.block_count:
+            self._fail(f"index of {count} blocks in a table of {properties.block_count}")
+        if prefix_length > common_prefix_length([properties.smallest, properties.largest]):
+            self._fail(f"keys of a table do not share {prefix_length} bytes")
+        totals = footer.data_length, footer.filters_length, properties.entry_count
+        if reason := why_numbers_do_not_fit(
+            data, self._number_starts, self._numbers, self.block_count, *totals
+        ):
+            self._fail(reason)
+        self._check_chunks()
+        self._check_separators(properties.largest[prefix_length:])
+        self.memory_bytes = len(data)
+
+    def _error(self, reason: str) -> CorruptionError:
+        return CorruptionError(self._path, self._offset, reason)
 
     def _fail(self, reason: str) -> NoReturn:
-        raise CorruptionError(self._path, self._offset, reason)
+        raise self._error(reason)
 
-    def _check(self, data_length: int, filters_length: int) -> None:
-        count = self.block_count
-        if self.filter_start(count) == 0:
-            filters_length = 0  # one for the whole table, or none
-        data = self.section
-        if last_of_ascending(data, self._offsets, 8, count, _MAX_BLOCK_BYTES) != data_length:
-            self._fail("blocks of the index do not fit their section")
-        for at, last, step, total, what in (
-            (self._filter_ends, count, filters_length, filters_length, "filters"),
-            (self._key_ends, 2 * count, MAX_KEY_BYTES, len(data) - self._keys, "keys"),
-            (self._chunk_starts, self.chunk_count, count, count, "filter chunks"),
-        ):
-            if last_of_ascending(data, at, 4, last, step) != total:
-                self._fail(f"{what} of the index do not fit their section")
+    def _check_chunks(self) -> None:
+        before: i64 = 0
+        for chunk in range(self.chunk_count + 1):
+            start = self.chunk_start(chunk)
+            if start < before or (chunk == 0 and start):
+                self._fail("filter chunks of the index do not ascend")
+            before = start
+        if before != self.block_count:
+            self._fail("filter chunks of the index do not fit their section")
 
-    def check_properties(
-        self, smallest: bytes, largest: bytes, block_count: int, entry_count: int
-    ) -> None:
-        """Check that the index fits its table, and fences ascend.  O(blocks).
+    def _check_separators(self, largest: bytes) -> None:
+        """Check that separators ascend, from an empty one up to ``largest``.  O(blocks)."""
+        data, end = self.section, self._numbers
+        at = self._keys
+        before = b""
+        for group in range(self._groups):
+            if self._group(group) != at or at >= end:
+                self._fail("separators of the index do not fit their section")
+            count = min(self.block_count - KEY_GROUP * group, i64(KEY_GROUP))
+            stored = read_i64_le(data, self._fences + 8 * group)
+            if data[at]:
+                found, at = self._outer_codes(at, end, count, stored)
+            else:
+                found, at = self._front_coded(at + 1, end, count)
+            if stored != fence(found[0], 0, len(found[0])):
+                self._fail("fences of the index are not those of its separators")
+            if group == 0 and found[0]:
+                self._fail("first separator of the index is not empty")
+            for each in found:
+                if each < before or len(each) > MAX_KEY_BYTES:
+                    self._fail("separators of the index do not ascend")
+                before = each
+        if at != end or before > largest:
+            self._fail("separators of the index do not fill their section, or end above its keys")
 
-        After that, every key from ``smallest`` to ``largest`` is found at or before the last block.
+    def _outer_codes(self, at: i64, end: i64, count: i64, stored: i64) -> tuple[list[bytes], i64]:
+        """First and last separator of a group with codes, and its end.
+
+        Checks that codes ascend.
         """
-        count = self.block_count
-        if count != block_count:
-            self._fail(f"index of {count} blocks in a table of {block_count}")
-        if self.first_key(0) != smallest or self.last_key(count - 1) != largest:
-            self._fail("key range of a table is not its index's")
-        if self.prefix_length > common_prefix_length([smallest, largest]):
-            self._fail(f"keys of a table do not share {self.prefix_length} bytes")
-        lowest = fence(smallest, self.prefix_length, len(smallest))
-        highest = fence(largest, self.prefix_length, len(largest))
-        data, first_at, last_at = self.section, self._first_fences, self._last_fences
-        if last_of_ascending_pairs(data, first_at, last_at, count, lowest) != highest:
-            self._fail("fences of the index do not ascend from the smallest key to the largest")
-        if sum_of_positive(data, self._entry_counts, count) != entry_count:
-            self._fail(f"entries of the index are not the {entry_count} of the table")
+        data = self.section
+        width, base = i64(data[at]), i64(data[at + 1])
+        codes = at + 2
+        stop = codes + count * width
+        if stop > end or width > MAX_CODE or base > MAX_CODE or stored < 0:
+            self._fail("separators of the index do not fit their section")
+        mask = (ONE << (8 * width)) - 1
+        before: i64 = 0
+        place = codes + width - 8  # the 8 bytes that end with a code
+        while place + 8 <= stop:
+            code = read_i64_be(data, place) & mask
+            if code < before:
+                self._fail("separators of the index do not ascend")
+            before = code
+            place += width
+        head, last = first_bytes(stored)[:base], stop - width
+        second = codes + width
+        found = [head + data[codes:second].rstrip(b"\0"), head + data[last:stop].rstrip(b"\0")]
+        return found, stop
 
-    def filter_shapes(self) -> set[int]:
-        return filter_shapes(self.section, self._filter_ends, self._probe_counts, self.block_count)
+    def _front_coded(self, at: i64, end: i64, count: i64) -> tuple[list[bytes], i64]:
+        """The separators of a group without codes, and where it ends."""
+        data = self.section
+        length, at = self._varint(at, end)
+        if at + length > end:
+            self._fail("separators of the index do not fit their section")
+        found = [data[at : at + length]]
+        base, at = self._varint(at + length, end)
+        for _ in range(count - 1):
+            if at >= end:
+                self._fail("separators of the index do not fit their section")
+            byte = i64(data[at])
+            kept, length, at = self._lengths(at + 1, byte >> 4, byte & LONG)
+            before = found[-1]
+            kept += base
+            if at + length > end or kept > len(before):
+                self._fail("separators of the index do not fit their section")
+            if length > 0 and kept < len(before) and data[at] == before[kept]:
+                self._fail("separators of the index share more than they say")
+            found.append(before[:kept] + data[at : at + length])
+            at += length
+        return found, at
 
     # Search
 
-    def seek(self, key: bytes) -> i64:
-        """The first block whose last key is not below ``key``, or ``block_count``.
+    def find(self, key: bytes) -> i64:
+        """The last block whose separator is not above ``key``.
 
-        ``key`` must share the table's common prefix.  O(log n).
+        ``key`` must lie between the table's smallest and largest key.  O(log n).
         """
+        data, fences, groups = self.section, self._fences, self._groups
         target = fence(key, self.prefix_length, len(key))
-        return self._seek(key, target, self._group_of(target))
+        group = lower_bound(data, fences, groups, target)  # _group_of, without the cost of a call
+        if group < groups and read_i64_le(data, fences + 8 * group) == target:
+            group = self._last_among_equals(key, group, target)
+        else:
+            group -= 1
+        return self._find(key, target, group)
+
+    def find_first(self, key: bytes) -> i64:
+        """The first block that may hold a version of ``key``.
+
+        As :meth:`find`, whose block is the last one.
+        """
+        block_number = self.find(key)
+        while block_number > 0 and self.separator(block_number) == key:
+            block_number -= 1
+        return block_number
+
+    def begins_at(self, block_number: i64, key: bytes) -> bool:
+        """Whether ``key`` is a block's separator; False for ``block_count``."""
+        return block_number < self.block_count and self.separator(block_number) == key
 
     def group_of(self, key: bytes) -> i64:
-        """The first block of the group of fences to search for ``key``."""
-        return self._group_of(fence(key, self.prefix_length, len(key)))
+        """The group of separators to search for ``key``."""
+        return self._group_of(key, fence(key, self.prefix_length, len(key)))
 
-    def _group_of(self, target: i64) -> i64:
-        groups = self.block_count // _GROUP
-        if groups == 0:
-            return 0
-        samples = self._samples
-        if len(samples) == 0:
-            samples = self._samples = self._sampled()
-        return _GROUP * lower_bound(samples, 0, groups, target)
+    def find_in(self, key: bytes, group: i64) -> i64:
+        """:meth:`find` for a key whose group is known."""
+        return self._find(key, fence(key, self.prefix_length, len(key)), group)
 
     def prefetch(self, group: i64) -> i64:
         """Fetch what :meth:`find_in` reads of ``group`` into the processor's cache."""
-        if self.block_count < _GROUP:
-            return 0
-        data = self.section  # past the last block these read from the arrays that follow
-        last = self._last_fences + 8 * group
-        first = self._first_fences + 8 * group
-        fetched = read_i64_le(data, last) ^ read_i64_le(data, last + _CACHE_LINE_BYTES)
-        fetched ^= read_i64_le(data, last + 8 * _GROUP - 8)
-        fetched ^= read_i64_le(data, first) ^ read_i64_le(data, first + _CACHE_LINE_BYTES)
-        fetched ^= read_i64_le(data, self._filter_ends + 4 * group)
-        return fetched  # used, or the compiler drops the reads
+        at = self._group(group)
+        return read_i64_le(self.section, at) ^ read_i64_le(self.section, at + 16)
 
-    def _seek(self, key: bytes, target: i64, group: i64) -> i64:
-        """:meth:`seek` for a key whose fence is ``target``, in ``group``."""
-        count = min(self.block_count - group, _GROUP)
-        low = group + lower_bound(self.section, self._last_fences + 8 * group, count, target)
-        if (
-            low == self.block_count
-            or read_i64_le(self.section, self._last_fences + 8 * low) > target
-        ):
-            return low
-        return self._seek_among_equals(key, low, target)
+    def _group_of(self, key: bytes, target: i64) -> i64:
+        data, fences, groups = self.section, self._fences, self._groups
+        group = lower_bound(data, fences, groups, target)
+        if group < groups and read_i64_le(data, fences + 8 * group) == target:
+            return self._last_among_equals(key, group, target)
+        return group - 1
 
-    def _sampled(self) -> bytes:
-        """The last fence of each whole group."""
-        out = BytesWriter()
-        at = self._last_fences + 8 * (_GROUP - 1)
-        while at < self._first_fences:
-            write_i64_le(out, read_i64_le(self.section, at))
-            at += 8 * _GROUP
-        return out.getvalue()
-
-    def _seek_among_equals(self, key: bytes, low: i64, target: i64) -> i64:
-        data = self.section
-        high: i64 = self.block_count
-        while low < high:
+    def _last_among_equals(self, key: bytes, low: i64, target: i64) -> i64:
+        """The last group of one fence, from ``low`` on, not above ``key``."""
+        data, fences = self.section, self._fences
+        high = self._groups
+        low -= 1
+        while low + 1 < high:
             middle = (low + high) >> 1
             if (
-                read_i64_le(data, self._last_fences + 8 * middle) == target
-                and self.last_key(middle) < key
+                read_i64_le(data, fences + 8 * middle) == target
+                and self.separator(KEY_GROUP * middle) <= key
             ):
-                low = middle + 1
+                low = middle
             else:
                 high = middle
         return low
 
-    def find(self, key: bytes) -> i64:
-        """The first block that spans ``key``; -1 if the key lies between two blocks.
-
-        ``key`` must lie between the table's smallest and largest key.  O(log n).
-        """
-        target = fence(key, self.prefix_length, len(key))
-        return self._find(key, target, self._group_of(target))
-
-    def find_in(self, key: bytes, group: i64) -> i64:
-        return self._find(key, fence(key, self.prefix_length, len(key)), group)
-
     def _find(self, key: bytes, target: i64, group: i64) -> i64:
-        block_number = self._seek(key, target, group)
-        if block_number == self.block_count:
-            return -1
-        first = read_i64_le(self.section, self._first_fences + 8 * block_number)
-        if target < first or (target == first and key < self.first_key(block_number)):
-            return -1
-        return block_number
+        """The last block of ``group`` whose separator is not above ``key``."""
+        data = self.section
+        at = self._keys + (i64(read_i32_le(data, self._key_starts + 4 * group)) & 0xFFFF_FFFF)
+        head = read_i64_le(data, at)
+        width, base = head & 0xFF, (head >> 8) & 0xFF
+        number = group << KEY_GROUP_BITS
+        count = self.block_count - number
+        if count > KEY_GROUP:
+            count = KEY_GROUP
+        if width == 0:
+            return number + self._find_front_coded(key, at + 1, count)
+        if (read_i64_le(data, self._fences + 8 * group) ^ target) >> (63 - 8 * base):
+            return number + count - 1  # above the first separator, and so above the others
+        mask = (ONE << (8 * width)) - 1
+        start, key_length = self.prefix_length + base, len(key)
+        if start + 8 <= key_length:
+            code = (read_i64_be(key, start) >> (64 - 8 * width)) & mask
+        elif start < key_length and key_length >= 8:
+            word = read_i64_be(key, key_length - 8) << (8 * (start + 8 - key_length))
+            code = (word >> (64 - 8 * width)) & mask
+        else:
+            code = fence(key, start, key_length) >> (63 - 8 * width)
+        if count < KEY_GROUP:
+            return number + first_head(data, at + 2, width, count, width, code + 1) - 1
+        # As first_head, without its loop; arithmetic on the sign instead of branches.
+        at += width - 6  # the 8 bytes that end with a code
+        skipped = ((read_i64_be(data, at + 4 * width) & mask) - code - 1) >> 63 & 4
+        at += skipped * width
+        number += skipped
+        skipped = ((read_i64_be(data, at + 2 * width) & mask) - code - 1) >> 63 & 2
+        at += skipped * width
+        number += skipped
+        return number + (((read_i64_be(data, at + width) & mask) - code - 1) >> 63 & 1)
 
-    def begins_above(self, block_number: i64, key: bytes) -> bool:
-        """Whether a block's first key is above ``key``; see :meth:`seek`."""
-        target = fence(key, self.prefix_length, len(key))
-        first = read_i64_le(self.section, self._first_fences + 8 * block_number)
-        return target < first or (target == first and key < self.first_key(block_number))
+    def _find_front_coded(self, key: bytes, at: i64, count: i64) -> i64:
+        """The last of a group's ``count`` separators that is not above ``key``.
+
+        The group stands at ``at``; its first separator is not above it.  What two neighbours share tells
+        most of the order: few bytes are compared.
+        """
+        data, prefix, end = self.section, self.prefix_length, self._numbers
+        key_length = len(key)
+        length, at = self._varint(at, end)
+        place = (
+            at - prefix
+        )  # the byte that ``key[shared]`` is compared with is ``data[place + shared]``
+        shared = prefix  # how many bytes the key shares with the separator at hand, which is not above it
+        most = min(prefix + length, key_length)
+        while shared < most and data[place + shared] == key[shared]:
+            shared += 1
+        base, at = self._varint(at + length, end)
+        base += prefix
+        number: i64 = 1
+        while number < count:
+            byte = i64(data[at])
+            kept, length, at = self._lengths(at + 1, byte >> 4, byte & LONG)
+            kept += base
+            if kept < shared:
+                break
+            if kept == shared:
+                place = at - shared
+                most = min(shared + length, key_length)
+                while shared < most and data[place + shared] == key[shared]:
+                    shared += 1
+                if shared < kept + length and (
+                    shared == key_length or data[place + shared] > key[shared]
+                ):
+                    break
+            at += length
+            number += 1
+        return number - 1
+
+    def _lengths(self, at: i64, kept: i64, length: i64) -> tuple[i64, i64, i64]:
+        """Both lengths of a front-coded separator, and where its bytes start."""
+        more: i64
+        if kept == LONG:
+            more, at = self._varint(at, self._numbers)
+            kept += more
+        if length == LONG:
+            more, at = self._varint(at, self._numbers)
+            length += more
+        return kept, length, at
+
+    def _varint(self, at: i64, end: i64) -> tuple[i64, i64]:
+        """The number at ``at``, and where it ends."""
+        number: i64 = 0
+        shift: i64 = 0
+        while at < end and shift <= 14:
+            byte = i64(self.section[at])
+            at += 1
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number, at
+            shift += 7
+        raise self._error("separators of the index do not fit their section")
+
+    def _group(self, group: i64) -> i64:
+        return self._keys + u32(self.section, self._key_starts + 4 * group)
+
+    def separator(self, block_number: i64) -> bytes:
+        """The separator below a block: none of its keys is below.
+
+        All keys of the blocks before are.
+
+        The exception is a key of which both the block and the one before have versions: it is the
+        separator itself.
+        """
+        data, group = self.section, block_number >> KEY_GROUP_BITS
+        at, number = self._group(group), block_number & (KEY_GROUP - 1)
+        width = i64(data[at])
+        if width == 0:
+            return self._prefix + self._front_coded(at + 1, self._numbers, number + 1)[0][number]
+        head = first_bytes(read_i64_le(data, self._fences + 8 * group))
+        code = at + 2 + number * width
+        end = code + width
+        return self._prefix + head[: data[at + 1]] + data[code:end].rstrip(b"\0")
 
     # One block
 
+    # A group's five bytes from the parameter on are read as one word.
+
     def offset(self, block_number: i64) -> int:
         """Where in the file a block starts; of ``block_count``, where the blocks end."""
-        return read_i64_le(self.section, self._offsets + 8 * block_number)
-
-    def filter_start(self, block_number: i64) -> i64:
-        return i64(read_i32_le(self.section, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
+        data, block, beyond = self.section, block_number, i64(0)
+        if block == self.block_count:
+            block -= 1
+            beyond = 1
+        at = self._number_starts + 4 * (block >> NUMBER_GROUP_BITS)
+        at = self._numbers + (i64(read_i32_le(data, at)) & 0xFFFF_FFFF)
+        number = (block & (NUMBER_GROUP - 1)) + beyond
+        start = read_i64_le(data, at)
+        start += number * (i64(read_i32_le(data, at + OFFSET_STEP)) & 0xFFFF_FFFF)
+        fields = read_i64_le(data, at + PARAMETER)
+        bits = (fields >> 32) & 0xFF
+        if bits:
+            at += NUMBERS_BYTES + row_bytes((fields >> 8) & 0xFF)
+            bit = bits * number
+            word = read_i64_le(
+                data, at + 8 * (((fields >> 16) & 0xFF) + ((fields >> 24) & 0xFF)) + (bit >> 3)
+            )
+            start += (word >> (bit & 7)) & ((ONE << bits) - 1)
+        return start
 
     def entry_count(self, block_number: i64) -> int:
-        return read_i32_le(self.section, self._entry_counts + 4 * block_number)
+        data = self.section
+        at = self._number_starts + 4 * (block_number >> NUMBER_GROUP_BITS)
+        at = self._numbers + (i64(read_i32_le(data, at)) & 0xFFFF_FFFF)
+        count = i64(read_i32_le(data, at + ENTRIES)) & 0xFFFF_FFFF
+        fields = read_i64_le(data, at + PARAMETER)
+        bits = (fields >> 24) & 0xFF
+        if bits:
+            row = at + NUMBERS_BYTES + row_bytes((fields >> 8) & 0xFF)
+            row += 8 * ((fields >> 16) & 0xFF)
+            count += number_at(data, row, bits, block_number & (NUMBER_GROUP - 1))
+        return count
 
-    def probe_count(self, block_number: i64) -> i64:
-        return self.section[self._probe_counts + block_number]
+    def filter_place(self, block_number: i64) -> tuple[i64, i64, i64]:
+        """Where a block's filter is in the filters: start, length; its parameter."""
+        data, number = self.section, block_number & (NUMBER_GROUP - 1)
+        at = self._number_starts + 4 * (block_number >> NUMBER_GROUP_BITS)
+        at = self._numbers + (i64(read_i32_le(data, at)) & 0xFFFF_FFFF)
+        line = read_i64_le(data, at + FILTER_START)  # and the step
+        length = (line >> 32) & 0xFFFF_FFFF
+        start = (line & 0xFFFF_FFFF) + number * length
+        fields = read_i64_le(data, at + PARAMETER)
+        parameter, bits = fields & 0xFF, (fields >> 8) & 0xFF
+        row = at + NUMBERS_BYTES
+        if bits:
+            bit = bits * number
+            mask = (ONE << bits) - 1
+            word = read_i64_le(data, row + (bit >> 3)) >> (bit & 7)
+            above = word & mask
+            start += above
+            length -= above
+            if bits <= MAX_PAIR_BITS:
+                length += (word >> bits) & mask
+            else:
+                length += number_at(data, row, bits, number + 1)
+        parameter_bits = (fields >> 16) & 0xFF
+        if parameter_bits:
+            bit = parameter_bits * number
+            word = read_i64_le(data, row + row_bytes(bits) + (bit >> 3))
+            parameter += (word >> (bit & 7)) & ((ONE << parameter_bits) - 1)
+        return start, length, parameter
 
-    def first_key(self, block_number: i64) -> bytes:
-        return self._key(2 * block_number)
+    def filter_start(self, block_number: i64) -> i64:
+        """Where in the filters a block's filter starts; of ``block_count``, where the filters end."""
+        if block_number < self.block_count:
+            return self.filter_place(block_number)[0]
+        place = self.filter_place(block_number - 1)
+        return place[0] + place[1]
 
-    def last_key(self, block_number: i64) -> bytes:
-        return self._key(2 * block_number + 1)
-
-    def key_start(self, key_number: i64) -> i64:
-        """Start of a key: a block's first (``2 * block_number``) or last (+ 1).
-
-        The key before ends there.
-        """
-        at = self._key_ends + 4 * key_number
-        return self._keys + (i64(read_i32_le(self.section, at)) & 0xFFFF_FFFF)
-
-    def _key(self, key_number: i64) -> bytes:
-        start, end = self.key_start(key_number), self.key_start(key_number + 1)
-        return self.section[start:end]
+    def filter_shapes(self) -> set[tuple[int, int]]:
+        """The distinct lengths of filters, with their parameters."""
+        shapes: set[tuple[int, int]] = set()
+        noted = vec[i64]([-1] * 256)  # shapes already in the set, which is slower to ask
+        number: i64 = 0
+        while number < self.block_count:
+            place = self.filter_place(number)
+            shape = place[1] << 8 | place[2]
+            slot = (place[1] * 31 + place[2]) & 0xFF
+            if noted[slot] != shape:
+                noted[slot] = shape
+                shapes.add((place[1], place[2]))
+            number += 1
+        return shapes
 
     # Filter chunks
 
@@ -398,7 +451,7 @@ class TableIndex:
         high: i64 = self.chunk_count - 1
         while low < high:
             middle = (low + high + 1) >> 1
-            if i64(read_i32_le(self.section, self._chunk_starts + 4 * middle)) <= block_number:
+            if self.chunk_start(middle) <= block_number:
                 low = middle
             else:
                 high = middle - 1
@@ -406,7 +459,7 @@ class TableIndex:
 
     def chunk_start(self, chunk: i64) -> i64:
         """The first block whose filter is in ``chunk``; for ``chunk_count``, ``block_count``."""
-        return i64(read_i32_le(self.section, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
+        return u32(self.section, self._chunk_starts + 4 * chunk)
 
     def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
         first, stop = self.chunk_start(chunk), self.chunk_start(chunk + 1)

@@ -10,7 +10,6 @@ from lsmkv.errors import note_full_budget
 from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots, TableMemory
 from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.index_codec import checked_index
 from lsmkv.sstable.table_end import check_tail
 from lsmkv.sstable.table_filters import FilterKind, TableFilters
 from lsmkv.stats import Stats
@@ -25,7 +24,7 @@ logging handler's, or one of these) and look keys up: two such threads would wai
 
 
 class LazySections:
-    """Index and filters of a table, and its place in cache and memory budget.
+    """Index and filters of a table, and its share of the memory.
 
     Attributes:
         index, filters: None before they are loaded.
@@ -133,4 +132,4 @@ def _read_index(file: RandomFile, footer: Footer, properties: TableProperties) -
     running.update(section)
     running.update(file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX))
     check_tail(running.intdigest(), file.path, footer)
-    return checked_index(section, file.path, footer, properties)
+    return TableIndex(section, file.path, footer, properties)

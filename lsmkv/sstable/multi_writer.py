@@ -93,7 +93,9 @@ def write_tables(batches: Iterator[EntryBatch | StoredBlocks], job: TableJob) ->
                 if at < batch.count:
                     done.append(finish(writer, [], []))
                     if plan is not None:
-                        plan.note_table(done[-1].entry_count, writer.filter_bytes)
+                        plan.note_table(
+                            done[-1].entry_count, writer.filter_bytes, writer.index_bytes
+                        )
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
             done.append(finish(writer, *_note(job.replaces, done)))

@@ -3,7 +3,7 @@
 A lookup (:meth:`TableReader.get`) takes these steps, and the first that rules the key out ends it:
 
 1. the filter of the whole table, if it has one;
-2. the index: a binary search of fences for the one block whose key range spans the key;
+2. the index: a binary search of separators for the one block that may hold the key;
 3. that block's own filter, if it has one;
 4. the block, from the cache or from disk, searched in place.
 """
@@ -172,6 +172,8 @@ class TableReader:
         ``key`` must lie between the table's smallest and largest key; ``h`` is its hash.  Returns the
         value, None if that version is a deletion, or ABSENT if the table has no such version.
         """
+        if self.has_versions:
+            return self._get_version(key, h, max_seq)
         block_number = self.block_for(key, h)
         if block_number < 0 or (self.asks.has_learnt and self._is_learnt(block_number, h)):
             return ABSENT
@@ -179,16 +181,34 @@ class TableReader:
         position = self.find_in(block, block_number, key, h)
         if position < 0:
             if self.asks.learns:
-                self.asks.learn(self.filters, block, key, h)
+                self.asks.learn(self.filters, block, block_number, h)
         elif max_seq < self.largest_seq:
             if self.one_seq:
                 return ABSENT
             position = block.find_visible(key, h, max_seq)
-            while position < 0 and self._continues(block_number, key):
-                block_number += 1
-                block = self.block(block_number, True)
-                position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
+
+    def _get_version(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
+        """:meth:`get` in a table of which blocks may share a key."""
+        filters = self.filters
+        if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
+            self.asks.denied()
+            return ABSENT
+        index = filters.index
+        number = index.find_first(key)
+        while True:
+            if self.filter_allows(number, key, h):
+                block = self.block(number, True)
+                if self.find_in(block, number, key, h) < 0:
+                    if self.asks.learns:
+                        self.asks.learn(filters, block, number, h)
+                else:
+                    position = block.find_visible(key, h, max_seq)
+                    if position >= 0:
+                        return block.value(position)
+            number += 1
+            if not index.begins_at(number, key):
+                return ABSENT
 
     def block_for(self, key: bytes, h: i64) -> i64:
         """Number of the block that may hold ``key``; -1 if ruled out.
@@ -202,9 +222,6 @@ class TableReader:
             self.asks.denied()
             return -1
         block_number = filters.index.find(key)
-        if block_number < 0:
-            self._count_gap()
-            return -1
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1  # asks.denied(), without the cost of a call
             self.asks.absent += 1
@@ -212,7 +229,7 @@ class TableReader:
         return block_number
 
     def block_near(self, key: bytes, h: i64, group: i64) -> i64:
-        """Number of the block that spans ``key``; -1 if ruled out.
+        """Number of the block that may hold ``key``; -1 if the table's filter rules it out.
 
         ``group`` is :meth:`~lsmkv.sstable.index.TableIndex.group_of` the key.
         """
@@ -222,10 +239,7 @@ class TableReader:
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
             self.asks.denied()
             return -1
-        block_number = filters.index.find_in(key, group)
-        if block_number < 0:
-            self._count_gap()
-        return block_number
+        return filters.index.find_in(key, group)
 
     def filter_allows(self, block_number: i64, key: bytes, h: i64) -> bool:
         """Whether a block's filter, if it has one, allows for ``key``."""
@@ -236,13 +250,6 @@ class TableReader:
             self.asks.denied()
             return False
         return not self.asks.has_learnt or not self._is_learnt(block_number, h)
-
-    def _count_gap(self) -> None:
-        """Count a lookup of a key between two blocks: as a false positive, if the table was asked."""
-        if self.filters.per_table:
-            self.asks.passed()
-        else:
-            self._stats.fence_negatives += 1
 
     def find_in(self, block: Block, block_number: i64, key: bytes, h: i64) -> i64:
         """Position of the newest version of ``key``, or -1; counted.
@@ -267,13 +274,6 @@ class TableReader:
             return False
         self.asks.denied()
         return True
-
-    def _continues(self, block_number: i64, key: bytes) -> bool:
-        """Whether the next block may hold older versions of ``key``."""
-        return (
-            block_number + 1 < self.index.block_count
-            and self.index.first_key(block_number + 1) == key
-        )
 
     # Blocks
 
@@ -317,11 +317,7 @@ class TableReader:
         indexed_count = index.entry_count(block_number)
         if not block.count == entry_count == indexed_count:
             fail(f"block of {block.count} entries where the index has {indexed_count}")
-        # Only merging and verifying check the last key: a lookup does not rely on it.
-        first_key, end = index.key_start(2 * block_number), index.key_start(2 * block_number + 1)
-        if not block.is_key(0, index.section, first_key, end):
-            fail("first key of a block is not the index's")
-        return block
+        return block  # merging and verifying check that its keys lie between its separators
 
     def block_length(self, block_number: i64) -> int:
         return self.index.offset(block_number + 1) - self.index.offset(block_number)
@@ -352,10 +348,12 @@ class TableReader:
 
     # Verification
 
-    def block_trailer(self, block_number: i64) -> BlockTrailer:
-        """A block's trailer, read from disk and checked against the index."""
+    def read_past_cache(self, block_number: i64) -> tuple[Block, BlockTrailer]:
+        """A block and its trailer, read from disk and checked."""
         frame = self.read_frames(block_number, block_number + 1, ReadKind.COMPACTION)
-        return self.checked_frame(frame, block_number)[2]
+        trailer = self.checked_frame(frame, block_number)[2]
+        offset = self.index.offset(block_number)
+        return self.decode(frame, 0, len(frame), offset, block_number), trailer
 
     def checked_frame(self, frame: bytes, block_number: i64) -> tuple[bytes, bytes, BlockTrailer]:
         """Stored payload, filter and trailer of a block, checked against the index."""
@@ -378,14 +376,9 @@ class TableReader:
         return block
 
     def verify_sections(self) -> None:
-        """Check filter section and key range; raises CorruptionError."""
+        """Check the filter section; raises CorruptionError."""
         if self.footer.filters_length:
             self.filters.section.read_all()
-        first = self.index.first_key(0)
-        last = self.index.last_key(self.index.block_count - 1)
-        if first != self.meta.smallest or last != self.meta.largest:
-            reason = "key range of a table is not its index's"
-            raise CorruptionError(self.path, self.footer.index_offset, reason)
 
     def _read_frame(self, block_number: i64) -> tuple[bytes, BlockTrailer]:
         frame = self.read_frames(block_number, block_number + 1, ReadKind.COMPACTION)

@@ -30,13 +30,16 @@ class StoredBlocks:
     def entry_count(self) -> int:
         return sum(map(self.table.index.entry_count, range(int(self.first), int(self.end))))
 
-    def new_block(self, frame: bytes, number: i64) -> NewBlock:
-        """Block ``number``, which is stored as ``frame``, for another table."""
-        table, index = self.table, self.table.index
+    def new_block(self, frame: bytes, number: i64, first: bytes | None) -> NewBlock:
+        """Block ``number``, which is stored as ``frame``, for another table.
+
+        ``first`` is its first key; None for a block that follows the one before it there, too.
+        """
+        table = self.table
         stored, bits, trailer = table.checked_frame(frame, number)
         return NewBlock(
-            index.first_key(number),
-            index.last_key(number),
+            first or b"",
+            b"",
             stored,
             trailer.codec,
             trailer.raw_length,
@@ -47,4 +50,5 @@ class StoredBlocks:
             trailer.probe_count,
             table.largest_seq,
             table.largest_seq,
+            table.index.separator(number) if first is None else None,
         )

@@ -10,9 +10,9 @@ from librt.strings import BytesWriter
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
-from lsmkv.sstable.format import Footer, TableFormat, TableMeta, TableProperties
-from lsmkv.sstable.index import IndexBuilder
-from lsmkv.sstable.index_codec import pack_index
+from lsmkv.sstable.format import Footer, TableMeta, TableProperties
+from lsmkv.sstable.index_builder import IndexBuilder
+from lsmkv.sstable.index_layout import separator
 from lsmkv.sstable.table_end import with_room
 from lsmkv.storage.storage import Storage
 
@@ -21,7 +21,11 @@ _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are address
 
 
 class NewBlock:
-    """A block without its place in a file; no dataclass, whose ``__init__`` is never compiled."""
+    """A block without its place in a file; no dataclass, whose ``__init__`` is never compiled.
+
+    With a ``separator`` it follows the block that it follows in another table; ``first`` and ``last`` are
+    not needed then.
+    """
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class NewBlock:
         probe_count: int,
         smallest_seq: int,
         largest_seq: int,
+        separator: bytes | None = None,
     ) -> None:
         self.first = first
         self.last = last
@@ -50,6 +55,7 @@ class NewBlock:
         self.probe_count = probe_count
         self.smallest_seq = smallest_seq
         self.largest_seq = largest_seq
+        self.separator = separator
 
     @property
     def length(self) -> int:
@@ -58,13 +64,15 @@ class NewBlock:
 
 
 class TableFile:
-    """Appends blocks to a new file, and keeps what the sections after them need.
+    """Appends blocks to a new file, and the sections after them.
 
     Attributes:
         data_bytes: where the next block starts.
         filters_bytes: the size of all filters.
+        index_bytes: the size of the index, after :meth:`finish`.
         dictionary: the one that the blocks are compressed with; set before :meth:`finish`.
-        smallest, largest: the first and the last key.
+        smallest, largest: the first and the last key; whoever appends blocks with a separator sets
+            ``largest`` after the last of them.
         smallest_seq, largest_seq, entry_count, raw_bytes: those of all blocks.
     """
 
@@ -78,6 +86,7 @@ class TableFile:
         self._pieces_bytes = 0
         self._filters = BytesWriter()
         self.filters_bytes = 0
+        self.index_bytes = 0
         self.data_bytes = 0
         self.dictionary = b""
         self.smallest = b""
@@ -110,9 +119,10 @@ class TableFile:
             number=self.number,
             offset=self.data_bytes,
         )
-        self._index.add(
-            block.first, block.last, length, len(bits), block.entry_count, block.probe_count
-        )
+        above = block.separator
+        if above is None:
+            above = separator(self.largest, block.first)
+        self._index.add(above, length, len(bits), block.entry_count, block.probe_count)
         if self.entry_count == 0:
             self.smallest = block.first
         self.largest = block.last
@@ -132,15 +142,12 @@ class TableFile:
         self._filters.write(bits)
         self.filters_bytes += len(bits)
 
-    def finish(
-        self, properties: TableProperties, form: TableFormat, *, for_adoption: bool, sync: bool
-    ) -> TableMeta:
+    def finish(self, properties: TableProperties, *, for_adoption: bool, sync: bool) -> TableMeta:
         """Write the sections after the blocks; see :meth:`TableWriter.finish`."""
         self._write_pieces()
         filters = self._filters.getvalue()
-        index = self._index.finish(filters)
-        if form.compression == "zstd":
-            index = pack_index(index, form.compression_level)
+        index = self._index.finish(filters, self.smallest, self.largest)
+        self.index_bytes = len(index)
         written = msgspec.json.encode(properties)
         if for_adoption:
             before = self.data_bytes + len(self.dictionary) + len(filters) + len(index)

@@ -74,11 +74,12 @@ class TableFilters:
         self.exist: bool = footer.filters_length > 0 and residency != "off"
         self.per_table: bool = self.exist and per_table
         self.per_block: bool = self.exist and not per_table
-        shapes = index.filter_shapes() if footer.filters_length else set[int]()
-        self.lack_some: bool = not self.exist or (self.per_block and 0 in [s >> 8 for s in shapes])
+        shapes = index.filter_shapes() if footer.filters_length else set[tuple[int, int]]()
+        lengths = [length for length, _ in shapes]
+        self.lack_some: bool = not self.exist or (self.per_block and 0 in lengths)
         _check_shapes(shapes, self.policy, file.path, footer.index_offset)
         if per_table and footer.filters_length:
-            shape = footer.filters_length << 8 | properties.probe_count
+            shape = footer.filters_length, properties.probe_count
             _check_shapes({shape}, self.policy, file.path, footer.properties_offset)
         self.section = FilterSection(
             file,
@@ -106,21 +107,17 @@ class TableFilters:
 
     def block_may_hold(self, block_number: i64, filter_hash: i64) -> bool:
         """The answer of a block's filter; True if that block has none."""
-        index = self.index
-        start = index.filter_start(block_number)
-        length = index.filter_start(block_number + 1) - start
-        probes = index.probe_count(block_number)
+        start, length, probes = self.index.filter_place(block_number)
         bits = self._resident
         if bits is not None:  # the usual case, without a detour
             return self.policy.may_contain(bits, start, length, probes, filter_hash)
         return self._ask(block_number, start, length, probes, filter_hash)
 
     def asks_for(self, block_number: i64) -> bool:
-        """Whether a lookup in that block asks a filter: a block of one key, for example, has none."""
+        """Whether a lookup in that block asks a filter."""
         if not self.per_block:
             return self.per_table
-        index = self.index
-        return index.filter_start(block_number) < index.filter_start(block_number + 1)
+        return self.index.filter_place(block_number)[1] > 0
 
     def may_hold(self, block_number: i64, filter_hash: i64) -> bool:
         """The answer of the filters of table or block; True without any."""
@@ -132,11 +129,9 @@ class TableFilters:
 
     def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
         """Whether a block may hold a key from ``start`` to below ``stop``; its policy answers that."""
-        index = self.index
         bits = self.bits_of(block_number)
-        key_length = index.key_start(2 * block_number + 1) - index.key_start(2 * block_number)
-        parameter = index.probe_count(block_number)
-        return not bits or self.policy.may_contain_between(bits, parameter, key_length, start, stop)
+        parameter = self.index.filter_place(block_number)[2]
+        return not bits or self.policy.may_contain_between(bits, parameter, start, stop)
 
     def _ask(
         self, block_number: i64, start: i64, length: i64, probes: i64, filter_hash: i64
@@ -159,8 +154,8 @@ class TableFilters:
         start: i64 = 0
         end: i64 = self._length
         if self.per_block:
-            start = self.index.filter_start(block_number)
-            end = self.index.filter_start(block_number + 1)
+            start, length, _ = self.index.filter_place(block_number)
+            end = start + length
         bits = self._resident
         if bits is None and start < end:
             chunk = self.section.chunk_with(block_number)
@@ -171,11 +166,10 @@ class TableFilters:
 
     def prefetch(self, block_number: i64) -> i64:
         """Fetch a block's resident filter into the processor's cache."""
-        index, bits = self.index, self._resident
-        start, end = index.filter_start(block_number), index.filter_start(block_number + 1)
-        fetched = index.probe_count(block_number)
-        if bits is not None and start < end:
-            fetched += bits[start] + bits[end - 1]
+        bits = self._resident
+        start, length, fetched = self.index.filter_place(block_number)
+        if bits is not None and length > 0:
+            fetched += bits[start] + bits[start + length - 1]
         return fetched
 
     # Inspection
@@ -189,13 +183,14 @@ class TableFilters:
         return self.section.bytes_to_read(block_number) if self.exist else 0
 
 
-def _check_shapes(shapes: set[int], policy: FilterPolicy, path: str, offset: int) -> None:
-    """Raise CorruptionError if a filter has a size or parameter that its policy cannot have.
+def _check_shapes(
+    shapes: set[tuple[int, int]], policy: FilterPolicy, path: str, offset: int
+) -> None:
+    """Raise CorruptionError if a filter has an impossible shape.
 
     ``shapes`` are those of :meth:`~lsmkv.sstable.index.TableIndex.filter_shapes`, stored at ``offset``.
     """
-    for shape in sorted(shapes):
-        length, parameter = shape >> 8, shape & 0xFF
+    for length, parameter in sorted(shapes):
         if length and not policy.is_possible(length, parameter):
             reason = (
                 f"no filter of policy {policy.name!r} has {length} bytes "

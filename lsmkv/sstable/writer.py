@@ -13,7 +13,7 @@ from lsmkv.encoding.entries import TAG_DELETE, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
 from lsmkv.filters.hashing import DIGEST_BYTES
 from lsmkv.filters.policy import NONE
-from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
+from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES, Block
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
 from lsmkv.sstable.filter_builder import FilterBuilder
@@ -79,6 +79,11 @@ class TableWriter:
     def filter_bytes(self) -> int:
         """The size of its filters."""
         return self._file.filters_bytes
+
+    @property
+    def index_bytes(self) -> int:
+        """The size of its index, once it is finished."""
+        return self._file.index_bytes
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
         self.add_from(EntryBatch.of([key], [value], [seq], may_repeat=False), 0, NO_LIMIT)
@@ -154,16 +159,19 @@ class TableWriter:
             return start
         base = index.offset(number)
         data = table.read_frames(number, end, ReadKind.COMPACTION)
+        at, frame = number, b""
         while number < end and (not self._has_entries or self._room(limit_bytes) > 0):
             offset, following = index.offset(number), index.offset(number + 1)
             frame = data[offset - base : following - base]
-            block = blocks.new_block(frame, number)
+            first_key = _decoded(table, frame, number).key(0) if number == at else None
+            block = blocks.new_block(frame, number, first_key)
             if self._fits_pages:
                 self._put_in_page(block, following, table, frame, number)
             self._file.append(block)
             self._has_entries = True
             number += 1
-        self._last_key = self._file.largest
+        last = _decoded(table, frame, number - 1)
+        self._last_key = self._file.largest = last.key(last.count - 1)
         if self._fits_pages:
             self._block_limit = self._pages.entry_bytes(self._file.data_bytes)
         return int(number - blocks.first)
@@ -171,7 +179,7 @@ class TableWriter:
     def _put_in_page(
         self, block: NewBlock, following: int, table: TableReader, frame: bytes, number: i64
     ) -> None:
-        """Pad a copied block so that the next, which is at ``following``, keeps its place in a page.
+        """Pad a copied block: the next, at ``following``, keeps its place in a page.
 
         Of several only the first one needs it.
         """
@@ -181,12 +189,11 @@ class TableWriter:
             block.stored += bytes(padding)
 
     def _drop_padding(self, block: NewBlock, table: TableReader, frame: bytes, number: i64) -> None:
-        """Make the stored payload one without padding, which would grow with each copy."""
+        """Drop the stored payload's padding, which would grow with each copy."""
         if block.codec == CODEC_NONE:
             block.stored = block.stored[: block.raw_length]
             return
-        raw = table.decode(frame, 0, len(frame), table.index.offset(number), number).raw
-        codec, again = self._compressed(raw)
+        codec, again = self._compressed(_decoded(table, frame, number).raw)
         if codec == block.codec:
             block.stored = again
 
@@ -236,6 +243,7 @@ class TableWriter:
             has_versions=self._has_versions,
             block_count=file.block_count,
             raw_bytes=file.raw_bytes,
+            compression=form.compression,
             filter_bytes=file.filters_bytes,
             filter_key=form.filter_key,
             granularity=form.granularity,
@@ -248,7 +256,7 @@ class TableWriter:
             replaces=replaces,
             beside=beside or [],
         )
-        return file.finish(properties, form, for_adoption=for_adoption, sync=sync)
+        return file.finish(properties, for_adoption=for_adoption, sync=sync)
 
     def abandon(self) -> None:
         self._file.abandon()
@@ -259,10 +267,9 @@ class TableWriter:
         if not self._block:
             return
         made = BlockBuilder(self._block)
-        has_one_key = made.first == made.last
         builder = self._filter_builder
         bits, filter_key_count, probe_count = builder.of_block(
-            self._block, made.digests, has_one_key, self._block_repeats
+            self._block, made.digests, self._block_repeats
         )
         fingerprints = made.digests[::DIGEST_BYTES]
         payload = made.finish(fingerprints, has_versions=self._block_repeats)
@@ -326,3 +333,8 @@ class TableWriter:
         if self._compressor is None:
             self._compressor = Compressor(self._form.compression_level, b"")
         return self._compressor.compress_block(payload)
+
+
+def _decoded(table: TableReader, frame: bytes, number: i64) -> Block:
+    """A block of another table, which is stored as ``frame``."""
+    return table.decode(frame, 0, len(frame), table.index.offset(number), number)

@@ -110,6 +110,13 @@ class Run:
                 stats.range_negatives += 1
                 wanted[unknown] = position
                 unknown += 1
+            elif table.has_versions:  # the newest one may stand in an earlier block: one by one
+                found = table.get(keys[position], hashes[position], table.largest_seq)
+                if isinstance(found, Absent):
+                    wanted[unknown] = position
+                    unknown += 1
+                else:
+                    values[position] = found
             else:
                 tables.append(table)
                 asked[count] = position
@@ -204,7 +211,8 @@ def _find_entries(
         if entry_position < 0:
             table = tables[at]
             if table.asks.learns:
-                table.asks.learn(table.filters, blocks[at], keys[position], hashes[position])
+                number = table.index.find(keys[position])
+                table.asks.learn(table.filters, blocks[at], number, hashes[position])
             wanted[unknown] = position
             unknown += 1
         else:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lsmkv.filters.policy import FilterPolicy, policy_named
+from lsmkv.filters.policy import FilterPolicy, chosen_policy
 from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -293,7 +293,8 @@ class VersionSet:
     def policies(self) -> set[FilterPolicy]:
         """The filter policies of new tables and of all open ones."""
         used = {reader.filter_policy for reader in self._readers.values()}
-        return {policy_named(self.options.filter_policy), *used}
+        name = self.options.filter_policy
+        return {chosen_policy(name, is_flush=is_flush) for is_flush in (True, False)} | used
 
     def close(self) -> None:
         """Close the manifest, and forget every table (its last user closes it)."""
@@ -312,7 +313,7 @@ def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
     return [run for run in reversed(runs) if run]
 
 
-def table_format(options: Options, error_rate: float) -> TableFormat:
+def table_format(options: Options, error_rate: float, *, is_flush: bool = False) -> TableFormat:
     return TableFormat(
         options.block_size_bytes,
         options.fit_pages,
@@ -321,6 +322,6 @@ def table_format(options: Options, error_rate: float) -> TableFormat:
         options.compression_dictionary_size_bytes,
         options.filter_key.to_spec(),
         options.filter_granularity,
-        options.filter_policy,
+        chosen_policy(options.filter_policy, is_flush=is_flush).name,
         error_rate,
     )

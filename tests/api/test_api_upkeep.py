@@ -82,6 +82,7 @@ def test_approximate_size_counts_what_only_the_log_has(db: DB) -> None:
 
 def test_another_process_sees_about_the_same_size_of_a_log(db: DB) -> None:
     fill(db, range(1000))
+    db.wait_until_settled()  # tables come and go meanwhile
     with lsmkv.open(db.path, read_only=True) as reader:
         assert reader.approximate_size() == pytest.approx(db.approximate_size(), rel=0.05)
 
@@ -112,7 +113,7 @@ def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     tables = list(db.inspect().tables())
     usage = db.memory_usage()
     assert usage.filters == sum(table.filter_memory_bytes for table in tables) > 0
-    assert usage.indexes > sum(table.index_bytes for table in tables) > 0
+    assert usage.indexes == sum(table.index_bytes for table in tables) > 0
     assert usage.block_cache_budget == db.options.block_cache_size_bytes
     assert usage.as_dict().keys() == {
         "memtables", "snapshot_versions", "block_cache", "block_cache_budget", "filters", "indexes",

@@ -70,7 +70,7 @@ def test_help_on_a_batch_shows_its_methods() -> None:
 
 
 def test_help_begins_with_the_ten_names_that_most_programs_need() -> None:
-    begin = pydoc.render_doc(lsmkv, renderer=pydoc.plaintext).partition("PACKAGE CONTENTS")[0]
+    begin = pydoc.plain(pydoc.render_doc(lsmkv)).partition("PACKAGE CONTENTS")[0]
     names = re.findall(r"``(\w+)``", begin)
     assert len(names) == 10
     assert set(names) <= set(lsmkv.__all__)

@@ -54,14 +54,14 @@ def make(**options: Any) -> Options:
     return Options(**options)
 
 
-def test_the_default_error_rate_is_one_percent() -> None:
-    assert Options().error_rate == 0.01
+def test_the_default_error_rate_is_one_in_a_thousand() -> None:
+    assert Options().error_rate == 0.001
 
 
 def test_defaults_lose_nothing_and_hide_nothing() -> None:
     options = Options()
     assert (options.filter_residency, options.filter_granularity) == ("resident", "block")
-    assert (options.filter_key, options.filter_allocation) == (WholeKey(), "uniform")
+    assert (options.filter_key, options.filter_allocation) == (WholeKey(), "monkey")
     assert (options.compaction, options.compression, options.file_mode) == (
         "leveled", "zstd", 0o600,
     )  # fmt: skip
@@ -85,7 +85,7 @@ def test_options_are_given_by_name_only() -> None:
 def test_the_signature_of_options_names_them_with_their_defaults() -> None:
     parameters = inspect.signature(Options).parameters
     assert list(parameters) == NAMES
-    assert parameters["error_rate"].default == 0.01
+    assert parameters["error_rate"].default == 0.001
 
 
 def test_options_for_type_checkers_are_those_of_the_class() -> None:

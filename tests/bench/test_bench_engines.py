@@ -242,7 +242,7 @@ def test_counters_tell_the_reads_that_filters_spared(name: str, tmp_path: Path) 
         assert store.get(present_key(number)) is not None
     present = store.counters()
     store.close()
-    # A key between two blocks needs no filter, so a few in a hundred are not counted at all.
+    # RocksDB's filters are not counted for a key between two blocks; those are a few in a hundred.
     assert absent["filter_negatives"] + absent["filter_positives"] > 2800
     assert absent["filter_true_positives"] == 0
     assert absent["filter_positives"] < 100

@@ -38,7 +38,7 @@ def counted(store: ChunkedStore | lsmkv.DB, keys: list[bytes]) -> dict[str, int]
         store.get(key)
     found = store.stats() - before
     names = [
-        "gets", "get_hits", "range_negatives", "fence_negatives", "filter_negatives",
+        "gets", "get_hits", "range_negatives", "filter_negatives",
         "filter_true_positives", "filter_false_positives", "unfiltered_probes",
         "block_reads", "block_read_bytes", "filter_reads", "filter_read_bytes",
         "block_cache_hits", "block_cache_misses", "block_cache_evictions",

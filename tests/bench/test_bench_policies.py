@@ -33,7 +33,7 @@ def full() -> list[Row]:
 
 @pytest.fixture(scope="module")
 def skewed() -> list[Row]:
-    return join(sweep(measure, [skew.Task(0.9, skew.BITS, 2500, 1970)], None))
+    return join(sweep(measure, [skew.Task(0.9, skew.BITS, 10_000, 1970)], None))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_a_broken_promise_of_a_shift_fails_the_report(
 def test_a_budget_that_is_not_kept_fails(skewed: list[Row]) -> None:
     *others, budget = skewed
     wasted = 9 * skewed[1].wasted_reads
-    wrong = dataclasses.replace(budget, filter_bytes=2 * budget.filter_bytes, wasted_reads=wasted)
+    wrong = dataclasses.replace(budget, filter_bytes=3 * budget.filter_bytes, wasted_reads=wasted)
     assert len(failures([*others, wrong])) == 2
 
 

@@ -44,7 +44,7 @@ from bench.__main__ import main
         ("saved-requests", "--get-ms -1", "--get-ms: -1: must"),
         ("saved-requests", "--server minio", "--server: "),
         ("wasted-reads", "--bits 2", "--bits: 2: must"),
-        ("wasted-reads", "--bits 9.5", "--bits: 9.5: must"),
+        ("wasted-reads", "--shapes words", "'words': must be of"),
         ("wasted-reads", "--entries 10", "--entries: 10: must"),
         ("wasted-reads", "--passes 0", "--passes: 0: must"),
         ("peers", "--compression lz4", "--compression: invalid choice: 'lz4'"),

@@ -11,7 +11,7 @@ from bench.experiments.reproduce.agreement import COUNTED, compare
 from bench.experiments.reproduce.command import Outcome, main, measure_again
 from bench.experiments.reproduce.published import Section, sections
 
-COMMAND = "python -m bench wasted-reads --bits 10 --entries 1000 --passes 1"
+COMMAND = "python -m bench wasted-reads --bits 10 --entries 1000 --shapes hex --value-bytes 100"
 PAGE = """# A page
 
 <!-- bench wasted-reads -->
@@ -51,7 +51,7 @@ def test_a_section_has_its_command_without_the_places_of_files(tmp_path: Path) -
     found = section(tmp_path, TABLE)
     assert (found.name, found.command) == (
         "wasted-reads",
-        ("--bits", "10", "--entries", "1000", "--passes", "1"),
+        tuple(COMMAND.split()[4:]),
     )
 
 
@@ -114,7 +114,9 @@ def test_what_another_run_wrote_comes_out_again_and_what_nobody_measured_does_no
     shutil.copytree(made, tmp_path / "docs", dirs_exist_ok=True)
     (again,) = sections([tmp_path / "docs" / "page.md"])
     outcome = measure_again(again, tmp_path / "again", None)
-    assert outcome.agrees and outcome.count("same") == len(outcome.cells) > 20
+    # The growth of a process is no count.
+    grown = [cell for cell in outcome.cells if cell.place.endswith("grew KiB")]
+    assert outcome.agrees and outcome.count("same") >= len(outcome.cells) - len(grown) > 20
     assert outcome.pictures == (1, 1)
 
 

@@ -106,15 +106,19 @@ def test_skewed_lookups_ask_fewer_filters_the_larger_the_exponent_and_count_righ
     assert asked[0] > 1.2 * asked[1] > 1.5 * asked[2] > 0
 
 
-def test_filters_of_one_key_blocks_take_no_byte_and_others_about_1_2_bytes_a_key() -> None:
+def test_filters_take_about_1_2_bytes_a_key_and_2_where_a_block_has_one_key() -> None:
     tasks = [
         StoreTask(f"values-{size}", 300, 4 * KIB, 1, "bloom", rate, (0.0,), 299, 0, 1970, 0)
         for size in (0, 1000, 8000)
         for rate in (None, 0.01)
     ]
     rows = [row for row in join(sweep(measure, tasks, None)) if row.error_rate_requested]
-    assert [row.filter_bytes_per_key for row in rows] == pytest.approx([1.2, 1.2, 0], abs=0.02)
-    assert [row.data_block_reads_unfiltered for row in rows] == [298, 240, 0]
+    assert [row.filter_bytes_per_key for row in rows] == pytest.approx([1.2, 1.2, 2.0], abs=0.02)
+    # An index keeps room for the numbers of 64 blocks at the least.
+    assert [row.index_memory_bytes_per_key for row in rows] == pytest.approx(
+        [0.9, 0.9, 4.6], rel=0.1
+    )
+    assert [row.data_block_reads_unfiltered for row in rows] == [299, 299, 299]
     (table,) = value_sizes(rows)
     assert len(table.cells) == 3
 
@@ -234,9 +238,8 @@ def test_the_system_counts_the_bytes_that_we_count(rows: list[Row]) -> None:
 def test_reads_saved_follow_theory(rows: list[Row]) -> None:
     for row in stores(rows, dataset=DIGITS):
         if row.error_rate_exact is not None:
-            gaps = (row.block_count or 0) / row.entry_count
             expected = 1 - theory.left_share(
-                row.error_rate_exact, row.hit_ratio, row.run_count or 0, gaps
+                row.error_rate_exact, row.hit_ratio, row.run_count or 0
             )
             chance = 4 * math.sqrt((row.design_effect or 1) * 0.25 / (row.filter_trials or 1))
             assert row.reads_saved_gross_share == pytest.approx(expected, abs=0.002 + chance)
@@ -254,6 +257,9 @@ def test_net_savings_pay_for_loading_the_filters(rows: list[Row]) -> None:
             assert row.page_bytes_saved_net == (row.data_block_page_bytes_unfiltered or 0) - (
                 row.data_block_page_bytes or 0
             ) - (row.filter_page_bytes or 0)
+            net = row.page_bytes_saved_net_of_index_share or 0.0
+            paid = (row.page_bytes_saved_net_share or 0.0) - net
+            assert row.index_page_bytes == round(paid * (row.data_block_page_bytes_unfiltered or 0))
         else:
             assert row.filter_read_bytes == row.filter_bytes_per_key == 0
 

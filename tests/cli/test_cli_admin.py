@@ -94,9 +94,9 @@ def test_compact_can_be_narrowed_to_a_range(store: str) -> None:
 def test_compact_rewrites_with_the_options_set(store: str) -> None:
     fill_tables(store)
     fill_tables(store)
-    succeed("compact", store, "--set", "error_rate=0.001")
+    succeed("compact", store, "--set", "error_rate=0.2")
     with lsmkv.open(store, read_only=True) as db:
-        assert [table.requested_rate for table in db.inspect().tables()] == [0.001]
+        assert [table.requested_rate for table in db.inspect().tables()] == [0.2]
 
 
 # --- destroy ---

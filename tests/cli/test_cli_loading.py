@@ -115,6 +115,7 @@ def test_a_batch_of_long_values_is_written_early(store: str) -> None:
 def test_load_writes_tables_with_the_options_set(store: str) -> None:
     lines = b"".join(b"%05d\t%050d\n" % (number, number) for number in range(2000))
     options = ["--set", "write_buffer_size_bytes=0x4000", "--set", "error_rate=0.5"]
+    options += ["--set", "filter_allocation=uniform"]
     succeed("load", store, "-", "--format", "tsv", "--batch-size", "10", *options, stdin=lines)
     with lsmkv.open(store, read_only=True) as db:
         assert {table.requested_rate for table in db.inspect().tables()} == {0.5}

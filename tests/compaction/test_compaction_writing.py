@@ -25,7 +25,8 @@ from made_trees import LEVELED, level0, table, tree
 
 
 def test_a_uniform_rate_is_given_to_every_table() -> None:
-    assert output_error_rate(tree(level0(2)), (), 1000, LEVELED) == LEVELED.error_rate
+    uniform = LEVELED.replace(filter_allocation="uniform")
+    assert output_error_rate(tree(level0(2)), (), 1000, uniform) == uniform.error_rate
 
 
 MONKEY = LEVELED.replace(filter_allocation="monkey")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,7 @@ from lsmkv.sstable.writer import NO_LIMIT, TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
+from table_files import first_key, last_key
 
 OPTIONS = Options(block_size_bytes=256, fit_pages=False)
 FORM = table_format(OPTIONS, 0.01)
@@ -93,9 +94,8 @@ def copied(
     found: list[tuple[int, bytes, bytes]] = []
     for part in compact_tables(runs, snapshots or [], drop_deletions, form):
         if isinstance(part, StoredBlocks):
-            index = part.table.index
-            last = index.last_key(part.end - 1)
-            found.append((part.count, index.first_key(part.first), last))
+            table = part.table
+            found.append((part.count, first_key(table, part.first), last_key(table, part.end - 1)))
     return found
 
 
@@ -114,10 +114,51 @@ def test_blocks_that_no_other_run_overlaps_are_copied(tmp_path: Path) -> None:
     assert not any(first <= key(1500) <= last for _, first, last in stretches)
 
 
+def above(table: TableReader, number: int) -> bytes:
+    """A key in the gap before a block, above the shortest separator that it could have."""
+    return first_key(table, number)[:-1]
+
+
+def below(table: TableReader, number: int) -> bytes:
+    """A key in the gap before a block, just above the last key of the one before it."""
+    return last_key(table, number - 1) + b"!"
+
+
+@pytest.mark.parametrize("fit_pages", [False, True])
+@pytest.mark.parametrize("gap", [above, below])
+def test_a_stretch_that_follows_a_key_in_the_gap_before_it_has_right_separators(
+    tmp_path: Path, gap: Callable[[TableReader, int], bytes], fit_pages: bool
+) -> None:
+    form = replace(FORM, fit_pages=fit_pages)
+    compacting = Compacting(str(tmp_path), form)
+    held = entries(range(0, 6000, 10))
+    (table,) = older = compacting.run(held)
+    for number in range(1, 12):
+        name = gap(table, number)
+        assert last_key(table, number - 1) < name < first_key(table, number)
+        writer = TableWriter(compacting.storage, table_path(str(tmp_path), 900 + number), 9, form)
+        writer.add(b"!", b"first", 0)
+        writer.add(name, b"new", 0)
+        assert writer.copy(StoredBlocks(table, number, number + 20), 0, NO_LIMIT) == 20
+        writer.add(b"z", b"last", 0)
+        writer.finish()
+        merged = compact_tables([compacting.run([(name, b"new", 0)]), older], [], True, form)
+        for written in (compacting.opened(900 + number), *compacting.written(merged)):
+            assert (name, b"new", 0) in contents([written])
+            for at in range(1, int(written.index.block_count)):
+                made = written.index.separator(at)
+                assert last_key(written, at - 1) < made <= first_key(written, at)
+
+
 @given(st.data())
 def test_copied_and_merged_blocks_hold_what_a_merge_of_all_holds(data: st.DataObject) -> None:
     starts = st.integers(0, 3000)
-    ranges = st.builds(lambda start, n: range(start, start + n), starts, st.integers(1, 900))
+    ranges = st.builds(
+        lambda start, n, step: range(start, start + n * step, step),
+        starts,
+        st.integers(1, 900),
+        st.sampled_from([1, 7, 100]),
+    )
     chosen = data.draw(st.lists(ranges, min_size=1, max_size=4))
     drop_deletions = data.draw(st.booleans())
     form = replace(FORM, fit_pages=data.draw(st.booleans()))
@@ -202,7 +243,8 @@ def test_entries_that_a_merge_would_change_are_not_copied(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "other",
     [
-        {"error_rate": 0.02},
+        {"error_rate": 0.021},
+        {"error_rate": 0.0049},
         {"filter_policy": "ribbon"},
         {"filter_granularity": "table"},
         {"filter_key": lsmkv.FixedPrefix(4)},
@@ -220,6 +262,14 @@ def test_blocks_of_another_format_are_not_copied(tmp_path: Path, other: dict[str
     there = Compacting(str(tmp_path / "there"), form)
     os.mkdir(there.directory)
     assert not copied([there.run(entries(range(2000)))])
+
+
+@pytest.mark.parametrize("error_rate", [0.0051, 0.019])
+def test_blocks_whose_filters_have_nearly_the_rate_wanted_are_copied(
+    tmp_path: Path, error_rate: float
+) -> None:
+    run = Compacting(str(tmp_path)).run(entries(range(2000)))
+    assert copied([run], form=table_format(OPTIONS, error_rate))
 
 
 def test_a_damaged_block_is_not_copied(tmp_path: Path) -> None:

@@ -104,10 +104,10 @@ def test_a_table_of_a_later_format_is_refused(
 ) -> None:
     path = write_table(tmp_path / "later", numbered(500, 600))
     data = bytearray(path.read_bytes())
-    data[-16] = 2
+    data[-16] = 3
     data[-12:-8] = (checksum(bytes(data[-72:-12]), 0) & 0xFFFFFFFF).to_bytes(4, "little")
     path.write_bytes(data)
-    with pytest.raises(UnsupportedFormatError, match="table format 2"):
+    with pytest.raises(UnsupportedFormatError, match="table format 3"):
         db.ingest([path])
 
 

@@ -83,7 +83,7 @@ def test_filters_that_do_not_fit_are_read_through_the_cache_and_the_log_tells_on
     options = {**SHAPE, "error_rate": 1e-9, "block_size_bytes": 2 * KIB}
     budget = 32 * KIB
     with lsmkv.open(path, memory_budget_bytes=budget, **options) as db:
-        usages = usages_of_a_workload(db, 3_000)
+        usages = usages_of_a_workload(db, 3_600)
         last, stats = usages[-1], db.stats()
         filter_bytes = sum(table.filter_bytes for table in db.inspect().tables())
         assert filter_bytes + last.indexes > budget // 2 // 4 * 3

@@ -118,7 +118,7 @@ def test_a_frame_of_a_live_page_looks_up_every_key(
 
 def test_the_first_screen_says_what_its_words_mean(shown: Tab) -> None:
     words = shown.page.eval_on_selector_all(".words dt", "all => all.map(e => e.innerText)")
-    assert words == ["memtable", "run", "level", "block", "gap", "p"]
+    assert words == ["memtable", "run", "level", "block", "p"]
     box = shown.page.locator(".words").bounding_box()
     assert box is not None and box["y"] + box["height"] < 768
 

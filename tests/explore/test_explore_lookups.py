@@ -93,7 +93,7 @@ def test_a_second_handle_tells_which_blocks_a_cache_would_hold(store: Path) -> N
 
 def test_filters_built_anew_deny_what_those_of_the_store_deny(tmp_path: Path) -> None:
     path = tmp_path / "db"
-    make_store(path, error_rate=0.1)
+    make_store(path, error_rate=0.1, filter_allocation="uniform", filter_policy="bloom")
     at = RATES.index(0.1)
     asked = 0
     with opened(path) as db:

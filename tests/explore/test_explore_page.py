@@ -64,7 +64,10 @@ def test_cells_are_the_blocks_of_the_store(store: Path, shown: contract.Page) ->
         for table in tables_of(shown):
             cells, blocks = table.cells, list(db.blocks(table.number))
             assert cells.first_block == [block.number for block in blocks]
-            assert cells.last_key == [text_of(block.last_key) for block in blocks]
+            (opened,) = (each for each in db.tables() if each.number == table.number)
+            separators = [text_of(opened.separator(block.number)) for block in blocks]
+            assert cells.from_key == separators
+            assert cells.to_key == [*separators[1:], text_of(blocks[-1].last_key)]
             assert table.codec == blocks[0].codec
             assert cells.size_bytes == [block.length_bytes for block in blocks]
             assert cells.entry_count == [block.entry_count for block in blocks]

@@ -32,7 +32,7 @@ def rebuilt(data: WhatIf, policy: str, rate: float) -> Rebuilt:
 @pytest.fixture(scope="module")
 def bloom(tmp_path_factory: pytest.TempPathFactory) -> WhatIf:
     path = tmp_path_factory.mktemp("what_if") / "db"
-    make_store(path, error_rate=0.05)
+    make_store(path, error_rate=0.05, filter_policy="bloom")
     return what_if(path)
 
 
@@ -61,7 +61,7 @@ def test_without_filters_every_read_is_left(bloom: WhatIf) -> None:
 
 @pytest.mark.parametrize("policy", ["bloom", pytest.param("ribbon", marks=pytest.mark.slow)])
 def test_the_policy_and_rate_of_the_store_give_its_own_filters(tmp_path: Path, policy: str) -> None:
-    make_store(tmp_path / "db", error_rate=0.05, filter_policy=policy)
+    make_store(tmp_path / "db", error_rate=0.05, filter_allocation="uniform", filter_policy=policy)
     data = what_if(tmp_path / "db")
     same, present = rebuilt(data, policy, 0.05), data.present
     assert present is not None

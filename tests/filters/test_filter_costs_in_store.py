@@ -61,7 +61,10 @@ def test_monkey_wastes_fewer_reads_than_uniform_rates_of_the_same_memory(path: s
 
 
 def test_uniform_allocation_gives_every_run_the_rate_asked_for(path: str) -> None:
-    with counted(path, error_rate=0.02, compaction="tiered") as (db, _):
+    with counted(path, error_rate=0.02, filter_allocation="uniform", compaction="tiered") as (
+        db,
+        _,
+    ):
         layered(db)
         assert {table.requested_rate for table in db.inspect().tables()} == {0.02}
 
@@ -95,7 +98,7 @@ def test_the_hbase_shape_costs_1_2_filter_bytes_per_cell(path: str) -> None:
 def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
     with loaded(path) as (db, _):
         embedded = sum(
-            table.block_trailer(number).filter_length
+            table.read_past_cache(number)[1].filter_length
             for table in tables_of(db)
             for number in range(table.index.block_count)
         )
@@ -140,7 +143,7 @@ def test_filters_save_far_more_than_their_own_reads(path: str) -> None:
         ):
             keys, _ = absent_in_blocks(db, per_key=1)
             if residency == "cached":
-                storage.reset()  # opening reads only fences
+                storage.reset()  # opening reads no filters
             look_up(db, keys)
             costs[residency] = (
                 storage.reads(ReadKind.FILTER), storage.read_bytes(ReadKind.FILTER),

@@ -13,7 +13,7 @@ import lsmkv
 from damage import spoil_first_block
 from filter_kinds import own_registry
 from lsmkv.filters import FilterPolicy, FixedPrefix, policies, policy_for, policy_named
-from lsmkv.filters.policy import NONE, POLICIES, register
+from lsmkv.filters.policy import AUTO, NONE, POLICIES, register
 from lsmkv.options import FilterPolicyName, Options
 
 
@@ -58,9 +58,7 @@ class Numbers(Checksums):
     def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
         return byte_count == 0 or h in self._numbers(bits[start : start + byte_count])
 
-    def may_contain_between(
-        self, bits: bytes, parameter: int, key_length: int, least: bytes, stop: bytes
-    ) -> bool:
+    def may_contain_between(self, bits: bytes, parameter: int, least: bytes, stop: bytes) -> bool:
         low, high = self.hash_key(least), self.hash_key(stop.ljust(8, b"\0")[:8])
         return any(low <= h <= high for h in self._numbers(bits))
 
@@ -138,12 +136,14 @@ def test_the_error_for_an_unregistered_scheme_gives_the_remedy() -> None:
 # Options
 
 
-def test_the_type_of_the_option_names_our_policies() -> None:
-    assert get_args(FilterPolicyName) == tuple(policy.name for policy in (NONE, *POLICIES))
+def test_the_type_of_the_option_names_auto_and_our_policies() -> None:
+    assert get_args(FilterPolicyName) == (AUTO, *(policy.name for policy in (NONE, *POLICIES)))
 
 
 def test_options_take_registered_names_only() -> None:
-    with pytest.raises(ValueError, match="filter_policy='checksums': must be one of 'none', 'bloo"):
+    with pytest.raises(
+        ValueError, match="filter_policy='checksums': must be one of 'auto', 'none'"
+    ):
         Options(filter_policy="checksums")
     register(Checksums())
     assert Options(filter_policy="checksums").filter_policy == "checksums"
@@ -224,6 +224,8 @@ def test_a_policy_hashes_the_prefixes_that_filters_hold(tmp_path: Path) -> None:
     contents = write(tmp_path / "db", filter_policy="checksums", filter_key=FixedPrefix(7))
     with open_small(tmp_path / "db") as db:
         assert all(db[key] == value for key, value in contents.items())
+        for prefix in {key[:7] for key in contents}:
+            assert list(db.keys(prefix=prefix)) == [key for key in contents if key[:7] == prefix]
         assert db.verify().ok
 
 

@@ -53,7 +53,9 @@ def test_blocks_are_those_that_blocks_describes(db: lsmkv.DB) -> None:
         for block in described:
             number = block.number
             keys = table.keys(number)
-            assert (table.first_key(number), table.last_key(number)) == (keys[0], keys[-1])
+            assert (block.first_key, block.last_key) == (keys[0], keys[-1])
+            before = table.keys(number - 1)[-1] if number else b""
+            assert before < table.separator(number) <= keys[0]
             assert (table.length_bytes(number), table.entries(number)) == (
                 block.length_bytes,
                 len(keys),
@@ -103,7 +105,7 @@ def test_filters_of_prefixes_have_a_rate_only_where_n_is_known(tmp_path: Path) -
 @pytest.mark.parametrize("block", [-1, 10_000])
 def test_a_block_that_is_not_there_is_an_error(db: lsmkv.DB, block: int) -> None:
     table = db.tables()[0]
-    for look in (table.first_key, table.keys, table.filter, table.filter_bits, table.is_cached):
+    for look in (table.separator, table.keys, table.filter, table.filter_bits, table.is_cached):
         with pytest.raises(ValueError, match=f"block={block}: table {table.number} has blocks 0"):
             look(block)
 
@@ -123,7 +125,7 @@ def test_an_explanation_names_the_block_that_filters_spared(db: lsmkv.DB) -> Non
             continue
         assert step.spanning is not None and step.table == oldest.number
         number = step.spanning.number
-        assert oldest.first_key(number) < key + b"x" < oldest.last_key(number)
+        assert oldest.separator(number) <= key + b"x" < oldest.separator(number + 1)
         assert step.spanning.length_bytes == oldest.length_bytes(number)
         return
     pytest.fail("no filter denied a key")

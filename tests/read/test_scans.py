@@ -180,49 +180,6 @@ def test_len_bool_and_equality_leave_no_pin(db: DB) -> None:
 # Many versions of one key
 
 
-@pytest.fixture
-def overwritten(path: str) -> Iterator[tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]]]:
-    """A key with 60 versions, and a snapshot of each.
-
-    Its versions fill dozens of blocks, between neighbours.
-    """
-    held: list[tuple[lsmkv.Snapshot, Contents]] = []
-    contents: Contents = {}
-    with open_small(path, write_buffer_size_bytes=1 << 20, table_size_bytes=1 << 20) as db:
-        for version in range(60):
-            for key in (b"j%02d" % version, b"k"):
-                contents[key] = db[key] = b"%d:" % version + bytes(200)
-            if version % 7 == 3:
-                db.delete(b"k")
-                del contents[b"k"]
-            contents[b"l%02d" % version] = db[b"l%02d" % version] = b"after"
-            held.append((db.snapshot(), dict(contents)))
-        yield db, held
-
-
-@pytest.mark.parametrize("upkeep", ["memtable", "flush", "compact"])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_versions_of_a_key_in_several_blocks_are_distinguished(
-    overwritten: tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]], upkeep: str, reverse: bool
-) -> None:
-    db, held = overwritten
-    if upkeep == "flush":
-        db.flush()
-    elif upkeep == "compact":
-        db.compact_range()
-    for snapshot, contents in held:
-        expected = model(contents, None, None, None, reverse)
-        assert list(snapshot.items(reverse=reverse)) == expected
-        assert snapshot.get(b"k") == contents.get(b"k")
-        for wanted in (
-            {"start": b"k"}, {"stop": b"k"}, {"start": b"k", "stop": b"k\0"}, {"prefix": b"k"},
-        ):  # fmt: skip
-            bounded = model(
-                contents, wanted.get("start"), wanted.get("stop"), wanted.get("prefix"), reverse
-            )
-            assert list(snapshot.items(**wanted, reverse=reverse)) == bounded
-
-
 @pytest.fixture(scope="module")
 def mixed(
     tmp_path_factory: pytest.TempPathFactory,
@@ -274,30 +231,6 @@ def test_tables_of_one_run_are_not_compared_with_each_other(
     scan = Scan(mixed[0]._engine.readers.read_view(), Bounds(reverse=reverse))
     for _ in scan:
         assert len(scan._sources) <= 1
-
-
-def test_the_versions_of_these_tests_fill_several_blocks(
-    overwritten: tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]],
-) -> None:
-    db, _ = overwritten
-    db.flush()
-    (table,) = db._state.require_open().version.tables()
-    index = table.index
-    shared = [
-        number
-        for number in range(1, index.block_count)
-        if index.first_key(number) == index.last_key(number - 1) == b"k"
-    ]
-    assert len(shared) > 10
-
-
-def test_the_present_version_is_found_among_many(
-    overwritten: tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]],
-) -> None:
-    db, _ = overwritten
-    db[b"k"] = b"newest"
-    db.flush()
-    assert db[b"k"] == dict(db)[b"k"] == b"newest"
 
 
 # Damage

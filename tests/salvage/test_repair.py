@@ -314,7 +314,7 @@ def test_a_table_of_a_newer_format_is_refused(store: Path, output: Path) -> None
     build_store(store)
     path = files(store, ".sst")[0]
     data = bytearray(path.read_bytes())
-    data[-16:-12] = (2).to_bytes(4, "little")
+    data[-16:-12] = (3).to_bytes(4, "little")
     data[-12:-8] = (checksum(bytes(data[-72:-12]), 0) & 0xFFFF_FFFF).to_bytes(4, "little")
     path.write_bytes(data)
     with pytest.raises(UnsupportedFormatError):

@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from damage import Entry, cut, entries_of, files, flip, footer_of, sections, write_table
+from damage import (
+    Entry,
+    cut,
+    entries_of,
+    files,
+    flip,
+    footer_of,
+    open_table,
+    sections,
+    write_table,
+)
 from lsmkv.options import Options
 from lsmkv.salvage.damaged_table import LostBlock, TableSalvage
 from lsmkv.salvage.repair import repair
@@ -64,7 +74,7 @@ def test_a_damaged_block_is_lost_and_nothing_else(
             log.unlink()
     path = files(store, ".sst")[0]
     expected = _expected(path, lambda number, _: number == 1)
-    lost = entries_of(path)[1]
+    lost, index = entries_of(path)[1], open_table(path).index
     flip(path, sum(sections(path)[part]) // 2)
     if manifest == "lost":
         lose_manifest(store)
@@ -72,7 +82,8 @@ def test_a_damaged_block_is_lost_and_nothing_else(
     assert (report.tables_kept, report.tables_salvaged, report.tables_lost) == (1, 1, 0)
     assert (report.blocks_lost, report.entries_lost) == (1, len(lost))
     (missing,) = report.lost_ranges
-    assert (missing.first, missing.last) == (lost[0][0], lost[-1][0])
+    assert (missing.first, missing.last) == (index.separator(1), index.separator(2))
+    assert index.separator(1) <= lost[0][0] <= lost[-1][0] < index.separator(2)
     assert missing.entry_count == len(lost)
     kept = {file.name for file in files(store, ".sst")[1:]}
     tables = [file for file in files(output, ".sst") if file.name not in kept]
@@ -298,7 +309,8 @@ def test_damage_in_several_tables_and_the_log_is_all_reported(store: Path, outpu
 
 
 def test_a_salvaged_table_has_the_form_of_the_damaged_one(store: Path, output: Path) -> None:
-    build_store(store, filter_key=lsmkv.FixedPrefix(6), filter_granularity="table", error_rate=0.05)
+    filters = {"filter_key": lsmkv.FixedPrefix(6), "filter_granularity": "table"}
+    build_store(store, **filters, error_rate=0.05, filter_allocation="uniform")
     path = files(store, ".sst")[0]
     flip(path, 3)
     repair(store, output)

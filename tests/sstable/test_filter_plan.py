@@ -9,7 +9,7 @@ import random
 import pytest
 
 from lsmkv.sstable.filter_plan import FilterPlan, PlannedPart
-from lsmkv.sstable.writer import TableFormat
+from lsmkv.sstable.format import TableFormat
 
 
 def size_of(keys: float, rate: float) -> float:
@@ -33,7 +33,7 @@ def test_a_planned_size_is_kept_whatever_filters_take_and_merges_keep(
     keys = round(table_keys * kept)
     for first in range(0, 30000, table_keys):
         size_bytes = overhead * size_of(keys, plan.error_rate(b"%05d" % first))
-        plan.note_table(keys, round(size_bytes))
+        plan.note_table(keys, round(size_bytes), 0)
         spent += size_bytes
     assert spent == pytest.approx(sum(part.size_bytes for part in parts), rel=0.025)
 
@@ -41,14 +41,33 @@ def test_a_planned_size_is_kept_whatever_filters_take_and_merges_keep(
 def test_a_table_gets_the_rate_of_the_part_where_it_begins() -> None:
     plan = FilterPlan(planned((b"b", 100, 0.01), (b"m", 100, 0.1)))
     assert plan.error_rate(b"a") == plan.error_rate(b"c") == pytest.approx(0.01)
-    plan.note_table(100, round(size_of(100, 0.01)))
+    plan.note_table(100, round(size_of(100, 0.01)), 0)
     assert plan.error_rate(b"m") == pytest.approx(0.1, rel=0.02)
 
 
 def test_the_last_table_does_not_pay_for_all() -> None:
     plan = FilterPlan(planned((b"b", 100, 0.01), (b"m", 100, 0.01)))
-    plan.note_table(100, 10_000)
+    plan.note_table(100, 10_000, 0)
     assert plan.error_rate(b"m") == pytest.approx(0.01**0.8)
+
+
+def test_filters_do_without_what_indexes_take_beyond_the_plan() -> None:
+    parts = [
+        PlannedPart(b"%05d" % first, 300, 0.001, size_of(300, 0.001), 30.0)
+        for first in range(0, 30000, 300)
+    ]
+    plan, spent = FilterPlan(parts), 0
+    for part in parts:
+        filter_bytes = round(size_of(300, plan.error_rate(part.first)))
+        plan.note_table(300, filter_bytes, 270)
+        spent += filter_bytes + 270
+    assert spent == pytest.approx(sum(part.size_bytes + 30 for part in parts), rel=0.005)
+
+
+def test_indexes_that_take_the_whole_budget_leave_no_filters() -> None:
+    plan = FilterPlan(planned((b"b", 100, 0.01), (b"m", 100, 0.01)))
+    plan.note_table(100, 100, 10_000)
+    assert plan.error_rate(b"m") == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_packed_plan_is_the_same_unpacked() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
+from bisect import bisect_right
 from itertools import pairwise
 
 import pytest
@@ -13,7 +15,10 @@ from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.encoding.fences import fence
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.index import IndexBuilder, TableIndex
+from lsmkv.sstable.format import Footer, TableProperties
+from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.index_builder import IndexBuilder
+from lsmkv.sstable.index_layout import separator
 
 Spans = list[tuple[bytes, bytes]]  # first and last key of each block
 
@@ -24,34 +29,67 @@ BLOCK_BYTES = 1000
 def section(spans: Spans, filter_lengths: list[int] | None = None) -> bytes:
     lengths = filter_lengths or [0] * len(spans)
     builder = IndexBuilder()
+    before = b""
     for number, (first, last) in enumerate(spans):
-        builder.add(
-            first,
-            last,
-            length=BLOCK_BYTES + number,
-            filter_length=lengths[number],
-            entry_count=number + 1,
-            probe_count=number % 30,
-        )
-    return builder.finish(filters_of(lengths))
+        length = BLOCK_BYTES + number * number % 77
+        above = separator(before, first)
+        builder.add(above, length, lengths[number], number % 9 + 1, number % 30)
+        before = last
+    return builder.finish(filters_of(lengths), spans[0][0], spans[-1][1])
 
 
 def filters_of(lengths: list[int]) -> bytes:
     return b"".join(bytes([number % 251]) * length for number, length in enumerate(lengths))
 
 
+def opened(
+    data: bytes, spans: Spans, data_length: int, filters_length: int, entry_count: int
+) -> TableIndex:
+    """The index ``data`` of a table that has the properties of one with ``spans``."""
+    footer = Footer(data_length, 0, filters_length, len(data), 1, 0, 0)
+    footer = footer._replace(dictionary_length=5000 - data_length - filters_length)  # its offset
+    properties = TableProperties(
+        number=1,
+        smallest=spans[0][0],
+        largest=spans[-1][1],
+        smallest_seq=0,
+        largest_seq=0,
+        entry_count=entry_count,
+        tombstone_count=0,
+        has_versions=False,
+        block_count=len(spans),
+        raw_bytes=1,
+        compression="none",
+        filter_bytes=filters_length,
+        filter_key="whole",
+        granularity="block",
+        error_rate=0.01,
+        filter_key_count=0,
+        probe_count=0,
+        writer="test",
+        filter_scheme=1,
+    )
+    return TableIndex(data, PATH, footer, properties)
+
+
 def index_of(spans: Spans, filter_lengths: list[int] | None = None) -> TableIndex:
-    data_length = sum(BLOCK_BYTES + number for number in range(len(spans)))
     data = section(spans, filter_lengths)
-    return TableIndex(data, PATH, 5000, data_length, sum(filter_lengths or [0]))
+    lengths = [BLOCK_BYTES + number * number % 77 for number in range(len(spans))]
+    counts = [number % 9 + 1 for number in range(len(spans))]
+    return opened(data, spans, sum(lengths), sum(filter_lengths or [0]), sum(counts))
 
 
-def plain_seek(spans: Spans, key: bytes) -> int:
-    return next((at for at, (_, last) in enumerate(spans) if last >= key), len(spans))
+def separators_of(spans: Spans) -> list[bytes]:
+    """The shortest prefix of each block's first key that is above the last key of the block before."""
+    found = [b""]
+    for (_, last), (first, _) in pairwise(spans):
+        prefixes = (first[:length] for length in range(len(first) + 1))
+        found.append(next((prefix for prefix in prefixes if prefix > last), first))
+    return found
 
 
 def plain_find(spans: Spans, key: bytes) -> int:
-    return next((at for at, (first, last) in enumerate(spans) if first <= key <= last), -1)
+    return bisect_right(separators_of(spans), key) - 1
 
 
 @st.composite
@@ -83,78 +121,57 @@ def probes_within(spans: Spans, drawn: list[bytes]) -> list[bytes]:
 
 
 @given(span_lists(), st.lists(st.binary(max_size=16), max_size=10))
-def test_find_is_a_plain_search_for_the_first_block_that_spans_a_key(
+def test_find_is_a_plain_search_for_the_last_separator_not_above_a_key(
     spans: Spans, drawn: list[bytes]
 ) -> None:
     index = index_of(spans)
     for key in probes_within(spans, drawn):
-        assert index.find(key) == plain_find(spans, key)
+        assert index.find(key) == index.find_in(key, index.group_of(key)) == plain_find(spans, key)
 
 
-@given(span_lists(), st.lists(st.binary(max_size=16), max_size=10))
-def test_a_search_in_two_halves_is_a_plain_search(spans: Spans, drawn: list[bytes]) -> None:
+@given(span_lists())
+def test_each_key_of_a_block_is_found_there_or_where_its_older_versions_begin(spans: Spans) -> None:
     index = index_of(spans)
-    for key in probes_within(spans, drawn):
-        assert index.find_in(key, index.group_of(key)) == plain_find(spans, key)
+    for number, span in enumerate(spans):
+        for key in span:
+            assert index.find_first(key) <= number <= index.find(key)
 
 
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 31, 32, 33, 160, 171])
-def test_the_group_of_any_search_can_be_prefetched(count: int) -> None:
-    index = index_of([(b"%06d" % (2 * number), b"%06d" % (2 * number)) for number in range(count)])
-    for number in range(2 * count - 1):
-        key = b"%06d" % number
-        group = index.group_of(key)
-        index.prefetch(group)
-        assert index.find_in(key, group) == (-1 if number % 2 else number // 2)
-
-
-@given(span_lists(), st.lists(st.binary(max_size=16), max_size=10))
-def test_seek_is_a_plain_search_for_the_first_block_that_ends_at_a_key_or_above(
-    spans: Spans, drawn: list[bytes]
-) -> None:
+@given(span_lists())
+def test_a_key_that_blocks_share_begins_each_but_the_first(spans: Spans) -> None:
     index = index_of(spans)
-    for key in probes_within(spans, drawn):
-        assert index.seek(key) == plain_seek(spans, key)
+    for number, ((_, last), (first, _)) in enumerate(pairwise(spans), 1):
+        assert index.begins_at(number, last) == (first == last)
+    assert not index.begins_at(len(spans), spans[-1][1])
 
 
-def test_a_key_between_two_blocks_is_in_none() -> None:
-    index = index_of([(b"a", b"c"), (b"e", b"g")])
-    assert [index.find(key) for key in (b"a", b"c", b"d", b"e", b"g")] == [0, 0, -1, 1, 1]
-
-
-def test_a_key_and_the_same_key_with_a_zero_byte_are_distinguished() -> None:
-    spans = [(b"a", b"a"), (b"a\0", b"a\0"), (b"a\0\0", b"a\0\0\0"), (b"b", b"b")]
-    index = index_of(spans)
-    found = [index.find(b"a" + bytes(zeros)) for zeros in range(6)]
-    assert found == [0, 1, 2, 2, -1, -1]
-
-
-def test_fences_that_differ_only_in_their_lowest_bit_are_distinguished() -> None:
-    # The 63-bit fence drops the last bit of the eighth byte.
-    spans = [(b"1234567\x10", b"1234567\x10"), (b"1234567\x11", b"1234567\x11"), (b"2", b"2")]
-    index = index_of(spans)
-    assert [index.find(first) for first, _ in spans] == [0, 1, 2]
-
-
-def test_many_blocks_with_one_fence_are_distinguished() -> None:
-    keys = [b"x" + b"same---fence%04d" % number for number in range(0, 400, 2)]
-    keys = [b"a", *keys, b"z"]
-    spans = [(key, key) for key in keys]
-    index = index_of(spans)
-    assert [index.find(key) for key in keys] == list(range(len(keys)))
-    assert index.find(b"xsame---fence0007") == -1
-
-
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 31, 32, 33, 160, 171])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 64, 65, 171])
 def test_every_block_of_few_and_many_is_found(count: int) -> None:
     spans = [(b"%06d" % (4 * number), b"%06d" % (4 * number + 2)) for number in range(count)]
     index = index_of(spans)
     for number, (first, last) in enumerate(spans):
         assert [index.find(first), index.find(last)] == [number, number]
-        between = b"%06d" % (4 * number + 3)
-        assert index.seek(between) == number + 1
-    assert index.seek(b"0") == 0
-    assert index.seek(b"00000") == 0
+        index.prefetch(index.group_of(first))
+
+
+def test_a_key_and_the_same_key_with_a_zero_byte_are_distinguished() -> None:
+    spans = [(b"a", b"a"), (b"a\0", b"a\0"), (b"a\0\0", b"a\0\0\0"), (b"b", b"b")]
+    index = index_of(spans)
+    assert [index.find(b"a" + bytes(zeros)) for zeros in range(6)] == [0, 1, 2, 2, 2, 2]
+
+
+def test_fences_that_differ_only_in_their_lowest_bit_are_distinguished() -> None:
+    # The 63-bit fence drops the last bit of the eighth byte.
+    keys = [b"1234567" + bytes([last]) for last in range(0x10, 0x30)]
+    index = index_of([(key, key) for key in keys])
+    assert [index.find(key) for key in keys] == list(range(len(keys)))
+
+
+def test_many_blocks_with_one_fence_are_distinguished() -> None:
+    keys = [b"x" + b"same---fence%04d" % number for number in range(0, 400, 2)]
+    keys = [b"a", *keys, b"z"]
+    index = index_of([(key, key) for key in keys])
+    assert [index.find(key) for key in keys] == list(range(len(keys)))
 
 
 def test_an_empty_first_key() -> None:
@@ -165,12 +182,14 @@ def test_an_empty_first_key() -> None:
 def test_keys_of_the_greatest_length() -> None:
     keys = [b"k" * (MAX_KEY_BYTES - 1) + last for last in (b"a", b"b", b"c")]
     index = index_of([(keys[0], keys[0]), (keys[2], keys[2])])
-    assert [index.find(key) for key in keys] == [0, -1, 1]
+    assert [index.find(key) for key in keys] == [0, 0, 1]
+    assert index.separator(1) == keys[2]
 
 
-def test_versions_of_one_key_over_many_blocks_are_found_at_the_first_of_them() -> None:
+def test_versions_of_one_key_over_many_blocks_are_found_from_the_first_to_the_last() -> None:
     index = index_of([(b"a", b"k"), (b"k", b"k"), (b"k", b"k"), (b"k", b"z")])
-    assert [index.find(key) for key in (b"a", b"k", b"l", b"z")] == [0, 0, 3, 3]
+    assert [index.find_first(key) for key in (b"a", b"k", b"l", b"z")] == [0, 0, 3, 3]
+    assert [index.find(key) for key in (b"a", b"k", b"l", b"z")] == [0, 3, 3, 3]
 
 
 @given(st.binary(max_size=30), st.binary(max_size=30), st.integers(0, 9))
@@ -186,35 +205,52 @@ def test_fences_never_descend_as_keys_ascend(a: bytes, b: bytes, prefix_length: 
 
 
 @given(span_lists())
-def test_first_and_last_keys_come_back(spans: Spans) -> None:
+def test_separators_come_back(spans: Spans) -> None:
     index = index_of(spans)
-    found = [(index.first_key(at), index.last_key(at)) for at in range(len(spans))]
-    assert found == spans
+    found = [index.separator(number) for number in range(1, len(spans))]
+    assert found == separators_of(spans)[1:]
 
 
-def test_places_and_counts_come_back() -> None:
-    spans = [(b"%04d" % number, b"%04d" % number) for number in range(50)]
-    index = index_of(spans)
-    assert index.block_count == 50
-    for block in range(50):
-        assert index.offset(block + 1) - index.offset(block) == BLOCK_BYTES + block
-        assert index.entry_count(block) == block + 1
-        assert index.probe_count(block) == block % 30
-
-
-def test_offsets_past_four_gibibytes() -> None:
+@given(st.lists(st.integers(1, 1 << 32), min_size=1, max_size=70), st.data())
+def test_places_and_counts_come_back(lengths: list[int], data: st.DataObject) -> None:
+    each = st.lists(st.integers(0, 255), min_size=len(lengths), max_size=len(lengths))
+    filters, parameters = data.draw(each), data.draw(each)
+    lengths = [length & 0xFFFF_FFFF for length in lengths]
     builder = IndexBuilder()
-    for key in (b"a", b"b", b"c"):
-        builder.add(key, key, length=3 << 30, filter_length=0, entry_count=1, probe_count=0)
-    index = TableIndex(builder.finish(b""), PATH, 0, 9 << 30, 0)
-    assert [index.offset(block) for block in range(4)] == [0, 3 << 30, 6 << 30, 9 << 30]
+    for number, length in enumerate(lengths):
+        builder.add(b"%03d" % number, length, filters[number], length % 999 + 1, parameters[number])
+    spans = numbered_spans(len(lengths))
+    made = builder.finish(bytes(sum(filters)), spans[0][0], b"9")
+    spans[-1] = spans[-1][0], b"9"
+    index = opened(
+        made, spans, sum(lengths), sum(filters), sum(length % 999 + 1 for length in lengths)
+    )
+    offset = start = 0
+    for number, length in enumerate(lengths):
+        assert index.offset(number) == offset
+        assert index.entry_count(number) == length % 999 + 1
+        assert index.filter_place(number) == (start, filters[number], parameters[number])
+        offset += length
+        start += filters[number]
+    assert (index.offset(len(lengths)), index.filter_start(len(lengths))) == (offset, start)
 
 
-def test_a_block_that_is_longer_than_any_can_be_is_corrupt() -> None:
-    builder = IndexBuilder()
-    builder.add(b"a", b"a", length=1 << 33, filter_length=0, entry_count=1, probe_count=0)
-    with pytest.raises(CorruptionError, match="blocks of the index"):
-        TableIndex(builder.finish(b""), PATH, 0, 1 << 33, 0)
+KEYS = {
+    "digits": [b"%016d" % (number * 7919 * 1_000_003 % 10**16) for number in range(40_000)],
+    "hex": [hashlib.sha256(b"%d" % number).hexdigest()[:32].encode() for number in range(40_000)],
+    "random": [hashlib.sha256(b"%d" % number).digest() for number in range(40_000)],
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("per_block", [4, 35])
+def test_a_block_takes_at_most_ten_bytes(kind: str, per_block: int) -> None:
+    keys = sorted(KEYS[kind])
+    blocks = [keys[at : at + per_block] for at in range(0, len(keys), per_block)]
+    index = index_of(
+        [(block[0], block[-1]) for block in blocks], [40 + len(keys) % 5] * len(blocks)
+    )
+    assert index.memory_bytes <= 10 * len(blocks)
 
 
 # --- chunks of filters ---
@@ -265,10 +301,12 @@ def test_each_chunk_has_its_own_checksum(lengths: list[int]) -> None:
 
 def test_one_filter_for_the_whole_table_is_one_chunk() -> None:
     builder = IndexBuilder()
-    for first, last in numbered_spans(100):
-        builder.add(first, last, length=10, filter_length=0, entry_count=1, probe_count=0)
+    for first, _ in numbered_spans(100):
+        builder.add(first, 10, 0, 1, 0)
     filters = b"f" * 50_000
-    index = TableIndex(builder.finish(filters), PATH, 0, 1000, len(filters))
+    spans = numbered_spans(100)
+    data = builder.finish(filters, spans[0][0], spans[-1][1])
+    index = opened(data, spans, 1000, len(filters), 100)
     assert index.chunk_count == 1
     assert index.chunk_checksum(0) == checksum(filters, 0)
 
@@ -276,63 +314,131 @@ def test_one_filter_for_the_whole_table_is_one_chunk() -> None:
 # --- damage ---
 
 SPANS: Spans = [(b"key%d" % number, b"key%d" % (number + 1)) for number in range(0, 8, 2)]
-DATA_LENGTH = sum(BLOCK_BYTES + number for number in range(4))
+LENGTHS = [10, 10, 10, 12]
+SECTION = section(SPANS, LENGTHS)
+DATA_LENGTH = sum(BLOCK_BYTES + number * number % 77 for number in range(4))
 
 
 def open_section(data: bytes) -> TableIndex:
-    return TableIndex(data, PATH, 5000, DATA_LENGTH, 40)
+    return opened(data, SPANS, DATA_LENGTH, sum(LENGTHS), 10)
+
+
+def test_the_unchanged_section_is_read() -> None:
+    assert open_section(SECTION).separator(3) == b"key6"
 
 
 def test_every_cut_is_noticed() -> None:
-    data = section(SPANS, [10] * 4)
-    for length in range(len(data)):
+    for length in range(len(SECTION)):
         with pytest.raises(CorruptionError) as caught:
-            open_section(data[:length])
+            open_section(SECTION[:length])
         assert (caught.value.path, caught.value.offset) == (PATH, 5000)
 
 
-def test_bytes_too_many_are_noticed() -> None:
-    with pytest.raises(CorruptionError, match="keys"):
-        open_section(section(SPANS, [10] * 4) + b"\0")
+@pytest.mark.parametrize("extra", [b"\0", b"\0" * 8, b"\1"])
+def test_bytes_too_many_are_noticed(extra: bytes) -> None:
+    with pytest.raises(CorruptionError, match="index"):
+        open_section(SECTION + extra)
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 5, 1 << 20, 0xFFFF_FFFF])
-def test_a_wrong_block_count_is_noticed_before_memory_is_taken(count: int) -> None:
-    data = section(SPANS, [10] * 4)
+@pytest.mark.parametrize("field", range(4))
+@pytest.mark.parametrize("change", [-1, 1, 1 << 20, 0xFFFF_FFFF])
+def test_a_wrong_number_in_the_header_is_noticed_before_memory_is_taken(
+    field: int, change: int
+) -> None:
+    fields = list(struct.unpack_from("<IIII", SECTION))
+    fields[field] = fields[field] + change & 0xFFFF_FFFF
+    if field == 1 and fields[1] == 2:
+        return  # fewer shared bytes are a sound index of longer separators
     with pytest.raises(CorruptionError):
-        open_section(struct.pack("<I", count) + data[4:])
+        open_section(struct.pack("<IIII", *fields) + SECTION[16:])
 
 
-@pytest.mark.parametrize("chunk_count", [0, 2, 0xFFFF_FFFF])
-def test_a_wrong_chunk_count_is_noticed(chunk_count: int) -> None:
-    data = section(SPANS, [10] * 4)
-    with pytest.raises(CorruptionError):
-        open_section(data[:8] + struct.pack("<I", chunk_count) + data[12:])
-
-
-OFFSETS = 12 + 2 * 8 * 4
-FILTER_ENDS = OFFSETS + 8 * 5
-KEY_ENDS = FILTER_ENDS + 4 * 5 + 4 * 4 + 4
-CHUNK_STARTS = KEY_ENDS + 4 * 9
+KEYS_AT = 16 + 8 + 4 + 4 + 8 + 8
+NUMBERS_AT = KEYS_AT + 2 + 4
 
 
 @pytest.mark.parametrize(
     ("at", "data", "what"),
     [
-        (OFFSETS, struct.pack("<Q", 1), "blocks"),
-        (OFFSETS + 8, struct.pack("<Q", DATA_LENGTH + 1), "blocks"),
-        (OFFSETS + 32, struct.pack("<Q", DATA_LENGTH - 1), "blocks"),
-        (FILTER_ENDS + 4, struct.pack("<I", 21), "filters"),
-        (FILTER_ENDS + 16, struct.pack("<I", 41), "filters"),
-        (KEY_ENDS, struct.pack("<I", 1), "keys"),
-        (KEY_ENDS + 8, struct.pack("<I", 0xFFFF_FFFF), "keys"),
-        (CHUNK_STARTS, struct.pack("<I", 1), "filter chunks"),
-        (CHUNK_STARTS + 4, struct.pack("<I", 5), "filter chunks"),
+        (16, struct.pack("<Q", 1 << 10), "fences .* are not those"),
+        (16, struct.pack("<Q", 1 << 63), "do not fit"),
+        (24, struct.pack("<I", 1), "separators .* do not fit"),
+        (28, struct.pack("<I", 1), "numbers .* do not fit"),
+        (32, struct.pack("<I", 1), "filter chunks"),
+        (36, struct.pack("<I", 5), "filter chunks"),
+        (KEYS_AT, b"\x08", "separators .* do not fit"),
+        (KEYS_AT, b"\x07", "separators .* do not fit"),
+        (KEYS_AT + 1, b"\x08", "separators .* do not fit"),
+        (KEYS_AT + 2, b"1", "fences .* are not those"),
+        (KEYS_AT + 4, b"1", "separators .* do not ascend"),
+        (KEYS_AT + 5, b"9", "end above its keys"),
+        (NUMBERS_AT, struct.pack("<Q", 1), "do not follow one another"),
+        (NUMBERS_AT, struct.pack("<Q", (1 << 64) - 1), "do not follow one another"),
+        (NUMBERS_AT + 8, struct.pack("<I", 0xFFFF_FFFF), "blocks .* do not fit"),
+        (NUMBERS_AT + 12, struct.pack("<I", 1), "do not follow one another"),
+        (NUMBERS_AT + 16, struct.pack("<I", 0xFFFF_FFFF), "filters .* do not fit"),
+        (NUMBERS_AT + 20, struct.pack("<I", 0), "entries .* are not those"),
+        (NUMBERS_AT + 20, struct.pack("<I", 2), "entries .* are not those"),
+        (NUMBERS_AT + 24, b"\xff", "parameter of a filter"),
+        (NUMBERS_AT + 25, b"\x39", "too many bits"),
+        (NUMBERS_AT + 26, b"\x09", "too many bits"),
+        (NUMBERS_AT + 27, b"\x21", "too many bits"),
+        (NUMBERS_AT + 28, b"\xff", "too many bits"),
     ],
 )
-def test_places_that_do_not_ascend_or_fill_their_section_are_noticed(
+def test_numbers_that_do_not_fit_together_are_noticed(at: int, data: bytes, what: str) -> None:
+    with pytest.raises(CorruptionError, match=what):
+        open_section(SECTION[:at] + data + SECTION[at + len(data) :])
+
+
+SHARED = b"m" * 12
+LONG_SPANS: Spans = [
+    (b"a", SHARED + b"1"),
+    (SHARED + b"2", SHARED + b"3"),
+    (SHARED + b"4", SHARED + b"5"),
+    (SHARED + b"6", b"z"),
+]
+LONG_SECTION = section(LONG_SPANS, LENGTHS)
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "what"),
+    [
+        (KEYS_AT + 1, b"\x01", "separators .* do not"),
+        (KEYS_AT + 1, b"\xff\xff\xff\xff", "separators .* do not fit"),
+        (KEYS_AT + 2, b"\x01", "separators .* do not fit"),
+        (KEYS_AT + 3, b"\xff", "separators .* do not fit"),
+        (KEYS_AT + 17, b"\xe1", "separators .* do not fit"),
+        (KEYS_AT + 18, b"1", "separators .* do not ascend"),
+        (KEYS_AT + 20, b"3", "separators .* do not ascend"),
+    ],
+)
+def test_front_coded_separators_that_do_not_fit_are_noticed(
     at: int, data: bytes, what: str
 ) -> None:
-    sound = section(SPANS, [10] * 4)
-    with pytest.raises(CorruptionError, match=f"{what} of the index"):
-        open_section(sound[:at] + data + sound[at + len(data) :])
+    damaged = LONG_SECTION[:at] + data + LONG_SECTION[at + len(data) :]
+    with pytest.raises(CorruptionError, match=what):
+        opened(damaged, LONG_SPANS, DATA_LENGTH, sum(LENGTHS), 10)
+
+
+@pytest.mark.parametrize("spans", [SPANS, LONG_SPANS], ids=["codes", "front-coded"])
+def test_no_changed_byte_makes_another_error(spans: Spans) -> None:
+    sound = section(spans, LENGTHS)
+    for at in range(16, len(sound)):
+        for change in (1, 2, 16, 128, 255):
+            data = bytearray(sound)
+            data[at] ^= change
+            try:
+                index = opened(bytes(data), spans, DATA_LENGTH, sum(LENGTHS), 10)
+            except CorruptionError as error:
+                assert (error.path, error.offset) == (PATH, 5000)
+                continue
+            separators = [index.separator(number) for number in range(4)]
+            assert separators == sorted(separators)
+            for number, (first, last) in enumerate(spans):
+                assert index.offset(number) <= index.offset(number + 1)
+                for key in (first, last):
+                    assert index.find(key) == bisect_right(separators[1:], key)
+                start, length, parameter = index.filter_place(number)
+                assert 0 <= start <= start + length <= sum(LENGTHS)
+                assert 0 <= parameter <= 255

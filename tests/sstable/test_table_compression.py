@@ -54,7 +54,7 @@ def test_a_damaged_dictionary_is_noticed_when_the_table_is_opened(tables: Tables
 def test_blocks_that_do_not_compress_are_stored_as_they_are(tables: Tables) -> None:
     noise: list[Entry] = [(b"a", random.Random(1).randbytes(2000), 1), (b"b", b"b" * 2000, 1)]
     table = tables.table(noise, compression="zstd")
-    assert [table.block_trailer(number).codec for number in (0, 1)] == [
+    assert [table.read_past_cache(number)[1].codec for number in (0, 1)] == [
         CODEC_NONE,
         CODEC_ZSTD_TRANSPOSED,
     ]
@@ -62,5 +62,5 @@ def test_blocks_that_do_not_compress_are_stored_as_they_are(tables: Tables) -> N
 
 def test_without_compression_nothing_is_compressed(tables: Tables) -> None:
     table = tables.table(alike(100))
-    codecs = {table.block_trailer(number).codec for number in range(table.index.block_count)}
+    codecs = {table.read_past_cache(number)[1].codec for number in range(table.index.block_count)}
     assert codecs == {CODEC_NONE}

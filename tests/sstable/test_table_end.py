@@ -188,13 +188,13 @@ def test_golden_table_from_outside_is_written_and_adopted_byte_for_byte(
     written = golden_table.read_bytes()
     adopt(golden_table)
     files = {"outside": written, "000009.sst": golden_table.read_bytes()}
-    golden.check("adopted_table_v1", files)
+    golden.check("adopted_table_v2", files)
 
 
 @pytest.mark.parametrize("name", ["outside", "000009.sst"])
 def test_golden_table_from_outside_is_read(tmp_path: Path, golden: Golden, name: str) -> None:
     path = tmp_path / name
-    path.write_bytes(golden.load("adopted_table_v1")[name])
+    path.write_bytes(golden.load("adopted_table_v2")[name])
     table = open_uncached(Storage(), str(path))
     assert check_table(table).problems == ()
     key = b"key07"
@@ -206,7 +206,7 @@ def test_golden_table_from_outside_is_read(tmp_path: Path, golden: Golden, name:
 @pytest.mark.parametrize("name", ["outside", "000009.sst"])
 def test_golden_table_from_outside_is_ingested(tmp_path: Path, golden: Golden, name: str) -> None:
     path = tmp_path / "table"
-    path.write_bytes(golden.load("adopted_table_v1")[name])
+    path.write_bytes(golden.load("adopted_table_v2")[name])
     with lsmkv.open(tmp_path / "store") as db:
         db[b"none"] = b"1"
         db.ingest([path], move=True)

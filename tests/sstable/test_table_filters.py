@@ -12,13 +12,22 @@ from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.inspection.store_info import block_infos
-from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, decode_block_frame
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 from storages import CountingStorage
-from table_files import RESIDENCIES, Entry, Tables, absent_within, ask, expected, flip, numbered
+from table_files import (
+    RESIDENCIES,
+    Entry,
+    Tables,
+    absent_between,
+    ask,
+    expected,
+    flip,
+    last_key,
+    numbered,
+)
 
 
 @pytest.fixture
@@ -28,7 +37,7 @@ def tables(tmp_path: Path) -> Tables:
 
 def gaps(table: TableReader) -> list[bytes]:
     """A key between every two neighbouring blocks."""
-    return [table.index.last_key(number) + b"!" for number in range(table.index.block_count - 1)]
+    return [last_key(table, number) + b"!" for number in range(table.index.block_count - 1)]
 
 
 # --- filters ---
@@ -37,7 +46,7 @@ def gaps(table: TableReader) -> list[bytes]:
 def test_each_block_has_a_filter_for_just_its_keys(tables: Tables) -> None:
     table = tables.table(numbered(300), error_rate=0.01)
     for number in range(table.index.block_count):
-        info = table.block_trailer(number)
+        info = table.read_past_cache(number)[1]
         assert info.filter_key_count == info.entry_count
         assert info.filter_length == filter_bytes_for(info.entry_count, 0.01)
         assert info.probe_count == probes_for(info.filter_length * 8, info.entry_count)
@@ -45,40 +54,39 @@ def test_each_block_has_a_filter_for_just_its_keys(tables: Tables) -> None:
 
 def test_versions_of_a_key_count_once_in_its_filter(tables: Tables) -> None:
     entries: list[Entry] = [(b"k%d" % key, b"", seq) for key in range(5) for seq in (3, 2, 1)]
-    info = tables.table(entries).block_trailer(0)
+    info = tables.table(entries).read_past_cache(0)[1]
     assert (info.entry_count, info.filter_key_count) == (15, 5)
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 @pytest.mark.parametrize("policy", ["bloom", "ribbon", "grafite"])
-def test_a_block_of_one_key_has_no_filter_and_is_read_for_that_key_alone(
+def test_a_block_of_one_key_has_a_filter_that_denies_other_keys(
     tables: Tables, policy: str, compression: str
 ) -> None:
     keys = [b"key%08d" % number for number in range(0, 40, 2)]
     entries: list[Entry] = [(key, b"v" * 300, seq) for key in keys for seq in (2, 1)]
     table = tables.table(entries, filter_policy=policy, compression=compression)
-    assert table.footer.filters_length == 0
+    assert all(table.filters.asks_for(number) for number in range(table.index.block_count))
     assert {block.key_count for block in block_infos(table)} == {1}
-    tables.cache.clear(table._sections.blocks)
-    before = tables.stats.block_reads
-    for key in keys[:-1]:
-        assert ask(table, key[:-1]) is ask(table, key + b"\0") is ask(table, key + b"x") is ABSENT
-    assert tables.stats.block_reads == before
     assert all(ask(table, key) == b"v" * 300 for key in keys)
+    absent = [key + end for key in keys[:-1] for end in (b"\0", b"!", b"x")]
+    assert all(ask(table, key) is ABSENT for key in absent)
+    assert tables.stats.filter_negatives > 0.8 * len(absent)
 
 
-@pytest.mark.parametrize("granularity", ["block", "table"])
-def test_a_prefix_skips_no_fewer_blocks_where_blocks_of_one_key_have_no_filter(
-    tables: Tables, granularity: str
-) -> None:
-    entries: list[Entry] = [(b"p%03d/x" % number, b"v" * 300, 1) for number in range(0, 40, 2)]
-    key = FixedPrefix(4)
-    table = tables.table(entries, filter_key=key, filter_granularity=granularity)
-    for number in range(40):
-        prefix = b"p%03d" % number
-        first, end = block_range(table, *bounds_within(table, Bounds(prefix, prefix + b"\xff")))
-        kept = blocks_with_prefix(table, first, end, prefix)
-        assert [table.index.first_key(block)[:4] for block in kept] == [prefix] * (number % 2 == 0)
+def test_blocks_smaller_than_a_value_have_a_filter_each(tables: Tables) -> None:
+    entries = numbered(50, value=b"v" * 8000)
+    table = tables.table(entries, block_size_bytes=256)
+    assert table.index.block_count == len(entries)
+    for number in range(table.index.block_count):
+        trailer = table.read_past_cache(number)[1]
+        assert (trailer.filter_key_count, trailer.filter_length > 0) == (1, True)
+    assert not table.filters.lack_some
+    for key in absent_between(entries):
+        assert ask(table, key) is ABSENT
+    stats = tables.stats
+    assert stats.filter_negatives + stats.filter_false_positives == len(entries) - 1
+    assert stats.unfiltered_probes == 0
 
 
 def test_the_filter_in_a_block_is_the_one_that_look_ups_ask(tables: Tables) -> None:
@@ -115,7 +123,7 @@ def test_prefetching_a_filter_reads_nothing(
 def test_the_filter_of_a_whole_table_is_not_prefetched_for_a_block(tables: Tables) -> None:
     table = tables.table(numbered(300), filter_granularity="table")
     for number in range(table.index.block_count):
-        assert table.filters.prefetch(number) == table.index.probe_count(number)
+        assert table.filters.prefetch(number) == table.index.filter_place(number)[2]
 
 
 def test_both_ends_of_a_filter_are_prefetched(tables: Tables) -> None:
@@ -123,7 +131,7 @@ def test_both_ends_of_a_filter_are_prefetched(tables: Tables) -> None:
     data = Path(table.path).read_bytes()[table.footer.filters_offset :]
     for number in range(table.index.block_count):
         start, end = table.index.filter_start(number), table.index.filter_start(number + 1)
-        touched = table.index.probe_count(number) + data[start] + data[end - 1]
+        touched = table.index.filter_place(number)[2] + data[start] + data[end - 1]
         assert table.filters.prefetch(number) == touched
 
 
@@ -137,7 +145,7 @@ def test_a_no_of_the_filter_reads_no_block(
     table = tables.table(
         entries, residency=residency, error_rate=1e-6, filter_granularity=granularity
     )
-    absent = absent_within(table, entries)
+    absent = absent_between(entries)
     for key in absent:
         assert ask(table, key) is ABSENT
     assert isinstance(tables.storage, CountingStorage)
@@ -145,13 +153,15 @@ def test_a_no_of_the_filter_reads_no_block(
     assert tables.stats.filter_negatives == len(absent)
 
 
-def test_a_key_between_two_blocks_costs_neither_a_probe_nor_a_read(tables: Tables) -> None:
-    table = tables.table(numbered(500))
+def test_a_key_between_two_blocks_asks_the_filter_of_the_lower_one(tables: Tables) -> None:
+    table = tables.table(numbered(500), error_rate=0.2)
     between = gaps(table)
+    allowed = [table.filters.may_hold(number, hash_key(key)) for number, key in enumerate(between)]
     for key in between:
         assert ask(table, key) is ABSENT
-    assert tables.stats.fence_negatives == len(between)
-    assert tables.stats.block_reads == tables.stats.filter_negatives == 0
+    assert 0 < sum(allowed) < len(between)
+    assert tables.stats.filter_false_positives == sum(allowed)
+    assert tables.stats.filter_negatives == len(between) - sum(allowed)
 
 
 @pytest.mark.parametrize("granularity", ["block", "table"])
@@ -160,7 +170,7 @@ def test_every_look_up_is_counted_once_by_what_its_filter_said(
 ) -> None:
     entries = numbered(500)
     table = tables.table(entries, error_rate=0.2, filter_granularity=granularity)
-    absent = absent_within(table, entries)
+    absent = absent_between(entries)
     for key in [key for key, _, _ in entries] + absent:
         ask(table, key)
     stats = tables.stats
@@ -186,7 +196,7 @@ def test_a_look_up_reads_one_block_at_most(tmp_path: Path) -> None:
         before = storage.reads()
         ask(table, key)
         assert storage.reads() == before + 1
-    for key in absent_within(table, entries):
+    for key in absent_between(entries):
         before = storage.reads()
         ask(table, key)
         assert storage.reads() <= before + 1
@@ -208,11 +218,11 @@ def test_answers_do_not_depend_on_where_filters_are_kept(tables: Tables, granula
 def test_with_filters_off_none_is_read_or_asked(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries, residency="off")
-    for key in absent_within(table, entries):
+    for key in absent_between(entries):
         ask(table, key)
     stats = tables.stats
     assert stats.filter_reads == stats.filter_negatives == stats.filter_false_positives == 0
-    assert stats.unfiltered_probes == len(absent_within(table, entries))
+    assert stats.unfiltered_probes == len(absent_between(entries))
     assert not table.filters.exist and table.filters.memory_bytes == 0
 
 
@@ -227,7 +237,7 @@ def test_resident_filters_are_read_once_when_the_table_is_opened(tables: Tables)
     table = tables.table(entries)
     assert tables.stats.filter_reads == 1
     assert table.filters.memory_bytes == table.footer.filters_length
-    for key in absent_within(table, entries):
+    for key in absent_between(entries):
         ask(table, key)
     assert tables.stats.filter_reads == 1
 
@@ -236,7 +246,7 @@ def test_cached_filters_are_read_when_first_asked(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries, residency="cached")
     assert tables.stats.filter_reads == 0 and table.filters.memory_bytes == 0
-    for key in absent_within(table, entries):
+    for key in absent_between(entries):
         ask(table, key)
     assert tables.stats.filter_reads == table.index.chunk_count == 1
 
@@ -245,7 +255,7 @@ def test_cached_filters_are_read_again_when_the_cache_holds_nothing(tmp_path: Pa
     tables = Tables(tmp_path, cache_bytes=0)
     entries = numbered(300)
     table = tables.table(entries, residency="cached", error_rate=1e-9)
-    absent = absent_within(table, entries)
+    absent = absent_between(entries)
     for key in absent:
         ask(table, key)
     assert tables.stats.filter_reads == len(absent)
@@ -254,10 +264,10 @@ def test_cached_filters_are_read_again_when_the_cache_holds_nothing(tmp_path: Pa
 def test_no_filter_is_written_for_an_error_rate_of_one(tables: Tables) -> None:
     entries = numbered(100)
     table = tables.table(entries, error_rate=1.0)
-    for key in absent_within(table, entries):
+    for key in absent_between(entries):
         assert ask(table, key) is ABSENT
     assert not table.filters.exist
-    assert tables.stats.unfiltered_probes == len(absent_within(table, entries))
+    assert tables.stats.unfiltered_probes == len(absent_between(entries))
 
 
 @pytest.mark.parametrize("granularity", ["block", "table"])
@@ -271,7 +281,7 @@ def test_filters_of_prefixes_hold_each_prefix_once(tables: Tables, granularity: 
         filter_granularity=granularity,
         block_size_bytes=1 << 20,
     )
-    count = table.block_trailer(0).filter_key_count or table.properties.filter_key_count
+    count = table.read_past_cache(0)[1].filter_key_count or table.properties.filter_key_count
     assert count == 20
 
 
@@ -300,7 +310,7 @@ def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> 
     meta, entries = many_filters(tables)
     table = tables.open(meta, "cached")
     assert table.index.chunk_count > 4
-    key = absent_within(table, entries[:100])[0]
+    key = absent_between(entries[:100])[0]
     ask(table, key)
     low, high = table.index.chunk_span(0)
     assert (tables.stats.filter_reads, tables.stats.filter_read_bytes) == (1, high - low)
@@ -311,7 +321,7 @@ def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables) -> None:
     table = tables.open(meta, "cached")
     low, high = table.index.chunk_span(0)
     assert table.filters.bytes_to_read(0) == high - low
-    ask(table, absent_within(table, entries[:100])[0])
+    ask(table, absent_between(entries[:100])[0])
     assert table.filters.bytes_to_read(0) == 0
     assert tables.open(meta, "resident").filters.bytes_to_read(0) == 0
 

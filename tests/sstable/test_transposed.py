@@ -239,7 +239,7 @@ def test_a_dictionary_is_trained_on_transposed_payloads() -> None:
 def test_blocks_of_new_tables_are_transposed(tables: Tables) -> None:
     entries = alike(300)
     table = tables.table(entries, compression="zstd", block_size_bytes=2048)
-    codecs = {table.block_trailer(number).codec for number in range(table.index.block_count)}
+    codecs = {table.read_past_cache(number)[1].codec for number in range(table.index.block_count)}
     assert codecs == {CODEC_ZSTD_TRANSPOSED}
     assert contents(table) == entries
     for number in range(table.index.block_count):

@@ -24,7 +24,8 @@ from lsmkv.sstable.format import (
     TableProperties,
     decode_footer,
 )
-from lsmkv.sstable.index import IndexBuilder
+from lsmkv.sstable.index_builder import IndexBuilder
+from lsmkv.sstable.index_layout import separator
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
@@ -86,7 +87,7 @@ def sections(path: Path) -> dict[str, tuple[int, int]]:
     footer = footer_of(path)
     table = open_table(path, residency="off")
     start, stop = table.index.offset(1), table.index.offset(2)
-    filter_length = table.block_trailer(1).filter_length
+    filter_length = table.read_past_cache(1)[1].filter_length
     filter_start = stop - TRAILER_BYTES - filter_length
     bounds = {
         "payload": (start, filter_start),
@@ -127,7 +128,7 @@ def forge_table(
     Blocks may be out of order; ``properties`` replaces the true values.
     """
     index = IndexBuilder()
-    data, filters = b"", b""
+    data, filters, before = b"", b"", b""
     raw_bytes = 0
     for block in blocks:
         keys, values, seqs = [list(column) for column in zip(*block, strict=True)]
@@ -153,20 +154,15 @@ def forge_table(
             probes,
         )
         frame = encode_block_frame(payload, bits, trailer, 1, len(data))
-        index.add(
-            block[0][0],
-            block[-1][0],
-            length=len(frame),
-            filter_length=length,
-            entry_count=len(keys),
-            probe_count=probes,
-        )
+        above = separator(before, keys[0])
+        index.add(above, len(frame), length, len(keys), probes)
+        before = keys[-1]
         data += frame
         filters += bits
         raw_bytes += len(payload)
     said = _true_properties(blocks, raw_bytes, len(filters))
     said = msgspec.structs.replace(said, **(properties or {}))
-    index_data = index.finish(filters)
+    index_data = index.finish(filters, said.smallest, said.largest)
     tail = index_data + msgspec.json.encode(said)
     footer = Footer(
         len(data), 0, len(filters), len(index_data), len(tail) - len(index_data),
@@ -191,6 +187,7 @@ def _true_properties(
         has_versions=len(set(keys_in_order)) < len(keys_in_order),
         block_count=len(blocks),
         raw_bytes=raw_bytes,
+        compression="none",
         filter_bytes=filter_bytes,
         filter_key="whole",
         granularity="block",

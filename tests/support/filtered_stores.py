@@ -71,11 +71,10 @@ def tables_of(db: DB) -> list[TableReader]:
 
 
 def block_of(tables: list[TableReader], key: bytes) -> tuple[TableReader, int] | None:
-    """The one block that spans ``key``, in tables that do not overlap."""
+    """The one block that may hold ``key``, in tables that do not overlap."""
     for table in tables:
         if table.meta.smallest <= key <= table.meta.largest:
-            number = int(table.index.find(key))
-            return None if number < 0 else (table, number)
+            return table, int(table.index.find(key))
     return None
 
 
@@ -85,7 +84,7 @@ def absent_in_blocks(db: DB, per_key: int) -> tuple[list[bytes], list[float]]:
     rates: dict[tuple[int, int], float] = {}
     for table in tables:
         for number in range(table.index.block_count):
-            info = table.block_trailer(number)
+            info = table.read_past_cache(number)[1]
             rates[table.meta.number, number] = exact_rate(
                 info.filter_length * 8, info.filter_key_count, info.probe_count
             )

@@ -114,10 +114,18 @@ def expected(entries: Iterable[Entry], key: bytes, max_seq: int) -> Value | Abse
     return ABSENT
 
 
-def absent_within(table: TableReader, entries: list[Entry]) -> list[bytes]:
-    """Absent keys, each within one block."""
-    beside = [key + b"!" for key, _, _ in entries[:-1]]
-    return [key for key in beside if table.index.find(key) >= 0]
+def absent_between(entries: list[Entry]) -> list[bytes]:
+    """Absent keys: one between each two neighbours."""
+    return [key + b"!" for key, _, _ in entries[:-1]]
+
+
+def first_key(table: TableReader, block_number: int) -> bytes:
+    return table.read_past_cache(block_number)[0].key(0)
+
+
+def last_key(table: TableReader, block_number: int) -> bytes:
+    block = table.read_past_cache(block_number)[0]
+    return block.key(block.count - 1)
 
 
 def flip(path: str, offset: int, mask: int = 0x40) -> None:

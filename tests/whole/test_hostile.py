@@ -26,7 +26,7 @@ from lsmkv.storage.file_names import MAX_FILE_NUMBER, parse_file_name
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.manifest import MOST_ASKS
 from lsmkv.tree.version_set import table_format
-from torture.fuzz.crafting import state_of, write_manifest
+from torture.fuzz.crafting import state_of, take_apart, write_manifest
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_table
 
 
@@ -141,16 +141,14 @@ def test_verify_finds_a_fingerprint_that_hides_its_key(table: Path) -> None:
     assert "fingerprint" in check.problems[0].reason
 
 
-def test_verify_finds_a_fence_that_leads_lookups_astray(table: Path) -> None:
-    data = bytearray(table.read_bytes())
-    last_fences = footer_of(table).index_offset + 12
-    (count,) = struct.unpack_from("<I", data, last_fences - 12)
-    first_fences = last_fences + 8 * count
-    data[last_fences : last_fences + 8] = data[first_fences : first_fences + 8]
-    table.write_bytes(seal_table(bytes(data)))
+def test_verify_finds_a_separator_that_leads_lookups_astray(table: Path) -> None:
+    crafted = take_apart(table.read_bytes())
+    key = crafted.separators[2]
+    crafted.separators[2] = key[:-1] + bytes([key[-1] + 1])
+    table.write_bytes(crafted.put_together())
     check = check_table(open_table(table))
     assert check.damaged
-    assert "the index leads lookups" in check.problems[0].reason
+    assert "first key of a block is below its separator" in check.problems[0].reason
 
 
 # --- logs of other stores, and logs that are gone ---

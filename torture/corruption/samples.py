@@ -259,7 +259,7 @@ def _describe(sample: Sample, path: Path) -> None:
         )
         blocks: list[BlockModel] = []
         for number in range(int(table.index.block_count)):
-            block, info = table.block(number, False), table.block_trailer(number)
+            block, info = table.read_past_cache(number)
             start, end = table.index.offset(number), table.index.offset(number + 1)
             blocks.append(
                 BlockModel(

@@ -1,57 +1,55 @@
 """Takes tables apart, and puts them together with correct checksums.
 
 A caller may change any field in between.  Lengths and offsets of blocks and all checksums are computed
-again; every other field keeps the caller's value.
+again, as are the parts of an index that follow from others; every other field keeps the caller's value.
 """
 
 from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 import zstandard
 
 from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.words import common_prefix_length
+from lsmkv.errors import CorruptionError
+from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.trailer import TRAILER, TRAILER_BYTES, checksum_seed
+from lsmkv.sstable.block.transposed import restore
 from lsmkv.sstable.format import (
     CODEC_NONE,
     CODEC_ZSTD,
     CODEC_ZSTD_TRANSPOSED,
     FOOTER_BYTES,
+    Footer,
     TableMeta,
     TableProperties,
     decode_footer,
+    decode_properties,
 )
-from lsmkv.sstable.index import HEADER, array_offsets
-from lsmkv.sstable.index_codec import open_index
+from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.index_builder import IndexBuilder
+from lsmkv.sstable.index_layout import separator
 from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import State, read_current, read_state
+from torture.fuzz.index_parts import IndexParts
 from torture.fuzz.sealing import log_of, seal_current
 
 _MASK_32: Final = 0xFFFF_FFFF
-_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_ARRAYS: Final = (
-    "last_fences",
-    "first_fences",
-    "offsets",
-    "filter_ends",
-    "entry_counts",
-    "probe_counts",
-    "key_ends",
-    "chunk_starts",
-    "chunk_checksums",
-)
-_FORMS: Final = dict(zip(_ARRAYS, "QQQIIBIIQ", strict=True))
 RAW_LENGTH, ENTRIES, FILTER_KEYS, CODEC, SCHEME_AND_PROBES = 1, 3, 4, 5, 6
 """Positions in the fields of a trailer; 0 and 2, the stored lengths, are computed."""
+_NUMBERS: Final = {"filter_lengths": 0xFF_FFFF, "entry_counts": 0x7FFF_FFFF, "parameters": 0xFF}
+"""The numbers of an index, and the highest that its builder is given."""
 
 
 @dataclass
@@ -71,22 +69,21 @@ class CraftedTable:
     """A table's fields.
 
     Attributes:
-        numbers: the arrays of the index by name, as the index has them when it is unpacked.
-        is_packed: whether the index is stored so.
+        separators: those of the index, with the bytes that all share; the first is empty.
+        numbers: of each block ``"filter_lengths"``, ``"entry_counts"``, ``"parameters"``, in the index.
         properties: as JSON has them; keys are base64.
+        index_lie: changes the index as it stands in the file.
     """
 
     number: int
     blocks: list[CraftedBlock]
     dictionary: bytes
     filters: bytearray
-    block_count: int
     prefix_length: int
-    chunk_count: int
+    separators: list[bytes]
     numbers: dict[str, list[int]]
-    keys: bytes
-    is_packed: bool
     properties: dict[str, Any]
+    index_lie: Callable[[IndexParts], object] | None = None
 
     # Changes that others are to follow
 
@@ -95,54 +92,50 @@ class CraftedTable:
         counts = [block.fields[ENTRIES] for block in self.blocks]
         self.numbers["entry_counts"] = counts
         self.properties["entry_count"] = sum(counts)
-        self.properties["block_count"] = self.block_count
+        self.properties["block_count"] = len(self.blocks)
 
     def follow_filters(self) -> None:
         """Rebuild the filter section and its index from the blocks' filters."""
         self.filters = bytearray().join([block.bits for block in self.blocks])
-        ends = [0]
-        for block in self.blocks:
-            ends.append(ends[-1] + len(block.bits))
-        self.numbers["filter_ends"] = ends
-        self.numbers["probe_counts"] = [
-            block.fields[SCHEME_AND_PROBES] & 31 for block in self.blocks
-        ]
+        self.numbers["filter_lengths"] = [len(block.bits) for block in self.blocks]
+        self.numbers["parameters"] = [block.fields[SCHEME_AND_PROBES] & 31 for block in self.blocks]
         self.properties["filter_bytes"] = len(self.filters)
 
     def follow_keys(self) -> None:
-        """Rebuild fences, prefix and properties from the index's keys."""
-        ends = self.numbers["key_ends"]
-        keys = [self.keys[low:high] for low, high in pairwise(ends)]
-        if not keys:
-            return
-        self.properties["smallest"] = base64.b64encode(keys[0]).decode()
-        self.properties["largest"] = base64.b64encode(keys[-1]).decode()
-        fences = [_fence(key[self.prefix_length :]) for key in keys]
-        self.numbers["first_fences"], self.numbers["last_fences"] = fences[::2], fences[1::2]
+        """Rebuild separators, prefix and properties from the blocks' keys.
+
+        CorruptionError if a block has none.
+        """
+        spans = [_span(block) for block in self.blocks]
+        between = [separator(below[1], above[0]) for below, above in pairwise(spans)]
+        self.separators = [b"", *between]
+        ends = spans[0][0], spans[-1][1]
+        self.prefix_length = common_prefix_length(list(ends))
+        for name, key in zip(("smallest", "largest"), ends, strict=True):
+            self.properties[name] = base64.b64encode(key).decode()
 
     # The whole file
 
     def put_together(self) -> bytes:
         """The file, with correct checksums."""
-        data, offsets = bytearray(), [0]
-        for block in self.blocks:
-            data += self._frame(block, len(data))
-            offsets.append(len(data))
-        self.numbers["offsets"] = offsets
-        self._seal_chunks()
-        index = self._packed() if self.is_packed else self._section()
+        data, index = bytearray(), IndexBuilder()
+        columns = [[n & most for n in self.numbers[name]] for name, most in _NUMBERS.items()]
+        for block, above, *numbers in zip(self.blocks, self.separators, *columns, strict=False):
+            frame = self._frame(block, len(data))
+            # The builder leaves the prefix out of every separator.
+            index.add(above.ljust(self.prefix_length, b"\0"), len(frame), *numbers)
+            data += frame
+        prefix = bytes(self.prefix_length)
+        section = index.finish(bytes(self.filters), prefix, prefix)
+        if self.index_lie is not None:
+            parts = IndexParts.of(section)
+            self.index_lie(parts)
+            section = parts.encoded()
         said = msgspec.json.encode(self.properties)
-        tail = checksum(index + said, 0)
-        lengths = (
-            len(data),
-            len(self.dictionary),
-            len(self.filters),
-            len(index),
-            len(said),
-        )
-        head = struct.pack("<QQQQQQQI", *lengths, checksum(self.dictionary, 0), tail, 1)
-        footer = head + struct.pack("<I8s", checksum(head, 0) & _MASK_32, b"lsmkvSST")
-        return bytes(data) + self.dictionary + bytes(self.filters) + index + said + footer
+        sections = bytes(data), self.dictionary, bytes(self.filters), section, said
+        lengths = map(len, sections)
+        sums = checksum(self.dictionary, 0), checksum(section + said, 0)
+        return b"".join(sections) + Footer._make((*lengths, *sums)).encode()
 
     def meta(self, data: bytes) -> TableMeta:
         """A manifest's entry for the file ``data``, with the table's own values."""
@@ -167,86 +160,44 @@ class CraftedTable:
         sums = [checksum(part, seed) & _MASK_32 for part in (stored, bytes(block.bits))]
         return stored + bytes(block.bits) + head + struct.pack("<II", *sums)
 
-    def _seal_chunks(self) -> None:
-        ends, starts = self.numbers["filter_ends"], self.numbers["chunk_starts"]
-        for chunk in range(len(self.numbers["chunk_checksums"])):
-            low, high = 0, len(self.filters)
-            if ends[-1] and chunk + 1 < len(starts) and max(starts[chunk : chunk + 2]) < len(ends):
-                low, high = ends[starts[chunk]], ends[starts[chunk + 1]]
-            bits = bytes(self.filters[low:high])
-            self.numbers["chunk_checksums"][chunk] = checksum(bits, 0)
 
-    def _head(self) -> bytes:
-        counts = (self.block_count, self.prefix_length, self.chunk_count)
-        return HEADER.pack(*(count & _MASK_32 for count in counts))
-
-    def _section(self) -> bytes:
-        return self._head() + b"".join(map(self._array, _ARRAYS)) + self.keys
-
-    def _array(self, name: str) -> bytes:
-        return _packed(self.numbers[name], _FORMS[name])
-
-    def _packed(self) -> bytes:
-        numbers = self.numbers
-        raw = b"".join(
-            (
-                self._head(),
-                _packed(_differences(numbers["offsets"]), "I"),
-                _packed(_differences(numbers["filter_ends"]), "I"),
-                self._array("entry_counts"),
-                self._array("probe_counts"),
-                _packed(_differences(numbers["key_ends"]), "H"),
-                self._array("chunk_starts"),
-                self._array("chunk_checksums"),
-                self.keys,
-            )
-        )
-        stored = zstandard.ZstdCompressor(level=1).compress(raw)
-        return struct.pack("<III", 0, CODEC_ZSTD, len(raw)) + stored
+def _span(block: CraftedBlock) -> tuple[bytes, bytes]:
+    """The first and last key of a block."""
+    length = block.fields[RAW_LENGTH] & _MASK_32
+    is_transposed = block.fields[CODEC] == CODEC_ZSTD_TRANSPOSED
+    payload = bytes(block.payload)
+    payload = restore(payload, length, "", 0) if is_transposed else payload[:length]
+    opened = Block(payload, _fail, is_transposed)
+    return opened.key(0), opened.key(opened.count - 1)
 
 
-def _fence(rest: bytes) -> int:
-    """The fence of a key with ``rest`` after the table's common prefix."""
-    return int.from_bytes(rest[:8].ljust(8, b"\0"), "big") >> 1
-
-
-def _packed(numbers: list[int], form: str) -> bytes:
-    mask = (1 << 8 * struct.calcsize(f"<{form}")) - 1
-    return struct.pack(f"<{len(numbers)}{form}", *(number & mask for number in numbers))
-
-
-def _differences(numbers: list[int]) -> list[int]:
-    return [high - low for low, high in pairwise(numbers)]
+def _fail(reason: str) -> NoReturn:
+    raise CorruptionError("", 0, reason)
 
 
 def take_apart(data: bytes) -> CraftedTable:
     """The fields of an undamaged table."""
     footer = decode_footer(data[-FOOTER_BYTES:], "", len(data))
-    stored = data[footer.index_offset : footer.properties_offset]
-    index = open_index(stored, "", 0, footer.data_length, footer.filters_length)
-    section = index.section
-    count, prefix_length, chunk_count = HEADER.unpack_from(section)
-    places = array_offsets(count, chunk_count)
-    numbers: dict[str, list[int]] = {}
-    for name, (at, end) in zip(_ARRAYS, pairwise(places), strict=True):
-        form = _FORMS[name]
-        length = (end - at) // struct.calcsize(f"<{form}")
-        numbers[name] = list(struct.unpack_from(f"<{length}{form}", section, at))
+    said = data[footer.properties_offset : -FOOTER_BYTES]
+    section = data[footer.index_offset : footer.properties_offset]
+    index = TableIndex(section, "", footer, decode_properties(said, "", 0))
+    count = int(index.block_count)
     dictionary = data[footer.data_length : footer.filters_offset]
-    said = msgspec.json.decode(data[footer.properties_offset : -FOOTER_BYTES])
-    offsets = numbers["offsets"]
+    offsets = [index.offset(number) for number in range(count + 1)]
+    places = [index.filter_place(number) for number in range(count)]
     return CraftedTable(
-        number=said["number"],
+        number=msgspec.json.decode(said)["number"],
         blocks=[_block(data[low:high], dictionary) for low, high in pairwise(offsets)],
         dictionary=dictionary,
         filters=bytearray(data[footer.filters_offset : footer.index_offset]),
-        block_count=count,
-        prefix_length=prefix_length,
-        chunk_count=chunk_count,
-        numbers=numbers,
-        keys=section[places[-1] :],
-        is_packed=stored[:4] == bytes(4),
-        properties=said,
+        prefix_length=int(index.prefix_length),
+        separators=[b"", *(index.separator(number) for number in range(1, count))],
+        numbers={
+            "filter_lengths": [length for _, length, _ in places],
+            "entry_counts": [index.entry_count(number) for number in range(count)],
+            "parameters": [parameter for _, _, parameter in places],
+        },
+        properties=msgspec.json.decode(said),
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from lsmkv.errors import CorruptionError
 from torture.fuzz.crafting import (
     CODEC,
     ENTRIES,
@@ -22,6 +24,7 @@ from torture.fuzz.crafting import (
     take_apart,
     write_manifest,
 )
+from torture.fuzz.index_parts import IndexParts
 from torture.fuzz.mutation import EXTREME, INTERESTING, mutated
 from torture.fuzz.sealing import log_salt_of, seal_records
 
@@ -63,35 +66,79 @@ def _lie_in_table(store: Path, dice: random.Random) -> str:
     if dice.random() < 0.4 and table.properties["granularity"] == "block":
         table.follow_filters()
     if dice.random() < 0.4:
-        table.follow_keys()
+        with suppress(CorruptionError):
+            table.follow_keys()
     replace_table(store, table)
     return " and ".join(told)
 
 
-def _lie_in_array(table: CraftedTable, dice: random.Random) -> str:
-    name, numbers = dice.choice(sorted(table.numbers.items()))
+def _lie_in_numbers(table: CraftedTable, dice: random.Random) -> str:
+    """Numbers that the builder of an index encodes, if they are not far out of range."""
+    name = dice.choice(sorted(table.numbers))
+    return f"{name}{_change(table.numbers[name], dice)}"
+
+
+def _lie_in_separators(table: CraftedTable, dice: random.Random) -> str:
+    keys = table.separators
+    at, other = (dice.randrange(len(keys)) for _ in range(2))
+    choice = dice.randrange(4)
+    if choice == 0:
+        keys[at], keys[other] = keys[other], keys[at]
+    elif choice == 1:
+        keys[at] = keys[other]
+    elif choice == 2:
+        table.prefix_length = max(0, _number(table.prefix_length, dice) & 7)
+    else:
+        keys[at] = mutated([keys[at]], (), dice)
+    return f"separator {at} changed in way {choice}"
+
+
+_ENDLESS: Final = (b"\0", b"\x80\x80\x80\x80", b"\xff\xff\x7f", b"\xff\xff\xff\x7f", b"\xff")
+
+
+def _lie_in_index(table: CraftedTable, dice: random.Random) -> str:
+    """Parts of an index that no builder encodes."""
+
+    def lie(parts: IndexParts) -> None:
+        group = dice.choice(parts.groups)
+        choice = dice.randrange(6)
+        if choice == 0:
+            _change(parts.head, dice, is_fixed=True)
+        elif choice == 1:
+            _change(parts.arrays[dice.choice(sorted(parts.arrays))], dice)
+        elif choice == 2:
+            _change(group.fields, dice, is_fixed=True)
+        elif choice == 3:
+            _change(group.widen(dice.randrange(4), dice.choice((8, 32, 56, 57, 255))), dice)
+        else:
+            parts.keys = mutated([parts.keys], _ENDLESS, dice)
+        if dice.random() < 0.6:
+            with suppress(IndexError):
+                _, filter_ends, _ = parts.follow()
+                parts.seal_chunks(bytes(table.filters), filter_ends)
+
+    table.index_lie = lie
+    return "parts of the index changed"
+
+
+def _change(numbers: list[int], dice: random.Random, *, is_fixed: bool = False) -> str:
+    """Change a number, or mostly where ``is_fixed`` is not set several, and describe it."""
     if not numbers:
-        return f"nothing in {name}"
+        return " has nothing"
     at = dice.randrange(len(numbers))
-    choice = dice.randrange(8)
+    choice = dice.randrange(4, 8) if is_fixed else dice.randrange(8)
     if choice == 0:
         other = dice.randrange(len(numbers))
         numbers[at], numbers[other] = numbers[other], numbers[at]
     elif choice == 1:
         numbers[:] = [_number(numbers[at], dice)] * len(numbers)
-    elif choice == 2:
+    elif choice == 2 and len(numbers) > 1:
         del numbers[at]
     elif choice == 3:
         numbers.insert(at, numbers[at])
     else:
         numbers[at] = _number(numbers[at], dice)
-    return f"{name}[{at}] changed in way {choice}"
-
-
-def _lie_in_head(table: CraftedTable, dice: random.Random) -> str:
-    name = dice.choice(("block_count", "prefix_length", "chunk_count"))
-    setattr(table, name, _number(getattr(table, name), dice))
-    return f"{name} is {getattr(table, name)}"
+    return f"[{at}] changed in way {choice}"
 
 
 def _lie_in_properties(table: CraftedTable, dice: random.Random) -> str:
@@ -189,23 +236,16 @@ def _lie_in_filters(table: CraftedTable, dice: random.Random) -> str:
     return "filter of a block changed"
 
 
-def _lie_in_keys(table: CraftedTable, dice: random.Random) -> str:
-    before = len(table.keys)
-    table.keys = mutated([table.keys], (), dice)
-    table.numbers["key_ends"][-1] += len(table.keys) - before
-    return "keys of the index changed"
-
-
 def _lie_in_dictionary(table: CraftedTable, dice: random.Random) -> str:
     table.dictionary = mutated([table.dictionary], (), dice)
     return "dictionary changed"
 
 
 _TABLE_LIES: Final[tuple[Callable[[CraftedTable, random.Random], str], ...]] = (
-    _lie_in_array,
-    _lie_in_array,
-    _lie_in_array,
-    _lie_in_head,
+    _lie_in_numbers,
+    _lie_in_separators,
+    _lie_in_index,
+    _lie_in_index,
     _lie_in_properties,
     _lie_in_properties,
     _lie_in_block,
@@ -214,7 +254,6 @@ _TABLE_LIES: Final[tuple[Callable[[CraftedTable, random.Random], str], ...]] = (
     _exchange_keys,
     _move_blocks,
     _lie_in_filters,
-    _lie_in_keys,
     _lie_in_dictionary,
 )
 

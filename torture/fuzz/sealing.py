@@ -7,16 +7,14 @@ up, and checksums, as far as the bytes have room for them.
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 from lsmkv.encoding.checksums import checksum, content_checksum
-from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.log.reader import HEADER_BYTES, RECORD_BYTES
 from lsmkv.sstable.block.trailer import BLOCK_MAGIC, TRAILER_BYTES, checksum_seed
 from lsmkv.sstable.format import FOOTER_BYTES, FORMAT_VERSION
-from lsmkv.sstable.index_codec import open_index
+from torture.fuzz.index_parts import IndexParts
 
 NUMBER: Final = 7
 """File number of every table, log and manifest here."""
@@ -63,91 +61,49 @@ def seal_footer(data: bytes, size: int) -> bytes:
     return head + struct.pack("<I8s", checksum(head, 0) & _MASK_32, b"lsmkvSST")
 
 
-def seal_index(data: bytes, data_length: int | None, filters_length: int | None) -> bytes:
-    """An index: correct the ends of its arrays; a length of None is left as it is."""
-    index = bytearray(data)
-    with suppress(struct.error):
-        count, _, chunks = struct.unpack_from("<III", index)
-        if index[:8] == bytes(8):  # packed, not compressed
-            struct.pack_into("<I", index, 8, len(index) - 12)
-        offsets = 12 + 16 * count
-        filter_ends = offsets + 8 * (count + 1)
-        key_ends = filter_ends + 4 * (count + 1) + 5 * count
-        starts = key_ends + 4 * (2 * count + 1)
-        keys = starts + 4 * (chunks + 1) + 8 * chunks
-        if count and keys <= len(index):
-            struct.pack_into("<Q", index, offsets, 0)
-            if data_length is not None:
-                struct.pack_into("<Q", index, offsets + 8 * count, data_length & _MASK_64)
-            struct.pack_into("<I", index, filter_ends, 0)
-            if filters_length is not None:
-                struct.pack_into("<I", index, filter_ends + 4 * count, filters_length & _MASK_32)
-            struct.pack_into("<I", index, key_ends, 0)
-            struct.pack_into("<I", index, key_ends + 8 * count, (len(index) - keys) & _MASK_32)
-            struct.pack_into("<I", index, starts, 0)
-            struct.pack_into("<I", index, starts + 4 * chunks, count)
-    return bytes(index)
+def seal_index(data: bytes) -> tuple[bytes, list[int], list[int], int]:
+    """An index: correct where its groups start; :meth:`IndexParts.follow` for the rest."""
+    try:
+        parts = IndexParts.of(data, walks=True)
+        return parts.encoded(), *parts.follow()
+    except (struct.error, IndexError):
+        return data, [0], [0], 0
 
 
 def seal_table(data: bytes) -> bytes:
-    """A table: correct blocks, filter chunks, dictionary, index, properties and footer."""
+    """A table: correct blocks, filter chunks, dictionary, index, properties and footer.
+
+    Blocks and filters get the lengths that the index states, if these are not far off.
+    """
     if len(data) < FOOTER_BYTES:
         return data
-    table = bytearray(data)
-    table[-FOOTER_BYTES:] = seal_footer(bytes(table[-FOOTER_BYTES:]), len(table))
-    lengths = struct.unpack_from("<QQQQQ", table, len(table) - FOOTER_BYTES)
-    if sum(lengths) + FOOTER_BYTES != len(table):
-        return bytes(table)
-    dictionary = lengths[0]
-    filters = dictionary + lengths[1]
-    index = filters + lengths[2]
-    properties = index + lengths[3]
-    table[index:properties] = seal_index(bytes(table[index:properties]), lengths[0], None)
-    _seal_blocks(table, index, properties, filters, lengths[2])
-    footer = len(table) - FOOTER_BYTES
-    sums = (checksum(bytes(table[dictionary:filters]), 0), checksum(bytes(table[index:footer]), 0))
-    struct.pack_into("<QQ", table, footer + 40, *sums)
-    table[footer:] = seal_footer(bytes(table[footer:]), len(table))
-    return bytes(table)
+    footer = seal_footer(data[-FOOTER_BYTES:], len(data))
+    lengths = list(struct.unpack_from("<QQQQQ", footer))
+    if sum(lengths) + FOOTER_BYTES != len(data):
+        return data[:-FOOTER_BYTES] + footer
+    ends = [0, *accumulate(lengths)]
+    sections = [data[low:high] for low, high in pairwise(ends)]
+    try:
+        parts = IndexParts.of(sections[3], walks=True)
+        offsets, filter_ends, _ = parts.follow()
+    except (struct.error, IndexError):
+        pass
+    else:
+        sections[0] = _of_length(sections[0], offsets[-1])
+        sections[2] = _of_length(sections[2], filter_ends[-1])
+        blocks = [seal_frame(sections[0][low:high], low) for low, high in pairwise(offsets)]
+        if sum(map(len, blocks)) == len(sections[0]):
+            sections[0] = b"".join(blocks)
+        parts.seal_chunks(sections[2], filter_ends)
+        sections[3] = parts.encoded()
+    sums = checksum(sections[1], 0), checksum(sections[3] + sections[4], 0)
+    footer = struct.pack("<QQQQQQQ", *map(len, sections), *sums) + footer[56:]
+    table = b"".join(sections)
+    return table + seal_footer(footer, len(table) + FOOTER_BYTES)
 
 
-def _seal_blocks(
-    table: bytearray, index: int, properties: int, filters: int, filters_length: int
-) -> None:
-    """Correct the blocks that the index names, and the filter chunks.
-
-    The chunks of a packed index are left as they are.
-    """
-    if table[index : index + 4] == bytes(4):
-        with suppress(CorruptionError, UnsupportedFormatError):
-            section = bytes(table[index:properties])
-            packed = open_index(section, "", index, filters, filters_length)
-            for block in range(packed.block_count):
-                start, end = packed.offset(block), packed.offset(block + 1)
-                table[start:end] = seal_frame(bytes(table[start:end]), start)
-        return
-    with suppress(struct.error):
-        count, _, chunks = struct.unpack_from("<III", table, index)
-        offsets_at = index + 12 + 16 * count
-        if offsets_at + 8 * (count + 1) > properties:
-            return
-        offsets = struct.unpack_from(f"<{count + 1}Q", table, offsets_at)
-        for start, end in pairwise(offsets):
-            if start <= end <= filters:
-                table[start:end] = seal_frame(bytes(table[start:end]), start)
-        ends_at = offsets_at + 8 * (count + 1)
-        starts_at = ends_at + 4 * (count + 1) + 5 * count + 4 * (2 * count + 1)
-        sums_at = starts_at + 4 * (chunks + 1)
-        if sums_at + 8 * chunks > properties:
-            return
-        ends = struct.unpack_from(f"<{count + 1}I", table, ends_at)
-        starts = struct.unpack_from(f"<{chunks + 1}I", table, starts_at)
-        for chunk in range(chunks):
-            low, high = 0, filters_length
-            if ends[-1] and max(starts[chunk : chunk + 2]) <= count:
-                low, high = ends[starts[chunk]], ends[starts[chunk + 1]]
-            bits = bytes(table[filters + low : filters + high])
-            struct.pack_into("<Q", table, sums_at + 8 * chunk, checksum(bits, 0))
+def _of_length(section: bytes, length: int) -> bytes:
+    return section[:length].ljust(length, b"\0") if 0 < length <= 2 * len(section) else section
 
 
 def seal_log(data: bytes, kind: int = 0) -> bytes:

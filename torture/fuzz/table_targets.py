@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import struct
 import tempfile
+from bisect import bisect_left, bisect_right
 from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -23,8 +25,9 @@ from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
 from lsmkv.sstable.block.trailer import decode_block_frame
 from lsmkv.sstable.block.transposed import restore, transpose
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.format import CODEC_NONE, FOOTER_BYTES, decode_footer, decode_properties
-from lsmkv.sstable.index_codec import open_index
+from lsmkv.sstable.format import FOOTER_BYTES, Footer, decode_footer, decode_properties
+from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.index_builder import IndexBuilder
 from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableWriter
@@ -38,7 +41,9 @@ from torture.fuzz.target import Target
 
 PATH: Final = "fuzzed"
 _MOST_ASKED: Final = 24
-_SIZES: Final = struct.Struct("<QQ")
+_INDEX_HEAD: Final = struct.Struct("<QQQBB")
+"""Before an index: lengths of blocks and filters, number of entries, lengths of the two end keys."""
+_MOST_BYTES: Final = (1 << 40) - 1
 _CODEC_HEAD: Final = struct.Struct("<BBI")
 _DICTIONARY: Final = b"a dictionary of no form, which zstd takes as it is: key value"
 
@@ -186,62 +191,96 @@ def _dictionary_seeds() -> list[bytes]:
 
 
 def _check_index(data: bytes) -> None:
-    if len(data) < _SIZES.size:
+    """Open an index; compare every number with the rest, and searches with plain ones."""
+    if len(data) < _INDEX_HEAD.size:
         return
-    data_length, filters_length = _index_sizes(data)
-    index = open_index(data[_SIZES.size :], PATH, 0, data_length, filters_length)
-    count = int(index.block_count)
-    asked = [b"", b"key", b"\xff" * 20]
-    for block in range(0, count, 1 + count // _MOST_ASKED):
-        expect(
-            0 <= index.offset(block) <= index.offset(block + 1) <= data_length,
-            "offsets out of order",
-        )
-        starts = int(index.filter_start(block)), int(index.filter_start(block + 1))
-        expect(0 <= starts[0] <= starts[1] <= filters_length, "a filter is outside its section")
-        expect(0 <= index.probe_count(block) < 256, "the number of probes is out of range")
-        index.entry_count(block)
-        expect(
-            0 <= index.chunk_of(block) < max(1, int(index.chunk_count)),
-            "a chunk is out of range",
-        )
-        asked += [index.first_key(block), index.last_key(block)]
+    *sizes, least, most = _INDEX_HEAD.unpack_from(data)
+    data_length, filters_length, entry_count = (size & _MOST_BYTES for size in sizes)
+    keys = data[_INDEX_HEAD.size :][:least], data[_INDEX_HEAD.size + least :][:most]
+    section = data[_INDEX_HEAD.size + least + most :]
+    count = int.from_bytes(section[:4], "little")
+    ends = {"smallest": min(keys), "largest": max(keys)}
+    counts = {"entry_count": entry_count, "block_count": count}
+    properties = msgspec.structs.replace(_reader(_table("plain")).properties, **ends, **counts)
+    footer = Footer(data_length, 0, filters_length, len(section), 1, 0, 0)
+    index = TableIndex(section, PATH, footer, properties)
+    expect(index.memory_bytes <= 2 * len(section), "it takes more than twice its bytes of memory")
+    offsets = [index.offset(block) for block in range(count + 1)]
+    lengths = [high - low for low, high in pairwise(offsets)]
+    expect((offsets[0], offsets[-1]) == (0, data_length), "blocks do not fill their section")
+    expect(0 <= min(lengths) <= max(lengths) < 1 << 32, "the length of a block is out of range")
+    expect(sum(map(index.entry_count, range(count))) == entry_count, "entries do not add up")
+    places = [index.filter_place(block) for block in range(count)]
+    starts = list(accumulate((length for _, length, _ in places), initial=0))
+    expect(starts == [index.filter_start(block) for block in range(count + 1)], "filters overlap")
+    expect(starts[:-1] == [start for start, _, _ in places], "filters leave gaps")
+    expect(starts == sorted(starts) and starts[-1] <= filters_length, "a filter lies outside")
+    shapes = {(length, parameter) for _, length, parameter in places}
+    expect(index.filter_shapes() == shapes, "shapes differ")
+    expect(all(0 <= parameter < 256 for _, parameter in shapes), "a parameter is out of range")
+    chunks = [
+        chunk
+        for chunk in range(int(index.chunk_count))
+        for _ in range(int(index.chunk_start(chunk)), int(index.chunk_start(chunk + 1)))
+    ]
+    expect(chunks == [index.chunk_of(block) for block in range(count)], "chunks differ")
+    for chunk in set(chunks):
+        first, stop = index.chunk_start(chunk), index.chunk_start(chunk + 1)
+        expect(index.chunk_span(chunk) == (starts[first], starts[stop]), "a chunk's span differs")
+        expect(0 <= index.chunk_checksum(chunk) < 1 << 64, "a checksum is out of range")
+    _check_searches(index, **ends)
+
+
+def _check_searches(index: TableIndex, smallest: bytes, largest: bytes) -> None:
+    separators = [index.separator(block) for block in range(int(index.block_count))]
+    expect(separators == sorted(separators), "separators do not ascend")
+    expect(separators[0] <= smallest and separators[-1] <= largest, "separators lead outside")
+    asked = [smallest, largest, *separators]
+    for key in filter(None, separators):
+        asked += [key + b"\0", key + b"~" * 10, key[:-1], key[:-1] + bytes([max(1, key[-1]) - 1])]
     for key in asked:
-        expect(0 <= index.seek(key) <= count, "seek gave a block outside the table")
-        expect(-1 <= index.find(key) < count, "find gave a block outside the table")
-    for chunk in range(0, int(index.chunk_count), 1 + int(index.chunk_count) // _MOST_ASKED):
-        low, high = index.chunk_span(chunk)
-        expect(0 <= low <= high <= filters_length, "a filter chunk is outside its section")
-        expect(
-            0 <= index.chunk_checksum(chunk) < 1 << 64, "the checksum of a chunk is out of range"
-        )
+        if smallest <= key <= largest:
+            last = bisect_right(separators, key) - 1
+            first = max(0, bisect_left(separators, key) - 1)
+            group = index.group_of(key)
+            index.prefetch(group)
+            expect(index.find(key) == index.find_in(key, group) == last, "find differs")
+            expect(index.find_first(key) == first, "find_first differs")
+            expect(index.begins_at(last, key) == (separators[last] == key), "begins_at differs")
 
 
 def _seal_index(data: bytes) -> bytes:
-    if len(data) < _SIZES.size:
+    """An index: correct it, and the sizes before it."""
+    if len(data) < _INDEX_HEAD.size:
         return data
-    return data[: _SIZES.size] + seal_index(data[_SIZES.size :], *_index_sizes(data))
-
-
-def _index_sizes(data: bytes) -> tuple[int, int]:
-    """Lengths of blocks and filters, limited like those in the footer."""
-    data_length, filters_length = _SIZES.unpack_from(data)
-    return data_length & (1 << 40) - 1, filters_length & (1 << 40) - 1
+    *_, least, most = _INDEX_HEAD.unpack_from(data)
+    start = _INDEX_HEAD.size + least + most
+    section, offsets, filter_ends, entries = seal_index(data[start:])
+    sizes = (number & _MOST_BYTES for number in (offsets[-1], filter_ends[-1], entries))
+    return _INDEX_HEAD.pack(*sizes, least, most) + data[_INDEX_HEAD.size : start] + section
 
 
 def _index_seeds() -> list[bytes]:
+    """The indexes of tables, and one of several groups whose separators share and differ in much."""
     seeds = []
     for name in ("plain", "table-filter"):
-        table = _table(name)
-        footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
-        section = table[footer.index_offset : footer.properties_offset]
-        sizes = _SIZES.pack(footer.data_length, footer.filters_length)
-        seeds.append(sizes + section)
-        if section[:4] == bytes(4):  # packed: also without compression
-            codec, raw_length = struct.unpack_from("<II", section, 4)
-            raw = Decompressor(b"").decompress(codec, section[12:], raw_length, PATH, 0)
-            seeds.append(sizes + struct.pack("<III", 0, CODEC_NONE, raw_length) + raw)
-    return seeds
+        reader = _reader(_table(name))
+        footer, said = reader.footer, reader.properties
+        sizes = footer.data_length, footer.filters_length, said.entry_count
+        seeds.append(_index_input(sizes, said.smallest, said.largest, reader.index.section))
+    keys = sorted(b"%0*d" % (1 + 40 * (n % 3), n * n) + b"z" * (n % 20) for n in range(40))
+    keys[9:12] = [keys[9]] * 3
+    keys += [b"~key%03d" % (n * n) for n in range(30)]
+    builder, numbers = IndexBuilder(), [(4000 + n * n, n % 30, 1 + n % 7) for n in range(70)]
+    for number, key in enumerate(keys):
+        builder.add(key, *numbers[number], number % 9)
+    sizes = sum(n[0] for n in numbers), sum(n[1] for n in numbers), sum(n[2] for n in numbers)
+    section = builder.finish(bytes(sizes[1]), keys[0], keys[-1])
+    return [*seeds, _index_input(sizes, keys[0], keys[-1], section)]
+
+
+def _index_input(sizes: tuple[int, ...], smallest: bytes, largest: bytes, section: bytes) -> bytes:
+    return _INDEX_HEAD.pack(*sizes, len(smallest), len(largest)) + smallest + largest + section
 
 
 def _check_footer(data: bytes) -> None:
@@ -301,17 +340,21 @@ def _check_table(data: bytes) -> None:
     for number in numbers:
         block = table.block(number, True)
         for key, value in list(zip(block.keys(), block.values(), strict=True))[:_MOST_ASKED]:
+            if not table.smallest <= key <= table.largest:  # no lookup gets to the table
+                expect(bool(problems), f"{key!r} is outside the table, which has no problems")
+                continue
             got = table.get(key, hash_key(key), MAX_SEQUENCE)
             is_newest = max(block.seqs()) <= MAX_SEQUENCE and not table.properties.has_versions
             expect(
                 bool(problems) or got == value or not is_newest,
                 f"{key!r} is {value!r}, looked up {got!r}",
             )
-        table.block_trailer(number)
+        table.read_past_cache(number)
     for _ in blocks_ahead(table, numbers):
         pass
-    for key in (b"", b"key005x", b"\xff" * 10):
-        table.get(key, hash_key(key), 3)
+    for key in (table.smallest, b"key005x", table.largest):
+        if table.smallest <= key <= table.largest:
+            table.get(key, hash_key(key), 3)
 
 
 def _check_salvage(data: bytes) -> None:
@@ -382,7 +425,7 @@ TARGETS: Final = (
     Target("reduced", _check_transposed, _transposed_seeds),
     Target("codec", _check_codec, _codec_seeds, most_bytes=_zstd_most_bytes),
     Target("dictionary", _check_dictionary, _dictionary_seeds, most_bytes=_zstd_most_bytes),
-    Target("index", _check_index, _index_seeds, _seal_index, most_bytes=_zstd_most_bytes),
+    Target("index", _check_index, _index_seeds, _seal_index),
     Target("footer", _check_footer, _footer_seeds, lambda data: seal_footer(data, 5000)),
     Target("properties", _check_properties, _properties_seeds, words=_WORDS),
     Target(

@@ -32,8 +32,8 @@ FULL_STRIDE: Final = 7
 LEAST_WRITE_BUFFERS: Final = 16
 
 METHOD: Final = (
-    "Each store has the default options, with the sizes of write buffer, tables and levels "
-    f"divided by {SCALE}: three levels below level 0 after minutes. The block cache is off, "
+    "Each store has the default options and Bloom filters, with the sizes of write buffer, tables "
+    f"and levels divided by {SCALE}: three levels below level 0 after minutes. The block cache is off, "
     "nothing is compressed, entries have 16-byte keys and 100-byte values.",
     f"It is loaded by chunks of one write buffer ({CHUNK_ENTRIES} operations). After each the "
     "store is flushed and left until no compaction is due, so counts repeat from run to run, and "
@@ -67,7 +67,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_error_rate,
         metavar="P",
-        help="default: 0.1 0.01 0.001; --quick: 0.1 0.01",
+        help="default: 0.1 0.01 0.001; --quick: 0.1 0.001",
     )
     parser.add_argument(
         "--write-buffers",
@@ -141,7 +141,7 @@ def _size_ratios(load: str, quick: bool) -> tuple[int, ...]:
 def _error_rates(load: str, quick: bool) -> tuple[float, ...]:
     if load != MAIN_LOAD:
         return (DEFAULT.error_rate,)
-    return (0.1, 0.01) if quick else (0.1, 0.01, 0.001)
+    return (0.1, DEFAULT.error_rate) if quick else (0.1, 0.01, 0.001)
 
 
 def _key_spaces(load: str, error_rate: float, length: int, quick: bool) -> tuple[int, ...]:

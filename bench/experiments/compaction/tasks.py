@@ -39,11 +39,12 @@ class Task:
         )
 
     def options(self) -> lsmkv.Options:
-        """The options of the store: the defaults scaled down, the cache off."""
+        """The options of the store: the defaults scaled down, the cache off; one kind in every build."""
         default = lsmkv.Options()
         return lsmkv.Options(
             compaction=self.style,
             size_ratio=self.size_ratio,
+            filter_policy="bloom",
             error_rate=self.error_rate,
             filter_allocation=self.allocation,
             write_buffer_size_bytes=default.write_buffer_size_bytes // SCALE,

@@ -80,7 +80,12 @@ def _cell(row: int, column: int) -> bytes:
 def _count(filter_key: FilterKey) -> Counts:
     """Even rows and even columns are present."""
     options = lsmkv.Options(
-        filter_key=filter_key, block_size_bytes=4096, block_cache_size_bytes=0, read_around=False
+        filter_policy="bloom",
+        error_rate=0.01,
+        filter_key=filter_key,
+        block_size_bytes=4096,
+        block_cache_size_bytes=0,
+        read_around=False,
     )
     with tempfile.TemporaryDirectory() as path, lsmkv.open(path, options) as db:
         with db.write_batch() as batch:

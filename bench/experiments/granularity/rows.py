@@ -56,7 +56,7 @@ class Row:
     chunk_index_bytes: int = column(
         "indexes of partitions or chunks in memory: first key, offset and length of each"
     )
-    index_bytes: int = column("indexes (fence keys, offsets) held in memory")
+    index_bytes: int = column("indexes of blocks held in memory")
     store_bytes: int = column("all table files")
 
     absent_block_reads_per_lookup: float = column("data blocks read for an absent key, no cache")
@@ -65,7 +65,7 @@ class Row:
     )
     absent_read_bytes_per_lookup: float = column("bytes of data blocks read for an absent key")
     absent_filter_probes_per_lookup: float = column("filters asked for an absent key")
-    absent_fence_searches_per_lookup: float = column(
+    absent_index_searches_per_lookup: float = column(
         "searches of an index of blocks for an absent key"
     )
     absent_chunk_searches_per_lookup: float = column(
@@ -80,7 +80,7 @@ class Row:
     present_block_reads_per_lookup: float = column("data blocks read for a present key, no cache")
     present_read_bytes_per_lookup: float = column("bytes of data blocks read for a present key")
     present_filter_probes_per_lookup: float = column("filters asked for a present key")
-    present_fence_searches_per_lookup: float = column("index searches for a present key")
+    present_index_searches_per_lookup: float = column("index searches for a present key")
     wrong_answers: int = column("present keys not found and absent keys found; always 0")
     miscounted: int = column("counters of index searches that key ranges contradict; always 0")
 

@@ -40,7 +40,7 @@ def summary(rows: Sequence[Row], style: str) -> Table:
             Shown("95 %\ninterval", _reads_ends),
             Shown("cached: filter\nreads", lambda row: _filtered(row, filter_reads), _count),
             Shown("\nbytes", lambda row: _filtered(row, filter_read_bytes), ",.0f"),
-            Shown("index searches:\nblocks", "absent_fence_searches_per_lookup", ".3f"),
+            Shown("index searches:\nblocks", "absent_index_searches_per_lookup", ".3f"),
             Shown("\nchunks", "absent_chunk_searches_per_lookup", ".2f"),
             Shown("memory,\nbytes/key", _memory),
         ),

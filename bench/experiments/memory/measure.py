@@ -84,7 +84,9 @@ def _split(task: Task, directory: str) -> Iterator[Row]:
 
 def _options(task: Task) -> Options:
     return Options(
+        filter_policy="bloom",
         error_rate=task.error_rate,
+        filter_allocation="uniform",
         block_size_bytes=task.block_size_bytes,
         fit_pages=False,  # the same blocks with any filters
     )
@@ -112,7 +114,12 @@ def _residency(task: Task, directory: str) -> Iterator[Row]:
 def _preset(task: Task, directory: str) -> Iterator[Row]:
     """The preset, its tree at rest: one run, in the preset's tables."""
     size = preset_cache_bytes(task)
-    options = Options.small_memory().replace(block_cache_size_bytes=size, fit_pages=False)
+    options = Options.small_memory().replace(
+        filter_policy="bloom",  # the same filters in every build
+        error_rate=task.error_rate,
+        block_cache_size_bytes=size,
+        fit_pages=False,
+    )
     loading = options.replace(
         write_buffer_size_bytes=_SMALL_BUFFER_BYTES,
         level0_compaction_trigger=_NEVER,

@@ -8,7 +8,7 @@ from typing import Final
 from bench.harness.experiment import Plan
 from bench.harness.run_stores import VALUE_BYTES
 from bench.workloads.keys import KEY_BYTES
-from lsmkv.options import KIB, MIB
+from lsmkv.options import KIB, MIB, Options
 
 SPLIT: Final = "split"
 RESIDENCY: Final = "residency"
@@ -101,9 +101,10 @@ def tasks(plan: Plan) -> list[Task]:
             for kib in (4, 64)
         ]
     if PRESET in parts:
+        rate = Options.small_memory().error_rate
         found += [
             Task(
-                PRESET, "bloom", 0.01, 1, 4 * KIB, count // scale, lookups, times, plan.seed, scale
+                PRESET, "bloom", rate, 1, 4 * KIB, count // scale, lookups, times, plan.seed, scale
             )
             for count in PRESET_KEYS
         ]

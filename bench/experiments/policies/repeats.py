@@ -64,6 +64,7 @@ class Task:
         options = lsmkv.Options(
             filter_policy="ribbon",
             error_rate=_ERROR_RATE,
+            filter_allocation="uniform",
             fit_pages=False,  # the same blocks with any filters
             compression="none",
             read_compaction_rate_bytes=0,

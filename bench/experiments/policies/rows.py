@@ -40,6 +40,7 @@ class Row:
     run_count: int = column("sorted runs", heading="runs")
     entry_count: int = column("entries of the tree, with old versions")
     filter_bytes: int = column("filters, one copy, with what they learnt", form=",")
+    index_bytes: int | None = optional("indexes, which a budget counts with the filters")
     learnt_bits_per_key: float = column("memory of what denies keys that passed")
     wasted_reads: int = column("data blocks read for absent keys", form=",")
     passed: int = column("times that a filter let a key pass, or that a block had none")

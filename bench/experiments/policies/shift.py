@@ -14,7 +14,7 @@ from typing import Any, Final
 import lsmkv
 from bench.experiments.policies.rows import Row, of
 from bench.experiments.policies.stores import VALUE_BYTES, look_up, rate_of, write_settled
-from bench.harness.shapes import run_count
+from bench.harness.shapes import index_bytes, run_count
 from bench.workloads.distributions import exact_ranks, generator, uniform
 from bench.workloads.keys import Values, absent_key, present_key
 
@@ -41,6 +41,7 @@ _BITS: Final = 8.0
 _ENTRY_BYTES: Final = 128
 _LIST_BITS: Final = 0.25  # the most that a list of learnt keys may take (part ``repeats``)
 _EXPONENT: Final = 1.0
+_TRIALS: Final = 3
 _MOST_MEMORY: Final = 1.05  # of filters, by Monkey's
 
 
@@ -66,7 +67,7 @@ class Task:
         """The rows of all kinds of filters; the first one's memory is what the others may take.
 
         A budget is held after a compaction of the whole store; meanwhile filters may take more.  So the
-        budget that takes that memory on average is found by a trial.
+        budget that takes that memory on average, with the indexes, is found by trials.
         """
 
         def rows_of(filters: str, memory_bytes: float, name: str) -> list[Row]:
@@ -77,10 +78,13 @@ class Task:
         rows = rows_of("monkey", 0, "monkey")
         memory_bytes = _memory_bytes(rows)
         bits = 8 * memory_bytes / mean(row.entry_count for row in rows)
-        trial = rows_of("budget", memory_bytes, "trial")
-        asked_bytes = memory_bytes * memory_bytes / _memory_bytes(trial)
+        indexes = mean(row.index_bytes or 0 for row in rows)
+        asked_bytes = memory_bytes
+        for number in range(_TRIALS):
+            trial = rows_of("budget", indexes + asked_bytes, f"trial-{number}")
+            asked_bytes *= memory_bytes / _memory_bytes(trial)
         for filters in FILTERS[1:]:
-            rows += rows_of(filters, asked_bytes, filters)
+            rows += rows_of(filters, indexes + asked_bytes, filters)
         return rows
 
     def _options(self, filters: str, memory_bytes: int, bits: float) -> lsmkv.Options:
@@ -88,11 +92,16 @@ class Task:
         buffer_bytes = self.keys // _BUFFERS * _ENTRY_BYTES
         kinds: dict[str, dict[str, Any]] = {
             "monkey": {"error_rate": rate_of(bits), "filter_allocation": "monkey"},
-            "uniform": {"error_rate": rate_of(bits)},
-            "learning": {"error_rate": rate_of(bits - _LIST_BITS), "adaptive_filters": True},
+            "uniform": {"error_rate": rate_of(bits), "filter_allocation": "uniform"},
+            "learning": {
+                "error_rate": rate_of(bits - _LIST_BITS),
+                "filter_allocation": "uniform",
+                "adaptive_filters": True,
+            },
             "budget": {"filter_memory_bytes": memory_bytes},
         }
         return lsmkv.Options(
+            filter_policy="bloom",
             table_size_bytes=2 * buffer_bytes,
             level1_size_bytes=2 * buffer_bytes,
             size_ratio=4,
@@ -134,6 +143,7 @@ class Task:
                         run_count=run_count(info),
                         entry_count=sum(info.entry_count for _, info in steps) // _STEPS,
                         filter_bytes=sum(info.filter_memory_bytes for _, info in steps) // _STEPS,
+                        index_bytes=sum(index_bytes(info) for _, info in steps) // _STEPS,
                         learnt_bits_per_key=0.0,
                         wasted_reads=sum(done.block_reads for done, _ in steps),
                         passed=sum(

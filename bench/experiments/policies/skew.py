@@ -14,7 +14,7 @@ import lsmkv
 from bench.experiments.policies.rows import Row
 from bench.experiments.policies.stores import look_up, rate_of, write_settled
 from bench.harness.intervals import ratio_interval
-from bench.harness.shapes import run_count
+from bench.harness.shapes import index_bytes, run_count
 from bench.workloads.keys import absent_key, shuffled
 from lsmkv.filters.maths.allocation import budget_error_rates
 from lsmkv.options import KIB
@@ -29,13 +29,17 @@ BITS: Final = 10.0
 _BITS: Final = (4.0, 7.0, BITS)
 _ENTRY_BYTES: Final = 125
 _FLUSHES: Final = 64
-_LOOKUPS_PER_KEY: Final = 4  # that are counted; as many as keys go before
+_TABLES: Final = 16  # of the run: few, as an index has a least size
 _WITHIN: Final = 0.02
+_WITHIN_KEYS: Final = 200
+"""A budget is kept within a share of its bytes, and so many keys' bytes: few blocks have few sizes."""
 _MOST_READS: Final = {0.1: 1.02, 0.9: 0.7}
 """Reads with a budget by Monkey's, by the share of lookups in the tenth."""
 
 FORM: Final = lsmkv.Options(
+    filter_policy="bloom",
     compression="none",
+    fit_pages=False,  # the same blocks, and so indexes, with any filters
     block_cache_size_bytes=0,
     read_compaction_rate_bytes=0,
     level0_compaction_trigger=4,
@@ -58,12 +62,12 @@ class Task:
         return f"{self.hot_share:.0%} of the lookups in a tenth, {self.bits_per_key:g} bits"
 
     def measure(self, directory: str) -> list[Row]:
-        """Tree and run with Monkey's rates, and with a budget of Monkey's bytes in the run.
+        """Tree and run with Monkey's rates, and with a budget of the run's filters and index.
 
         For the tree Monkey's are written again, with a rate for the bytes that the budget's took there.
         """
         tree, run = self._rows("monkey", directory, _monkey(self.bits_per_key))
-        budget = self._rows("budget", directory, {"filter_memory_bytes": run.filter_bytes})
+        budget = self._rows("budget", directory, {"filter_memory_bytes": memory_bytes(run)})
         bits = self.bits_per_key * budget[0].filter_bytes / tree.filter_bytes
         again, _ = self._rows("monkey", directory, _monkey(bits))
         return [again, run, *budget]
@@ -71,7 +75,7 @@ class Task:
     def _rows(self, filters: str, directory: str, options: dict[str, Any]) -> list[Row]:
         """Write all keys, look up, write half of them again, count; compact all, and count again."""
         flushed = self.keys // _FLUSHES
-        size_bytes = max(16 * KIB, flushed * _ENTRY_BYTES)
+        size_bytes = max(16 * KIB, self.keys // _TABLES * _ENTRY_BYTES)
         form = FORM.replace(table_size_bytes=size_bytes, level1_size_bytes=4 * size_bytes)
         order, again = (shuffled(self.keys, self.seed + number) for number in (0, 1))
         with (
@@ -79,15 +83,15 @@ class Task:
             lsmkv.open(os.path.join(path, "store"), form.replace(**options)) as db,
         ):
             write_settled(db, order, flushed, self.seed)
-            look_up(db, self._absent(self.keys))
+            look_up(db, self._absent("before"))
             write_settled(db, again[: self.keys // 2], flushed, self.seed)
             tree = self._counted(db, filters, is_compacted=False)
             db.compact_range(force=True)
             return [tree, self._counted(db, filters, is_compacted=True)]
 
     def _counted(self, db: lsmkv.DB, filters: str, *, is_compacted: bool) -> Row:
-        info, count = db.inspect(), self.keys * _LOOKUPS_PER_KEY
-        found = look_up(db, self._absent(count))
+        info = db.inspect()
+        found = look_up(db, self._absent("counted"))
         bits = 8 * info.filter_bytes / self.keys
         return Row(
             part="skew",
@@ -97,12 +101,13 @@ class Task:
             repetition=self.repetition,
             seed=self.seed,
             key_count=self.keys,
-            lookup_count=count,
+            lookup_count=self.keys,
             hot_share=self.hot_share,
             is_compacted=is_compacted,
             run_count=run_count(info),
             entry_count=info.entry_count,
             filter_bytes=info.filter_bytes,
+            index_bytes=index_bytes(info),
             learnt_bits_per_key=0.0,
             wasted_reads=found.block_reads,
             passed=found.filter_false_positives + found.unfiltered_probes,
@@ -111,11 +116,11 @@ class Task:
             expected_reads=expected(filters, self.hot_share, bits) if is_compacted else None,
         )
 
-    def _absent(self, count: int) -> Iterator[bytes]:
-        """So many different absent keys."""
-        dice = random.Random(f"budget/{self.seed}/{count}")
+    def _absent(self, when: str) -> Iterator[bytes]:
+        """As many different absent keys as there are keys."""
+        dice = random.Random(f"budget/{self.seed}/{when}")
         hot_keys = round(self.keys * HOT)
-        for at in range(count):
+        for at in range(self.keys):
             is_hot = dice.random() < self.hot_share
             number = dice.randrange(hot_keys) if is_hot else dice.randrange(hot_keys, self.keys - 1)
             yield absent_key(number) + b"%d" % at
@@ -151,14 +156,19 @@ def pairs(rows: Sequence[Row], *, is_compacted: bool) -> list[tuple[Row, Row]]:
     return list(zip(here[::2], here[1::2], strict=True))
 
 
+def memory_bytes(row: Row) -> int:
+    """What a budget counts: filters and index."""
+    return row.filter_bytes + (row.index_bytes or 0)
+
+
 def failures(rows: Sequence[Row]) -> list[str]:
     """The stores that keep no budget, or read more than is promised beyond what chance explains."""
     found = []
     for monkey, budget in pairs(rows, is_compacted=True):
         name = f"{monkey.load} of the lookups in a tenth, {monkey.bits_per_key:g} bits"
-        size = budget.filter_bytes / monkey.filter_bytes
-        if abs(size - 1) > _WITHIN:
-            found.append(f"{name}: filters take {size:.3f} of the budget")
+        size = memory_bytes(budget) / memory_bytes(monkey)
+        if abs(size - 1) > _WITHIN + _WITHIN_KEYS / budget.key_count:
+            found.append(f"{name}: filters and index take {size:.3f} of the budget")
         low, _ = ratio_interval(budget.wasted_reads, monkey.wasted_reads)
         most = _MOST_READS.get(monkey.hot_share or 0.0)
         if most is not None and low > most:

@@ -99,8 +99,9 @@ def _skew(rows: Sequence[Row]) -> Table:
             "tree, budget\nbits/key", "tree, budget / monkey\n(95 % interval)",
         ),
         cells,
-        "Left: the store compacted to one run. Tree: as its levels were before, half of the keys being "
-        "there twice or about to be merged; Monkey's rates take the same memory there, too.",
+        "Left: the store compacted to one run, filters and index together in the same bytes: a budget "
+        "counts both. Bits/key are of filters alone. Tree: as its levels were before, half of the keys "
+        "being there twice or about to be merged; Monkey's filters take the same memory there, too.",
     )  # fmt: skip
 
 

@@ -147,7 +147,7 @@ def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int
     numbers = shuffled(sum(runs), seed)
     parts = [numbers[low:high] for low, high in pairwise(accumulate(runs, initial=0))]
     for part, rate in reversed(list(zip(parts, rates, strict=True))):
-        form = lsmkv.Options(filter_granularity="table")
+        form = lsmkv.Options(filter_granularity="table", filter_policy="bloom")
         filters = form.replace(error_rate=rate) if rate < 1 else form.replace(filter_policy="none")
         with lsmkv.open(path, settings_of_runs(filters)) as db:
             write(db, part, seed)

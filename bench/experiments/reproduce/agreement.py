@@ -25,7 +25,7 @@ COUNTED: Final = (
 )
 """Experiments whose answers are counts: ``--sections counted``."""
 
-_TIME: Final = re.compile(r"µs|\b(us|ns|ms|seconds|p50|p95|p99|OS bytes)\b")
+_TIME: Final = re.compile(r"µs|\b(us|ns|ms|seconds|p50|p95|p99|OS bytes|grew KiB)\b")
 _TIMED_COLUMNS: Final = {
     "filters": frozenset({"add ns", "present", "absent"}),
     # Its milliseconds are GETs, times what one is assumed to take.

@@ -180,13 +180,13 @@ def value_sizes(rows: Sequence[Row]) -> list[Table]:
             Shown("value,\nbytes", lambda row: f"{VALUES[row.dataset]:,}"),
             Shown("keys a\nblock", lambda row: row.entry_count / (row.block_count or 1), ".1f"),
             "filter_bytes_per_key",
+            "index_memory_bytes_per_key",
             Shown("filters, %\nof data", _data_share),
             Shown("reads saved\na lookup", _saved_reads, ".3f"),
             Shown("filter bytes\na read saved", lambda row: _bytes_a_read(row) or "-"),
         ),
         "One run, blocks of 4 KiB, no compression. Filters are one copy, as held in memory, by the bytes "
-        "of tables less both copies of filters. A key between two blocks needs no read without filters "
-        "either; where each block has one key all do, and no filter is written.",
+        "of tables less both copies of filters. The index is that in memory.",
         left=0,
     )
     return [table]

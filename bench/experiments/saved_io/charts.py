@@ -36,9 +36,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "Disk reads left for an absent key",
             "Data blocks read for a lookup of an absent key, with 95 % intervals; at the left, "
             "without filters. Of each data set the smallest blocks are shown; the tables have all. "
-            "Dashed: p times the blocks that would be searched, which is each run but for keys "
-            "between two blocks. Series are shifted sideways a little. A hollow triangle: none seen, "
-            "and the upper end of the interval.",
+            "Dashed: p times the blocks that would be searched, one in each run. Series are shifted "
+            "sideways a little. A hollow triangle: none seen, and the upper end of the interval.",
             [
                 Panel(
                     lines=list(_lines(group)),
@@ -73,11 +72,6 @@ def _few(rows: Sequence[Row]) -> list[Row]:
         for dataset, found in _groups(rows, lambda row: row.dataset).items()
     }
     return [row for row in rows if row.block_size_bytes == smallest[row.dataset]]
-
-
-def _gap_share(row: Row) -> float:
-    """The share of searches whose key falls between two blocks: one for each block's keys."""
-    return (row.block_count or 0) / row.entry_count
 
 
 def _apart(rate: float, number: int, count: int) -> float:
@@ -124,7 +118,7 @@ def _lines(rows: Sequence[Row]) -> Iterator[Line]:
         most = (
             (row.data_block_reads_unfiltered or 0) / row.lookup_count
             if row.lookups_of != DRAWN
-            else theory.reads_per_lookup(1.0, 0.0, row.run_count or 0, _gap_share(row))
+            else theory.reads_per_lookup(1.0, 0.0, row.run_count or 0)
         )
         yield Line("theory", [(p, most * p) for p in _RATES], THEORY)
 

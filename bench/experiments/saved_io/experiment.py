@@ -243,12 +243,12 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "span the whole range of keys. Tables are uncompressed, with fit_pages=False: the rows "
         "without filters have the same blocks, which is checked.",
         "Absent keys lie just after present ones, so that no range of a table answers for the "
-        "filter; the few that fall between two blocks cost nothing with or without filters, and "
-        "are no saving. No key is looked up twice while there are enough.",
-        "The block cache is off: each search of a block is a read. Net: less the load of the "
-        "filters at the opening, once for these lookups: one read call for each table, and the "
-        "whole 4 KiB pages that reads touch. The index is left out. A second count asks each "
-        "table's index and filters once for each key, and must agree with the store's counters.",
+        "filter. No key is looked up twice while there are enough.",
+        "The block cache is off: each search of a block is a read. Net of filters: less their load "
+        "at the opening, once for these lookups: one read call for each table, and the whole 4 KiB "
+        "pages that reads touch. Net of the index too: less the pages of indexes, properties and "
+        "footers, which stores without filters load as well. A second count asks each table's index "
+        "and filters once for each key, and must agree with the store's counters.",
         "Ribbon beside Bloom: Bloom filters of 1 %; ribbon filters of 1 %; and ribbon filters of "
         "the lowest rate whose bytes are not more than the Bloom filters'. The interval of their "
         "ratio takes each count for a binomial one with the design effect of its rate.",

@@ -100,7 +100,6 @@ class Row:
     )
     filter_negatives: int | None = optional("block searches that a filter spared")
     filter_false_positives: int = column("times a filter let an absent key pass")
-    fence_negatives: int | None = optional("runs where the key fell between two blocks: no cost")
     miscounted: int | None = optional(
         "by how much the store's counters differ from a second count, filter by filter; 0"
     )
@@ -123,6 +122,7 @@ class Row:
     filter_read_bytes: int | None = optional("bytes of these reads")
     filter_page_bytes: int | None = optional("bytes of the whole 4 KiB pages that they touch")
     index_read_bytes: int | None = optional("footers, properties and indexes read at open")
+    index_page_bytes: int | None = optional("bytes of the whole 4 KiB pages that hold them")
     reads_saved_gross: int | None = optional("data_block_reads_unfiltered - data_block_reads")
     reads_saved_net: int | None = optional(
         "reads_saved_gross - filter_reads: read calls, of blocks and of filters"
@@ -142,6 +142,9 @@ class Row:
     page_bytes_saved_net_share: float | None = optional(
         "page_bytes_saved_net over data_block_page_bytes_unfiltered"
     )
+    page_bytes_saved_net_of_index_share: float | None = optional(
+        "the same, less index_page_bytes too"
+    )
 
     filter_bytes: int | None = optional(
         "bytes of filters, one copy", heading="filter\nbytes", form=","
@@ -154,6 +157,9 @@ class Row:
         "bytes on disk: in the blocks, and in the section that is loaded at open"
     )
     filter_memory_bytes_per_key: float | None = optional("bytes held in memory while open")
+    index_memory_bytes_per_key: float | None = optional(
+        "bytes of indexes held in memory while open", heading="index\nbytes/key", form=".2f"
+    )
 
     cold_lookup_count: int | None = optional("lookups of the cold pass", "setting")
     counted_read_bytes: int | None = optional(
@@ -238,6 +244,7 @@ def _beside(row: Row, base: Row) -> Row:
     gross_bytes = read_bytes - (row.data_block_read_bytes or 0)
     net_bytes = gross_bytes - (row.filter_read_bytes or 0)
     net_pages = page_bytes - (row.data_block_page_bytes or 0) - (row.filter_page_bytes or 0)
+    net_index = net_pages - (row.index_page_bytes or 0)
     return dataclasses.replace(
         row,
         data_block_reads_unfiltered=reads,
@@ -252,4 +259,5 @@ def _beside(row: Row, base: Row) -> Row:
         bytes_saved_net_share=net_bytes / read_bytes if read_bytes else None,
         page_bytes_saved_net=net_pages,
         page_bytes_saved_net_share=net_pages / page_bytes if page_bytes else None,
+        page_bytes_saved_net_of_index_share=net_index / page_bytes if page_bytes else None,
     )

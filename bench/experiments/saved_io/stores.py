@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
 from bench.experiments.saved_io.datasets import Content
 from bench.experiments.saved_io.tasks import StoreTask
-from bench.harness.filter_answers import Answers, answers, filter_page_bytes
+from bench.harness.filter_answers import Answers, answers, section_bytes
 from bench.harness.shapes import block_count, exact_rate, filter_disk_bytes
 from bench.workloads.keys import chunks
 
@@ -35,6 +35,8 @@ class Built:
     filter_disk_bytes: int
     filter_memory_bytes: int
     filter_page_bytes: int
+    index_memory_bytes: int
+    index_page_bytes: int
     filter_build_ns: int
     load_s: float
 
@@ -44,6 +46,7 @@ def build(task: StoreTask, data: Content, directory: str) -> Built:
     options = lsmkv.Options(
         error_rate=0.01 if task.error_rate is None else task.error_rate,
         filter_policy="none" if task.error_rate is None else task.policy,
+        filter_allocation="uniform",
         block_size_bytes=task.block_size_bytes,
         fit_pages=False,  # the same blocks with any filters
         compression="none",
@@ -65,7 +68,8 @@ def build(task: StoreTask, data: Content, directory: str) -> Built:
             db.flush()
         load_s = time.perf_counter() - began
         view = db.inspect()
-        built = Built(
+        sections = section_bytes(directory, view)
+        return Built(
             entry_count=view.entry_count,
             table_count=len(list(view.tables())),
             block_count=block_count(view),
@@ -74,11 +78,12 @@ def build(task: StoreTask, data: Content, directory: str) -> Built:
             filter_bytes=view.filter_bytes,
             filter_disk_bytes=filter_disk_bytes(view),
             filter_memory_bytes=view.filter_memory_bytes,
-            filter_page_bytes=0,
+            filter_page_bytes=sections.filter_page_bytes,
+            index_memory_bytes=sections.index_memory_bytes,
+            index_page_bytes=sections.index_page_bytes,
             filter_build_ns=db.stats().filter_build_ns,
             load_s=load_s,
         )
-    return replace(built, filter_page_bytes=filter_page_bytes(directory, view))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,6 @@ def counts(built: Built, counted: Counted) -> dict[str, Any]:
         "filter_trials": trials,
         "filter_negatives": stats.filter_negatives,
         "filter_false_positives": stats.filter_false_positives,
-        "fence_negatives": stats.fence_negatives,
         "miscounted": counted.miscounted,
         "data_block_reads": stats.block_reads,
         "data_block_read_bytes": stats.block_read_bytes,
@@ -139,6 +143,7 @@ def counts(built: Built, counted: Counted) -> dict[str, Any]:
         "filter_read_bytes": stats.filter_read_bytes,
         "filter_page_bytes": built.filter_page_bytes,
         "index_read_bytes": stats.index_read_bytes,
+        "index_page_bytes": built.index_page_bytes,
         **costs(built),
     }
 
@@ -166,5 +171,6 @@ def costs(built: Built) -> dict[str, Any]:
         "filter_bytes_per_key": built.filter_bytes / keys,
         "filter_disk_bytes_per_key": built.filter_disk_bytes / keys,
         "filter_memory_bytes_per_key": built.filter_memory_bytes / keys,
+        "index_memory_bytes_per_key": built.index_memory_bytes / keys,
         "filter_build_ns_per_key": built.filter_build_ns / keys,
     }

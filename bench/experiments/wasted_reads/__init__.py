@@ -1,1 +1,1 @@
-"""Block reads that filters waste: RocksDB, LevelDB and lsmkv, with filters of the same bytes."""
+"""Block reads that filters waste: RocksDB, LevelDB and lsmkv, filters and index of the same bytes."""

@@ -1,4 +1,4 @@
-"""The chart of ``wasted-reads``: reads of absent keys by bits per key as written."""
+"""The chart of ``wasted-reads``: reads of absent keys by bits per key of filters and index."""
 
 from __future__ import annotations
 
@@ -6,38 +6,44 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.tasks import NO_FILTER
+from bench.experiments.wasted_reads.tables import key_sets, least_rate
+from bench.experiments.wasted_reads.tasks import PACKED, PARTITIONED, PER_TABLE
 from bench.harness.charts import Chart, Line, Panel
 from bench.harness.colours import KINDS, THEORY, WHITE
 from bench.harness.intervals import rate_interval
 
 NAME: Final = "wasted-reads"
+_KEYS: Final = "hex"
 _STEPS: Final = 60
 _DASHES: Final = {"lsmkv": "-", "rocksdb": "--", "leveldb": ":"}
+_MARKS: Final = {PACKED: "P", PARTITIONED: "D", PER_TABLE: "v"}
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
-    shown = [row for row in rows if row.filters != NO_FILTER]
-    if not shown:
+    sets = list(key_sets(rows))
+    if not sets:
         return []
+    shown = [each for each in sets if each[0].keys == _KEYS] or sets[:1]
     return [
         Chart(
             NAME,
-            "Wasted block reads by the size of the filters",
-            "Data blocks read for a thousand absent keys, against filter bits per key as written, with "
-            "95 % intervals; a point to the left is smaller, one further down wastes fewer reads. "
-            "Colours and marks are those of the kinds of filters; hollow marks: not lsmkv. Grey: the "
-            "lower bound of any filter, 2^(-bits per key).",
+            "Wasted block reads by the memory of filters and index",
+            f"Data blocks read for a thousand absent keys ({shown[0][0].keys}), against bits per key "
+            "of filters and index together, with 95 % intervals; a point to the left is smaller, one "
+            "further down wastes fewer reads. A store begins where its index fits. Hollow marks: not "
+            "lsmkv. Grey: the least that any filters and index can do with.",
             [
                 Panel(
-                    lines=list(_lines(shown)),
-                    x="filter bits per key, as written",
+                    lines=list(_lines(each)),
+                    title=f"values of {each[0].value_bytes:,} bytes",
+                    x="bits per key, filters and index",
                     y="blocks read for 1,000 absent keys",
                     log="y",
                 )
+                for each in shown
             ],
-            width=7.2,
-            height=4.6,
+            width=9.2,
+            height=5.0,
             is_published=True,
         )
     ]
@@ -48,27 +54,30 @@ def _lines(rows: Sequence[Row]) -> Iterator[Line]:
         # A row without reads has no place on a logarithmic axis.
         seen = sorted(
             (other for other in rows if other.name == name and other.block_reads),
-            key=lambda each: each.filter_bits_per_key,
+            key=lambda each: each.bits_per_key,
         )
-        yield Line(name, [_point(each) for each in seen], _look(row.engine, row.filters))
-    bits = [row.filter_bits_per_key for row in rows]
+        yield Line(name, [_point(each) for each in seen], _look(row))
+    fitting = [row for row in rows if row.block_reads]
+    bits = [row.bits_per_key for row in fitting] or [1.0]
     least, most = min(bits), max(bits)
     steps = [least + (most - least) * step / _STEPS for step in range(_STEPS + 1)]
-    yield Line("lower bound, $2^{-bits}$", [(b, 1000 * 2.0**-b) for b in steps], THEORY)
+    floor = min((row.block_reads or 1) / row.lookups for row in fitting) / 10 if fitting else 0.0
+    below = [(b, 1000 * rate) for b in steps if (rate := least_rate(rows, b)) > floor]
+    yield Line("the least", below, THEORY)
 
 
 def _point(row: Row) -> tuple[float, float, float, float]:
-    low, high = rate_interval(row.block_reads, row.lookups)
-    return row.filter_bits_per_key, 1000 * row.reads_per_lookup, 1000 * low, 1000 * high
+    reads = row.block_reads or 0
+    low, high = rate_interval(min(reads, row.lookups), row.lookups)
+    return row.bits_per_key, 1000 * reads / row.lookups, 1000 * low, 1000 * high
 
 
-def _look(engine: str, kind: str) -> dict[str, Any]:
-    """The kind's colour and mark; the engine's dashes, and a hollow mark if it is not lsmkv."""
-    colour, mark = KINDS[kind]
-    face = colour if engine == "lsmkv" else WHITE
+def _look(row: Row) -> dict[str, Any]:
+    """The kind's colour, the form's mark, the engine's dashes; a hollow mark if it is not lsmkv."""
+    colour, mark = KINDS[row.filters]
     return {
         "color": colour,
-        "marker": mark,
-        "markerfacecolor": face,
-        "linestyle": _DASHES[engine],
+        "marker": _MARKS.get(row.form, mark),
+        "markerfacecolor": colour if row.engine == "lsmkv" else WHITE,
+        "linestyle": _DASHES[row.engine],
     }

@@ -1,13 +1,14 @@
-"""The size of the filters in LevelDB's table files, which LevelDB does not tell.
+"""The sizes of filters and index in LevelDB's table files, which LevelDB does not tell.
 
 A table ends with a footer: the place and size of the metaindex and of the index, padding, and eight
 magic bytes.  The metaindex has the place and size of the filter block below ``filter.`` and its name
-(``doc/table_format.md`` of LevelDB).
+(``doc/table_format.md`` of LevelDB).  A block compressed by Snappy begins with its size in memory.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Final
 
 _FOOTER_BYTES: Final = 48
@@ -15,22 +16,34 @@ _MAGIC: Final = (0xDB4775248B80FB57).to_bytes(8, "little")
 _SUFFIXES: Final = (".ldb", ".sst")
 
 
-def filter_bytes(directory: str) -> int:
-    """The bytes of the filter blocks of all tables in a closed store's directory."""
-    return sum(
-        _table_filter_bytes(os.path.join(directory, name))
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes in memory: LevelDB decompresses an index whole, and never compresses filters."""
+
+    index_bytes: int
+    filter_bytes: int
+
+
+def resident_sizes(directory: str) -> Sizes:
+    """The sizes of all tables in a closed store's directory."""
+    found = [
+        _table_sizes(os.path.join(directory, name))
         for name in os.listdir(directory)
         if name.endswith(_SUFFIXES)
-    )
+    ]
+    return Sizes(sum(each.index_bytes for each in found), sum(each.filter_bytes for each in found))
 
 
-def _table_filter_bytes(path: str) -> int:
+def _table_sizes(path: str) -> Sizes:
     with open(path, "rb") as file:
         content = file.read()
     footer = content[-_FOOTER_BYTES:]
     if not footer.endswith(_MAGIC):
         raise ValueError(f"{path}: no table of LevelDB")
-    offset, size, _ = _handle(footer, 0)
+    offset, size, at = _handle(footer, 0)
+    index_offset, index_size, _ = _handle(footer, at)
+    if content[index_offset + index_size]:  # the byte after a block: how it is compressed
+        index_size, _ = _varint(content, index_offset)
     if content[offset + size]:
         raise ValueError(f"{path}: the metaindex is compressed")
     metaindex = content[offset : offset + size]
@@ -46,7 +59,7 @@ def _table_filter_bytes(path: str) -> int:
         if key.startswith(b"filter."):
             total += _handle(metaindex, at)[1]
         at += length
-    return total
+    return Sizes(index_size, total)
 
 
 def _handle(data: bytes, at: int) -> tuple[int, int, int]:

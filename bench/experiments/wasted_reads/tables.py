@@ -1,114 +1,184 @@
-"""The tables of ``wasted-reads``: one for each budget, and the controls."""
+"""The tables of ``wasted-reads``: two for each set of keys, and the controls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.intervals import FEWEST_EVENTS, ratio_interval
+from bench.experiments.wasted_reads.rows import Row, least_index_bits
+from bench.experiments.wasted_reads.tasks import NO_FILTER, PACKED
+from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.tables import Shown, Table, percent, table_of
 
-BASELINE: Final = "rocksdb, bloom"
-"""What the others are compared with."""
+OURS: Final = "lsmkv"
 
 NOTE: Final = (
-    "filter bytes: as written, one copy; lsmkv holds that in memory, and its files have each filter "
-    "twice, in its block and in the table's section of filters. wasted reads: data blocks read by "
-    "the lookups, which are all of absent keys. told by an outsider: read calls of the store's files "
-    "during the same lookups, counted between the process and its C library. measured: false "
-    "positives by filters asked; exact: what theory expects of filters of the sizes of lsmkv's, of "
-    "which the very bits of a store are a sample. rate by bound: measured rate by 2^(-bits per key), "
-    "which no filter can be below. RocksDB's Bloom / this: how many times fewer wasted reads than "
-    "RocksDB's Bloom filter, with the 95 % interval. Intervals take these filters as given: other "
-    "filters of such sizes differ by a little more than they say. Wasted reads are not just the measured "
-    "rate times the lookups: lsmkv reads nothing for a key that lies between two blocks, and RocksDB "
-    "reads two blocks for some of these. lower bound: what filters of exactly the "
-    "budget cannot fall below. LevelDB exceeds the budget: it has whole bits per key, and offsets "
-    "in its filter blocks. RocksDB has one filter per table, which for ribbon filters is closer to "
-    "the bound than one per block. rocksdict has no method that sets ribbon filters; RocksDB's "
-    "SetOptions takes them by name."
+    "index: bits a key of the index in memory. In the columns of a budget, of bits a key of filters "
+    "and index together: wasted reads, data blocks read by the lookups, which are all of absent keys; "
+    '"-": the index alone, or with the least filters, exceeds the budget. told, grew: KiB of filters '
+    "and index in the largest budget, and by how much a process grew that loaded them, with the "
+    "engine's own objects. the least: what no filters and index of exactly the budget can be below, "
+    "for random keys in as few blocks. the others / lsmkv: how many times fewer wasted reads the best "
+    "lsmkv has than the best of the others, or of those without packed index; behind, where it has more; "
+    "too few, where both have fewer than 20."
 )
 
 
+def shown(rows: Sequence[Row]) -> list[Row]:
+    """The rows without the controls."""
+    return [row for row in rows if row.filters != NO_FILTER]
+
+
+def key_sets(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """The rows of each kind of keys and size of values."""
+    for keys, value_bytes in dict.fromkeys((row.keys, row.value_bytes) for row in shown(rows)):
+        yield [row for row in shown(rows) if (row.keys, row.value_bytes) == (keys, value_bytes)]
+
+
 def budgets(rows: Sequence[Row]) -> list[float]:
-    return sorted({row.budget_bits_per_key for row in rows if row.filters != NO_FILTER})
+    return sorted({row.budget_bits_per_key for row in shown(rows)})
 
 
 def at_budget(rows: Sequence[Row], bits: float) -> list[Row]:
-    return [row for row in rows if row.filters != NO_FILTER and row.budget_bits_per_key == bits]
+    return [row for row in shown(rows) if row.budget_bits_per_key == bits]
 
 
 def named(rows: Sequence[Row], name: str) -> Row | None:
     return next((row for row in rows if row.name == name), None)
 
 
-def fewer(row: Row, base: Row | None) -> str:
-    """How many times fewer wasted reads than ``base``, with the interval; "-" if it cannot be told."""
-    if base is None or row is base or min(row.block_reads, base.block_reads) < FEWEST_EVENTS:
-        return "-"
-    low, high = ratio_interval(base.block_reads, row.block_reads)
-    return f"{base.block_reads / row.block_reads:.2f} ({low:.2f}-{high:.2f})"
+def best_two(rows: Sequence[Row]) -> tuple[int | None, int | None]:
+    """The fewest wasted reads of lsmkv and of the others; None where none fits its budget."""
+    return _fewest(rows, is_ours=True), _fewest(rows, is_ours=False)
+
+
+def _fewest(rows: Sequence[Row], *, is_ours: bool) -> int | None:
+    reads = [
+        row.block_reads
+        for row in rows
+        if row.block_reads is not None and (row.engine == OURS) == is_ours
+    ]
+    return min(reads, default=None)
+
+
+def least_rate(rows: Sequence[Row], bits: float) -> float:
+    """The least share of absent keys that any filters and index of so many bits a key let pass."""
+    blocks = min((row.block_count for row in rows if row.block_count), default=1)
+    return float(min(1.0, 2.0 ** (least_index_bits(rows[0].entries, blocks) - bits)))
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    found = [_table(at_budget(rows, bits), bits) for bits in budgets(rows)]
+    sets = list(key_sets(rows))
+    found = [_brief(each, NOTE if each is sets[-1] else "") for each in sets]
+    found += map(_detailed, sets)
     controls = [row for row in rows if row.filters == NO_FILTER]
     return [*found, *([_controls(controls)] if controls else [])]
 
 
-def _by_bound(row: Row) -> str:
-    told = row.block_reads >= FEWEST_EVENTS
-    return f"{row.error_rate_measured / row.bound:.2f}" if told else "-"
-
-
-def _measured(row: Row) -> str:
+def _title(row: Row) -> str:
     return (
-        f"{percent(row.error_rate_measured)} "
-        f"({percent(row.error_rate_low)}-{percent(row.error_rate_high)})"
+        f"{row.keys}, values of {row.value_bytes:,} bytes: {row.lookups:,} lookups of absent keys "
+        f"in {row.entries:,} entries"
     )
 
 
-def _table(rows: Sequence[Row], bits: float) -> Table:
-    base = named(rows, BASELINE)
-    table = table_of(
-        f"{bits:g} bits per key: {rows[0].lookups:,} lookups of absent keys in "
-        f"{rows[0].entries:,} entries",
-        rows,
+def _brief(rows: Sequence[Row], note: str) -> Table:
+    every = budgets(rows)
+    headings = [
+        "store, filters",
+        "index",
+        *(f"{bits:g} bits" for bits in every),
+        "told\nKiB",
+        "grew\nKiB",
+    ]
+    cells = []
+    for name in dict.fromkeys(row.name for row in rows):
+        mine = [row for row in rows if row.name == name]
+        largest = mine[-1]
+        cells.append(
+            [
+                name,
+                f"{largest.index_bits_per_key:.2f}",
+                *(_count(row.block_reads) for row in mine),
+                _kib(largest.bits_per_key * largest.entries / 8),
+                _kib(largest.grown_bytes),
+            ]
+        )
+    least = [least_rate(rows, bits) for bits in every]
+    blocks = min((row.block_count for row in rows if row.block_count), default=1)
+    cells += [
+        [
+            "the least",
+            f"{least_index_bits(rows[0].entries, blocks):.2f}",
+            *(f"{rate * rows[0].lookups:,.0f}" for rate in least),
+            "-",
+            "-",
+        ],
+    ]
+    default = [row for row in rows if row.form != PACKED]
+    for title, compared in (("without packed index", default), ("the others", rows)):
+        ratios = [_ahead(at_budget(compared, bits)) for bits in every]
+        cells.append([f"{title} / lsmkv", "-", *ratios, "-", "-"])
+    return Table(_title(rows[0]), headings, cells, note)
+
+
+def _count(reads: int | None) -> str:
+    return "-" if reads is None else f"{reads:,}"
+
+
+def _kib(size_bytes: float | None) -> str:
+    return "-" if size_bytes is None else f"{size_bytes / 1024:,.0f}"
+
+
+def _ahead(rows: Sequence[Row]) -> str:
+    """How many times fewer reads lsmkv wastes than the best of the others."""
+    ours, others = best_two(rows)
+    if ours is None:
+        return "-" if others is None else "behind"
+    if others is None:
+        return "alone"
+    if max(ours, others) < FEWEST_EVENTS:
+        return "equal" if ours == others else "too few"
+    if not ours:
+        return "none"
+    return f"{others / ours:.2f}" + (" behind" if others < ours else "")
+
+
+def _exact(row: Row) -> str:
+    return "-" if row.error_rate_exact is None else percent(row.error_rate_exact)
+
+
+def _detailed(rows: Sequence[Row]) -> Table:
+    return table_of(
+        _title(rows[0]),
+        [row for bits in budgets(rows) for row in at_budget(rows, bits)],
         (
             Shown("store, filters", "name"),
+            Shown("budget,\nbits/key", "budget_bits_per_key", "g"),
+            "index_bytes",
             "filter_bytes",
-            "filter_bits_per_key",
+            Shown("bits\n/key", "bits_per_key", ".2f"),
             "block_reads",
             "outside_reads",
-            Shown("measured, %\n(95 % interval)", _measured),
-            "error_rate_exact",
-            Shown("rate by\nbound", _by_bound),
-            Shown("RocksDB's Bloom\n/ this", lambda row: fewer(row, base)),
+            Shown("exact\n%", _exact),
+            "reported_bytes",
+            "grown_bytes",
         ),
-        NOTE,
+        "bits/key: of filters and index. told by an outsider: read calls of the store's files during "
+        "the same lookups, counted between the process and its C library. exact: what theory expects "
+        "of filters of the sizes of lsmkv's.",
         empty="-",
+        brief=False,
     )
-    bound = 2.0**-bits
-    reads = bound * rows[0].lookups
-    last = [
-        "lower bound", f"{bits * rows[0].entries / 8:,.0f}", f"{bits:.2f}", f"{reads:,.0f}",
-        "-",
-        percent(bound), "-", "1.00",
-        f"{base.block_reads / reads:.2f}" if base and base.block_reads >= FEWEST_EVENTS else "-",
-    ]  # fmt: skip
-    return Table(table.title, table.headings, [*table.cells, last], table.note, table.left)
 
 
 def _controls(rows: Sequence[Row]) -> Table:
     return table_of(
-        "Without filters: every lookup that an index does not answer must read a block",
+        "Without filters: every lookup must read a block",
         rows,
         (
             Shown("store", "engine"),
             Shown("lookups", "lookups", ","),
-            Shown("to be read", "filters_asked", ","),
             Shown("read", "block_reads", ","),
             "outside_reads",
         ),

@@ -29,7 +29,8 @@ def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list
 
     They minimise the sum of p_i in the memory, sum of n_i ln(1/p_i), that ``error_rate`` for every
     run would take: p_i = min(1, c n_i), for the c that spends it all.  A run with rate 1 gets no
-    filter; empty runs get ``error_rate``.  Rates stop at the smallest normal float, 2e-308.  O(r log r).
+    filter; empty runs, and the only other one, get ``error_rate``.  Rates stop at the smallest normal
+    float, 2e-308.  O(r log r).
 
     Args:
         run_key_counts: the number of distinct keys in each run.
@@ -45,7 +46,7 @@ def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list
         raise ValueError(f"error_rate={error_rate!r}: must be above 0 and at most 1")
     _check_key_counts(run_key_counts)
     ascending = sorted(count for count in run_key_counts if count)
-    if not ascending:
+    if len(ascending) < 2:
         return [error_rate] * len(run_key_counts)
     log_factor = _log_factor(ascending, -math.log(error_rate) * sum(ascending))
     return [

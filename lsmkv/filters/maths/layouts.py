@@ -293,7 +293,7 @@ def grafite_shape(key_count: int, error_rate: float) -> tuple[int, int]:
     so the codes take the fewest bits in Elias-Fano, about log2(codes/n) + 2 for each key.
 
     >>> grafite_shape(30, 0.01), grafite_shape(300, 0.01), grafite_shape(3, 0.5)
-    ((6, 34), (6, 324), (6, 5))
+    ((6, 35), (6, 325), (6, 6))
     """
     check_arguments(key_count, error_rate)
     codes = grafite_codes_for(key_count, error_rate)
@@ -308,8 +308,8 @@ def grafite_codes_for(key_count: int, error_rate: float) -> int:
 
 
 def grafite_header_bytes(key_count: int) -> int:
-    """The bytes of a Grafite filter before its codes: n and a flag."""
-    return max(1, -(-(key_count.bit_length() + 1) // 7))
+    """The bytes of a Grafite filter before its codes: n, and the length of a key."""
+    return max(1, -(-key_count.bit_length() // 7)) + 1
 
 
 def grafite_codes(byte_count: int, key_count: int, low_bits: int) -> int:

@@ -152,8 +152,7 @@ class Block(CacheItem):
     def find(self, key: bytes, h: i64, start: i64 = 0) -> i64:
         """Position of the newest version of ``key`` from ``start`` on, or -1.
 
-        ``key``, whose hash is ``h``, must lie between the block's first and last key, and so share
-        their prefix.  O(n / 8), with n / 256 needless key comparisons on average.
+        ``h`` is the hash of ``key``.  O(n / 8), with n / 256 needless key comparisons on average.
         """
         raw = self.raw
         fingerprint = h & 0xFF
@@ -169,8 +168,10 @@ class Block(CacheItem):
         while found >= 0:
             position = found - first
             at = self._key_at(position)
-            if self._key_at(position + 1) - at == length and is_same(
-                raw, at, key, self.prefix_length, length
+            if (
+                self._key_at(position + 1) - at == length
+                and is_same(raw, at, key, self.prefix_length, length)
+                and is_same(raw, HEADER_BYTES, key, 0, self.prefix_length)
             ):
                 return position
             found = find_byte(prints, fingerprint, found + 1, end)

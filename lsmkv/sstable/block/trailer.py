@@ -24,8 +24,7 @@ Codecs: 0 none; 1 zstd, which is read and no longer written; 2 zstd of the trans
 The probe_count is the parameter of the block's filter: k, r or l, by its kind.
 
 Filter schemes: 0 no filter, 1 Bloom, 4 ribbon, 5 Grafite.  6 and 7 are for
-policies that users register; tables with these name the policy in their properties.  A block of
-one key has no filter and a filter_key_count of 1: the index holds that key, and answers for the block.
+policies that users register; tables with these name the policy in their properties.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ export interface Look {
 
 export const MARKS: Record<Mark, Look> = {
   "out of range": { colour: "--aside", sign: "–", text: "no table spans the key" },
-  gap: { colour: "--aside", sign: "·", text: "the key lies between two blocks" },
   no: { colour: "--avoided", sign: "⊘", text: "the filter said no: a read avoided" },
   cached: { colour: "--aside", sign: "▣", text: "searched in the cache, not there" },
   read: { colour: "--wasted", sign: "■", text: "read and searched, not there: a wasted read" },

@@ -163,7 +163,7 @@ export interface Key {
  *
  *     Attributes:
  *         first_block: number of its first block; the cell ends where the next one begins.
- *         first_key, last_key: the first key of its first block and the last one of its last, as text.
+ *         from_key, to_key: what none of its keys is below, and none above, as text.
  *         size_bytes: its blocks as stored.
  *         entry_count: entries, deletions and old versions included.
  *         filter_bits: m, summed over its blocks; 0 if the filter is the table's.
@@ -174,8 +174,8 @@ export interface Key {
  */
 export interface Cells {
   first_block: number[];
-  first_key: string[];
-  last_key: string[];
+  from_key: string[];
+  to_key: string[];
   size_bytes: number[];
   entry_count: number[];
   filter_bits: number[];
@@ -274,7 +274,7 @@ export interface RunStep {
   block: number | null;
   filter: FilterStep | null;
   blocks: BlockStep[];
-  outcome: "absent" | "deleted" | "filtered" | "found" | "gap" | "no table";
+  outcome: "absent" | "deleted" | "filtered" | "found" | "no table";
   seq: number | null;
   is_false_positive: boolean;
   spanning_block: number | null;
@@ -504,7 +504,7 @@ export interface Program {
   problem: string | null;
 }
 /**
- * What the filters of one table answered to absent keys.
+ * Answers of one table's filters to absent keys.
  */
 export interface TableCount {
   table: number;

@@ -18,7 +18,6 @@ const WORDS: [string, string][] = [
   ["run", "a row: entries sorted by key, newest on top"],
   ["level", "runs of like age: the deeper, the older and larger"],
   ["block", "a box: what one read brings; each has its filter"],
-  ["gap", "between boxes: no keys there, so no read"],
   ["p", "how often a filter says maybe of an absent key"],
 ];
 

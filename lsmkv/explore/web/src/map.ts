@@ -399,5 +399,5 @@ export function named(cell: Cell): string {
   const last = cell.firstBlock + cell.blockCount - 1;
   const blocks =
     cell.blockCount > 1 ? `blocks ${cell.firstBlock} to ${last}` : `block ${cell.firstBlock}`;
-  return `${many}, ${blocks}, from ${item(table.cells.first_key, cell.at)}`;
+  return `${many}, ${blocks}, from ${item(table.cells.from_key, cell.at)}`;
 }

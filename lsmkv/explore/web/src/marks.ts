@@ -22,8 +22,6 @@ export function signed(mark: Mark): HTMLElement {
 export function inWords(step: RunStep): string[] {
   const parts: string[] = [];
   if (step.outcome === "no table") return ["No table of this run spans the key: not read."];
-  if (step.outcome === "gap" && !step.filter)
-    return ["The key lies in the gap between two blocks: not read."];
   const filter = step.filter;
   if (filter) {
     const whose = filter.scope === "table" ? "The table's filter" : "The block's filter";
@@ -40,7 +38,6 @@ export function inWords(step: RunStep): string[] {
       parts.push(`${whose} says ${filter.verdict}${of}${learnt}${rate}.`);
     }
   }
-  if (step.outcome === "gap") parts.push("The key lies in the gap between two blocks: not read.");
   if (step.outcome === "filtered")
     parts.push(
       step.spanning_bytes > 0
@@ -73,8 +70,6 @@ export function inShort(step: RunStep): string {
   switch (markOf(step)) {
     case "out of range":
       return "no table spans the key";
-    case "gap":
-      return "between two blocks";
     case "no":
       return step.spanning_bytes > 0
         ? `filter: no, ${bytes(step.spanning_bytes)} unread`

@@ -41,7 +41,7 @@ export interface Cell {
 }
 
 /** What became of one run in a lookup. */
-export type Mark = "out of range" | "gap" | "no" | "read" | "cached" | "found" | "false positive";
+export type Mark = "out of range" | "no" | "read" | "cached" | "found" | "false positive";
 
 export class Model {
   readonly page: Page;
@@ -250,7 +250,6 @@ function cellAt(
 export function markOf(step: RunStep): Mark {
   if (step.outcome === "no table") return "out of range";
   if (step.outcome === "filtered") return "no";
-  if (step.outcome === "gap") return "gap";
   if (step.outcome === "found" || step.outcome === "deleted") return "found";
   if (step.is_false_positive) return "false positive";
   return step.blocks.some((block) => !block.was_cached) ? "read" : "cached";

@@ -167,7 +167,7 @@ function paintNames(sheet: Sheet, row: Row, { cells }: Lane): void {
     const wide = stretch * ((row.to[at] as number) - (row.from[at] as number));
     if (wide <= NAMED_PX) continue;
     const cell = item(cells, at);
-    const text = `${cell.firstBlock} ${item(cell.table.cells.first_key, cell.at)}`;
+    const text = `${cell.firstBlock} ${item(cell.table.cells.from_key, cell.at)}`;
     const x = Math.max(left, labels) + 5;
     const y = yOf(sheet, cell.lane) + sheet.laneHeight / 2;
     context.save();
@@ -347,7 +347,7 @@ function keyAt({ model, rows }: Shown, place: number, near: number): string {
     const away = Math.abs((isLast ? cell.end : cell.start) - place);
     if (away >= narrowest) return;
     narrowest = away;
-    best = item(isLast ? cell.table.cells.last_key : cell.table.cells.first_key, cell.at);
+    best = item(isLast ? cell.table.cells.to_key : cell.table.cells.from_key, cell.at);
   });
   return best;
 }

@@ -98,8 +98,8 @@ export class SelectionView {
 function blockFacts(cell: Cell, block: BlockReply | null): HTMLElement {
   const { cells } = cell.table;
   return facts([
-    ["first key", item(cells.first_key, cell.at)],
-    ["last key", block ? keyText(block.last_key) : item(cells.last_key, cell.at)],
+    ["first key", block ? keyText(block.first_key) : `from ${item(cells.from_key, cell.at)}`],
+    ["last key", block ? keyText(block.last_key) : `before ${item(cells.to_key, cell.at)}`],
     ["entries", integer(item(cells.entry_count, cell.at))],
     ["stored", bytes(cell.size)],
     ...(block

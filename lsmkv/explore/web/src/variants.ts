@@ -37,8 +37,7 @@ export function variantOf(lookup: Lookup, { rate, isCached }: Conditions): Looku
 
 /** A run whose block has a rebuilt filter, which lets the key pass or not. */
 function withFilter(run: RunStep, passes: boolean): RunStep {
-  if (run.spanning_block === null)
-    return { ...run, filter: null, outcome: run.outcome === "no table" ? "no table" : "gap" };
+  if (run.spanning_block === null) return { ...run, filter: null, outcome: "no table" };
   const filter = {
     verdict: passes ? ("maybe" as const) : ("no" as const),
     policy: "bloom",

@@ -34,7 +34,7 @@ const WASTED = {
   is_false_positive: true,
 };
 const FOUND = { ...WASTED, outcome: "found", is_false_positive: false };
-const GAP = { outcome: "gap", filter: null, spanning_block: null, spanning_bytes: 0 };
+const OUTSIDE = { outcome: "no table", filter: null, spanning_block: null, spanning_bytes: 0 };
 
 function lookup(outcome: Lookup["outcome"], runs: RunStep[], more: object = {}): Lookup {
   const read = runs.flatMap((one) => one.blocks).length;
@@ -82,7 +82,7 @@ test("a false positive is a wasted read", () => {
 });
 
 test("where no filter was asked, the index answered", () => {
-  const none = lookup("absent", [run(GAP), run(GAP)]);
+  const none = lookup("absent", [run(OUTSIDE), run(OUTSIDE)]);
   assert.equal(
     said(none),
     "No block could hold it: the index says so. No filter was asked. 0 reads.",
@@ -136,7 +136,7 @@ test("lookups add up to one sentence", () => {
     "2 absent keys tried: 4 reads without filters, 1 with them, 75 % avoided.",
   );
   assert.equal(
-    summed(totalsOf([lookup("absent", [run(GAP)])]), "absent"),
+    summed(totalsOf([lookup("absent", [run(OUTSIDE)])]), "absent"),
     "1 absent key tried: no block could hold it.",
   );
 });

@@ -23,7 +23,6 @@ const READ = { number: 0, offset: 0, length_bytes: 1, was_cached: false };
 
 test("each way through a run has its mark", () => {
   assert.equal(markOf({ ...STEP, outcome: "no table" }), "out of range");
-  assert.equal(markOf({ ...STEP, outcome: "gap" }), "gap");
   assert.equal(markOf({ ...STEP, outcome: "filtered" }), "no");
   assert.equal(markOf({ ...STEP, outcome: "found", blocks: [READ] }), "found");
   assert.equal(markOf({ ...STEP, is_false_positive: true, blocks: [READ] }), "false positive");
