@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Final
 
@@ -82,14 +82,19 @@ def _whole_keys(
         yield from filter(None, lists)
         return
     index = table.index
-    held: list[Entry] = []
+    parts: list[list[Entry]] = []  # joined once: a key may have versions in many blocks
     for number, entries in zip(numbers, lists, strict=True):
-        held = entries + held if reverse else held + entries
-        if not held:
+        if entries:
+            parts.append(entries)
+        if not parts:
             continue
-        if index.begins_at(number if reverse else number + 1, held[0 if reverse else -1][0]):
+        if index.begins_at(number if reverse else number + 1, parts[-1][0 if reverse else -1][0]):
             continue  # the next list may have more entries of a key in this one
-        yield held
-        held = []
-    if held:
-        yield held
+        yield _joined(parts, reverse)
+        parts = []
+    if parts:
+        yield _joined(parts, reverse)
+
+
+def _joined(parts: list[list[Entry]], reverse: bool) -> list[Entry]:
+    return list(chain.from_iterable(reversed(parts) if reverse else parts))
