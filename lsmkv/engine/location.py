@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from lsmkv.engine.follower import StoreFollower
 from lsmkv.engine.recovery import recover_beside_writer
-from lsmkv.errors import untraced
+from lsmkv.errors import CorruptionError, untraced
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.table_end import read_footer
 from lsmkv.storage.file_names import log_path, table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from lsmkv.tree.capture import Capture, CapturedLog
@@ -135,7 +137,7 @@ class Unreachable:
 
 
 def capture_directory(storage: Storage, directory: str) -> Capture:
-    """The state as a recovery finds it.  Raises as an opening for reading.
+    """The state as a recovery finds it.  Raises as an opening for reading, but not for damaged tables.
 
     It holds every write that was acknowledged before, which other processes see at once.
     """
@@ -144,6 +146,8 @@ def capture_directory(storage: Storage, directory: str) -> Capture:
         files: dict[int, RandomFile] = {}
         for table in levels.tables():
             file = files[table.number] = storage.open_random(table_path(directory, table.number))
+            with suppress(CorruptionError):  # is copied as it is
+                read_footer(file)  # UnsupportedFormatError: a copy would have tables of two formats
             file.share(storage.shared_files)
         return files
 

@@ -188,12 +188,19 @@ class TableIndex:
     def find_first(self, key: bytes) -> i64:
         """The first block that may hold a version of ``key``.
 
-        As :meth:`find`, whose block is the last one.
+        As :meth:`find`, whose block is the last one.  O(log n).
         """
-        block_number = self.find(key)
-        while block_number > 0 and self.separator(block_number) == key:
-            block_number -= 1
-        return block_number
+        last = self.find(key)
+        if last == 0 or self.separator(last) != key:
+            return last
+        low: i64 = 1  # the first block with that separator follows the one that is looked for
+        while low < last:
+            middle = (low + last) >> 1
+            if self.separator(middle) < key:
+                low = middle + 1
+            else:
+                last = middle
+        return low - 1
 
     def begins_at(self, block_number: i64, key: bytes) -> bool:
         """Whether ``key`` is a block's separator; False for ``block_count``."""
@@ -279,10 +286,10 @@ class TableIndex:
         data, prefix, end = self.section, self.prefix_length, self._numbers
         key_length = len(key)
         length, at = self._varint(at, end)
-        place = (
-            at - prefix
-        )  # the byte that ``key[shared]`` is compared with is ``data[place + shared]``
-        shared = prefix  # how many bytes the key shares with the separator at hand, which is not above it
+        place = at - prefix  # ``data[place + shared]`` is compared with ``key[shared]``
+        shared = (
+            prefix  # bytes that the key shares with the separator at hand, which is not above it
+        )
         most = min(prefix + length, key_length)
         while shared < most and data[place + shared] == key[shared]:
             shared += 1
@@ -336,12 +343,10 @@ class TableIndex:
         return self._keys + u32(self.section, self._key_starts + 4 * group)
 
     def separator(self, block_number: i64) -> bytes:
-        """The separator below a block: none of its keys is below.
+        """The separator before a block: none of the block's keys is below it.
 
-        All keys of the blocks before are.
-
-        The exception is a key of which both the block and the one before have versions: it is the
-        separator itself.
+        All keys of the blocks before it are.  The exception is a key of which both the block and the one
+        before have versions: it is the separator itself.
         """
         data, group = self.section, block_number >> KEY_GROUP_BITS
         at, number = self._group(group), block_number & (KEY_GROUP - 1)

@@ -165,3 +165,11 @@ def test_a_repair_keeps_tables_of_format_1(
     with contextlib.suppress(UnsupportedFormatError):
         repair(store_of_format_1, None if in_place else tmp_path / "output", in_place=in_place)
     assert before <= {path.read_bytes() for path in store_of_format_1.rglob("*.sst")}
+
+
+def test_a_backup_of_a_store_of_format_1_is_refused(
+    store_of_format_1: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedFormatError, match=FORMAT_1):
+        lsmkv.backup(store_of_format_1, tmp_path / "backup")
+    assert files(tmp_path / "backup", ".sst") == []
