@@ -27,8 +27,8 @@ the block.  A group has codes where its separators share their first ``base`` by
     u8 width (1 to 7), u8 base
     of each separator its code: the bytes after ``base``, zero-padded to ``width``
 
-The ``base`` bytes are those of the fence.  A separator there does not end with a zero, so that a code
-without its zeros at the end is what follows them.  All other groups are front-coded::
+The ``base`` bytes are those of the fence.  No separator of such a group ends with a zero, so the zeros at
+the end of a code are padding.  All other groups are front-coded::
 
     u8 0, varint length, the first separator
     varint base    the fewest bytes that a separator here shares with the one before it; 0 without others

@@ -207,7 +207,7 @@ def test_filters_and_index_of_leveldb_are_found_in_its_files(tmp_path: Path) -> 
         sizes[bits, compression] = resident_sizes(str(path))
     assert sizes[0, "none"].filter_bytes == 0
     assert 10 * 2000 / 8 < sizes[10, "none"].filter_bytes < 13 * 2000 / 8
-    # The same blocks have nearly the same index, in memory also if the file has it compressed.
+    # The same blocks have nearly the same index in memory, whether the file compresses it or not.
     compressed, plain = sizes[10, "zstd"].index_bytes, sizes[10, "none"].index_bytes
     assert 0.9 * plain < compressed <= plain
     assert 50 * 12 < sizes[0, "none"].index_bytes < 70 * 40

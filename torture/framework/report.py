@@ -89,7 +89,7 @@ def header(given: str, settings: Settings) -> dict[str, Any]:
 
 
 def _tried(counts: Mapping[str, int]) -> str:
-    """All counts, by what stands before the colon of their names."""
+    """All counts, grouped by the part of their names before the colon."""
     groups: dict[str, list[str]] = {}
     for name, count in counts.items():
         group, colon, what = name.rpartition(": ")
