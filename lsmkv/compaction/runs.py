@@ -24,9 +24,8 @@ _BATCH_ENTRIES: Final = 128
 _BATCH_BYTES: Final = 256 * 1024
 # Blocks of a stretch that is copied, at the least: before it a block ends early, and half a page is free.
 _LEAST_COPIED: Final = 16
-_RATES_ALIKE: Final = (
-    2.0  # of filters: Monkey's rates hardly change from one compaction to the next
-)
+# Monkey's rates change a little with each compaction; filters of about the rate wanted may stay.
+_RATES_ALIKE: Final = 2.0
 
 
 class RunInput:

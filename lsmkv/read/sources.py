@@ -171,9 +171,7 @@ class BlockSource(Source):
         if not self.reverse:
             border += 1
         if border == 0 or border == index.block_count:
-            return (
-                False  # the block has the table's first or last key, which lies within the bounds
-            )
+            return False  # the table's outermost key is in the block, and within the bounds
         return key < index.separator(border) if self.reverse else key >= index.separator(border)
 
     def _has_next_table(self) -> bool:

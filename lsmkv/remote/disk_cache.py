@@ -104,9 +104,8 @@ class DiskCache:
         self._places: dict[int, int] = {}
         # By segment number: the size when its entries were read, and their keys.  No place without it.
         self._known: dict[int, tuple[int, SegmentEntries]] = {}
-        self._file: AppendFile | None = (
-            None  # the segment of this handle, and its number and entries
-        )
+        # The segment of this handle, and its number and entries.
+        self._file: AppendFile | None = None
         self._number = 0
         self._entries = SegmentEntries(0)
         try:

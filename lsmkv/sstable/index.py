@@ -287,9 +287,7 @@ class TableIndex:
         key_length = len(key)
         length, at = self._varint(at, end)
         place = at - prefix  # ``data[place + shared]`` is compared with ``key[shared]``
-        shared = (
-            prefix  # bytes that the key shares with the separator at hand, which is not above it
-        )
+        shared = prefix  # bytes in common with the separator at hand, which is not above the key
         most = min(prefix + length, key_length)
         while shared < most and data[place + shared] == key[shared]:
             shared += 1
