@@ -48,7 +48,7 @@ def test_seeds_and_inputs_that_once_went_wrong_are_taken_as_they_should_be(
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_well_formed_bytes_of_earlier_releases_still_decode(name: str) -> None:
+def test_kept_well_formed_bytes_still_decode(name: str) -> None:
     assert execute(TARGETS[name], (CORPUS / name / "seed").read_bytes()) == (True, None)
 
 

@@ -221,6 +221,8 @@ def _uses(made: Any) -> list[tuple[str, Callable[[], Any]]]:
         "with": "__enter__",
         "item": "valid",
     }
+    if isinstance(made, lsmkv.Cursor):
+        del calls["iter"]  # never allowed, open or closed
     return [
         (name, call) for name, call in calls.items() if hasattr(type(made), names.get(name, name))
     ]
