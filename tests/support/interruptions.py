@@ -27,9 +27,12 @@ class Interruption:
     def __init__(self, at: int) -> None:
         self.came = False
         self._left = at
+        # The interpreter borrows it: a garbage collection on the way to a call of it may call it too, and
+        # an exception there ends the profiling.
+        self._profile = self._pass
 
     def __enter__(self) -> Interruption:
-        sys.setprofile(self._pass)
+        sys.setprofile(self._profile)
         return self
 
     def __exit__(self, *_: object) -> None:
