@@ -16,21 +16,27 @@ from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index_check import why_numbers_do_not_fit
 from lsmkv.sstable.index_layout import (
     ENTRIES,
+    FENCE_BYTES,
     FILTER_START,
     HEADER,
     KEY_GROUP,
     KEY_GROUP_BITS,
     LONG,
     MAX_CODE,
+    MAX_DIGITS,
     MAX_PAIR_BITS,
     NUMBER_GROUP,
     NUMBER_GROUP_BITS,
     NUMBERS,
     NUMBERS_BYTES,
+    OF_DIGITS,
     OFFSET_STEP,
     ONE,
     PADDING,
     PARAMETER,
+    digits_code,
+    digits_code_below,
+    digits_of,
     first_bytes,
     number_at,
     row_bytes,
@@ -109,7 +115,7 @@ class TableIndex:
             if data[at]:
                 found, at = self._outer_codes(at, end, count, stored)
             else:
-                found, at = self._front_coded(at + 1, end, count)
+                found, at = self._front_coded(at + 1, end, count, stored)
             if stored != fence(found[0], 0, len(found[0])):
                 self._fail("fences of the index are not those of its separators")
             if group == 0 and found[0]:
@@ -127,10 +133,13 @@ class TableIndex:
         Checks that codes ascend.
         """
         data = self.section
-        width, base = i64(data[at]), i64(data[at + 1])
+        kind, base = i64(data[at]), i64(data[at + 1])
+        of_digits = kind > OF_DIGITS
+        width = kind - OF_DIGITS if of_digits else kind
         codes = at + 2
         stop = codes + count * width
-        if stop > end or width > MAX_CODE or base > MAX_CODE or stored < 0:
+        most = MAX_DIGITS // 2 if of_digits else MAX_CODE
+        if stop > end or not 0 < width <= most or base > FENCE_BYTES or stored < 0:
             self._fail("separators of the index do not fit their section")
         mask = (ONE << (8 * width)) - 1
         before: i64 = 0
@@ -141,19 +150,22 @@ class TableIndex:
                 self._fail("separators of the index do not ascend")
             before = code
             place += width
-        head, last = first_bytes(stored)[:base], stop - width
-        second = codes + width
-        found = [head + data[codes:second].rstrip(b"\0"), head + data[last:stop].rstrip(b"\0")]
-        return found, stop
+        head = first_bytes(stored)[:base]
+        outer = data[codes : codes + width], data[stop - width : stop]
+        return [head + _uncoded(code, of_digits) for code in outer], stop
 
-    def _front_coded(self, at: i64, end: i64, count: i64) -> tuple[list[bytes], i64]:
-        """The separators of a group without codes, and where it ends."""
+    def _front_coded(self, at: i64, end: i64, count: i64, stored: i64) -> tuple[list[bytes], i64]:
+        """The separators of a group without codes, and where it ends.
+
+        ``stored`` is its fence.
+        """
         data = self.section
         length, at = self._varint(at, end)
-        if at + length > end:
+        rest = max(0, length - FENCE_BYTES)
+        if at + rest > end or stored < 0:
             self._fail("separators of the index do not fit their section")
-        found = [data[at : at + length]]
-        base, at = self._varint(at + length, end)
+        found = [first_bytes(stored)[:length] + data[at : at + rest]]
+        base, at = self._varint(at + rest, end)
         for _ in range(count - 1):
             if at >= end:
                 self._fail("separators of the index do not fit their section")
@@ -252,23 +264,34 @@ class TableIndex:
         count = self.block_count - number
         if count > KEY_GROUP:
             count = KEY_GROUP
+        differing = read_i64_le(data, self._fences + 8 * group) ^ target
         if width == 0:
-            return number + self._find_front_coded(key, at + 1, count)
-        if (read_i64_le(data, self._fences + 8 * group) ^ target) >> (63 - 8 * base):
+            return number + self._find_front_coded(key, at + 1, count, differing)
+        if differing >> (63 - 8 * base):
             return number + count - 1  # above the first separator, and so above the others
-        mask = (ONE << (8 * width)) - 1
         start, key_length = self.prefix_length + base, len(key)
         if start + 8 <= key_length:
-            code = (read_i64_be(key, start) >> (64 - 8 * width)) & mask
+            word = read_i64_be(key, start)
         elif start < key_length and key_length >= 8:
             word = read_i64_be(key, key_length - 8) << (8 * (start + 8 - key_length))
-            code = (word >> (64 - 8 * width)) & mask
         else:
-            code = fence(key, start, key_length) >> (63 - 8 * width)
+            word = fence(key, start, key_length) << 1
+        if width > OF_DIGITS:
+            width -= OF_DIGITS
+            mask = (ONE << (8 * width)) - 1
+            code = digits_code(word, width)
+            if code < 0:
+                code = digits_code_below(key, start, width)
+        else:
+            mask = (ONE << (8 * width)) - 1
+            code = (word >> (64 - 8 * width)) & mask
         if count < KEY_GROUP:
             return number + first_head(data, at + 2, width, count, width, code + 1) - 1
         # As first_head, without its loop; arithmetic on the sign instead of branches.
         at += width - 6  # the 8 bytes that end with a code
+        skipped = ((read_i64_be(data, at + 8 * width) & mask) - code - 1) >> 63 & 8
+        at += skipped * width
+        number += skipped
         skipped = ((read_i64_be(data, at + 4 * width) & mask) - code - 1) >> 63 & 4
         at += skipped * width
         number += skipped
@@ -277,21 +300,30 @@ class TableIndex:
         number += skipped
         return number + (((read_i64_be(data, at + width) & mask) - code - 1) >> 63 & 1)
 
-    def _find_front_coded(self, key: bytes, at: i64, count: i64) -> i64:
+    def _find_front_coded(self, key: bytes, at: i64, count: i64, differing: i64) -> i64:
         """The last of a group's ``count`` separators that is not above ``key``.
 
-        The group stands at ``at``; its first separator is not above it.  What two neighbours share tells
-        most of the order: few bytes are compared.
+        The group stands at ``at``; its first separator is not above it, and its fence has the bits
+        ``differing`` from that of the key.  What two neighbours share tells most of the order: few bytes
+        are compared.
         """
         data, prefix, end = self.section, self.prefix_length, self._numbers
         key_length = len(key)
         length, at = self._varint(at, end)
-        place = at - prefix  # ``data[place + shared]`` is compared with ``key[shared]``
         shared = prefix  # bytes in common with the separator at hand, which is not above the key
-        most = min(prefix + length, key_length)
-        while shared < most and data[place + shared] == key[shared]:
+        most = min(prefix + min(length, FENCE_BYTES), key_length)
+        shift: i64 = 55
+        while shared < most and differing >> shift == 0:
             shared += 1
-        base, at = self._varint(at + length, end)
+            shift -= 8
+        if length > FENCE_BYTES:
+            if shared == prefix + FENCE_BYTES:
+                place = at - shared  # ``data[place + shared]`` is compared with ``key[shared]``
+                most = min(prefix + length, key_length)
+                while shared < most and data[place + shared] == key[shared]:
+                    shared += 1
+            at += length - FENCE_BYTES
+        base, at = self._varint(at, end)
         base += prefix
         number: i64 = 1
         while number < count:
@@ -348,13 +380,17 @@ class TableIndex:
         """
         data, group = self.section, block_number >> KEY_GROUP_BITS
         at, number = self._group(group), block_number & (KEY_GROUP - 1)
+        stored = read_i64_le(data, self._fences + 8 * group)
         width = i64(data[at])
         if width == 0:
-            return self._prefix + self._front_coded(at + 1, self._numbers, number + 1)[0][number]
-        head = first_bytes(read_i64_le(data, self._fences + 8 * group))
+            found = self._front_coded(at + 1, self._numbers, number + 1, stored)[0]
+            return self._prefix + found[number]
+        of_digits = width > OF_DIGITS
+        if of_digits:
+            width -= OF_DIGITS
         code = at + 2 + number * width
-        end = code + width
-        return self._prefix + head[: data[at + 1]] + data[code:end].rstrip(b"\0")
+        head = first_bytes(stored)[: data[at + 1]]
+        return self._prefix + head + _uncoded(data[code : code + width], of_digits)
 
     # One block
 
@@ -471,3 +507,8 @@ class TableIndex:
     def chunk_checksum(self, chunk: i64) -> int:
         at = self._chunk_checksums + 8 * chunk
         return int.from_bytes(self.section[at : at + 8], "little")  # unsigned 64 bits
+
+
+def _uncoded(code: bytes, of_digits: bool) -> bytes:
+    """The bytes that a code stands for."""
+    return digits_of(code) if of_digits else code.rstrip(b"\0")

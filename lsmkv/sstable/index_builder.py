@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
@@ -23,12 +24,15 @@ from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import common_prefix_length
 from lsmkv.sstable.index_layout import (
+    FENCE_BYTES,
     HEADER,
     KEY_GROUP,
     LONG,
     MAX_CODE,
+    MAX_DIGITS,
     NUMBER_GROUP,
     NUMBERS,
+    OF_DIGITS,
     PADDING,
 )
 
@@ -146,16 +150,21 @@ def _u32s(numbers: list[int]) -> bytes:
 
 def _key_group(group: list[bytes]) -> bytes:
     base = common_prefix_length(group)
-    width = max(map(len, group)) - base
-    if base <= MAX_CODE and width <= MAX_CODE and not any(key[-1:] == b"\0" for key in group):
-        width = max(1, width)
-        return bytes((width, base)) + b"".join([key[base:].ljust(width, b"\0") for key in group])
+    rests = [key[base:] for key in group]
+    length = max(1, *map(len, rests))
+    if base <= FENCE_BYTES:
+        if length <= MAX_DIGITS and not any(map(_not_digits, rests)):
+            width = (length + 1) // 2
+            codes = [bytes.fromhex(rest.decode().ljust(2 * width, "0")) for rest in rests]
+            return bytes((OF_DIGITS + width, base)) + b"".join(codes)
+        if length <= MAX_CODE and not any(rest[-1:] == b"\0" for rest in rests):
+            return bytes((length, base)) + b"".join([rest.ljust(length, b"\0") for rest in rests])
     shared = [common_prefix_length([before, after]) for before, after in pairwise(group)]
     base = min(shared, default=0)
     out = BytesWriter()
     out.append(0)
     _write_varint(out, len(group[0]))
-    out.write(group[0])
+    out.write(group[0][FENCE_BYTES:])
     _write_varint(out, base)
     for each, kept in zip(group[1:], shared, strict=True):
         over, length = kept - base, len(each) - kept
@@ -166,6 +175,9 @@ def _key_group(group: list[bytes]) -> bytes:
             _write_varint(out, length - LONG)
         out.write(each[kept:])
     return out.getvalue()
+
+
+_not_digits: Final = re.compile(rb"[^0-9a-f]|0\Z").search
 
 
 def _write_varint(out: BytesWriter, number: i64) -> None:

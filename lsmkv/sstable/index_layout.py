@@ -8,8 +8,8 @@ The index is searched as it stands in the file.  Integers are little-endian::
 
     u32 block_count n, u32 prefix_length (bytes that every key of the table shares), u32 chunk_count c
     u32 keys_length
-    fences          ceil(n / 8) u64    the fence of the first separator of each group of 8
-    key_starts      ceil(n / 8) u32    where the group starts in ``keys``
+    fences          ceil(n / 16) u64   the fence of the first separator of each group of 16
+    key_starts      ceil(n / 16) u32   where the group starts in ``keys``
     number_starts   ceil(n / 64) u32   where each group of 64 blocks starts in ``numbers``
     chunk_starts    c+1 u32            filters are read in chunks: chunk j holds those of the blocks
                                        chunk_starts[j] .. chunk_starts[j+1]
@@ -21,16 +21,18 @@ The index is searched as it stands in the file.  Integers are little-endian::
 Separators are without the bytes that every key shares; the first of all is empty.  The *fence* of one
 is its first 8 bytes, zero-padded, as a big-endian integer without its lowest bit (63 bits: the same in
 a Python integer and in a signed machine word).  A search goes by fences to the group, and by codes to
-the block.  A group has codes where its separators share their first ``base`` bytes, up to 7, and at most
-7 others follow::
+the block.  A group has codes where its separators share their first ``base`` bytes, up to 7, and few
+others follow::
 
-    u8 width (1 to 7), u8 base
-    of each separator its code: the bytes after ``base``, zero-padded to ``width``
+    u8 width (1 to 7), or 8 + width (1 to 4) where all bytes after ``base`` are of 0123456789abcdef
+    u8 base
+    of each separator its code: the bytes after ``base``, or half a byte for each digit, zero-padded to
+    ``width`` bytes
 
-The ``base`` bytes are those of the fence.  No separator of such a group ends with a zero, so the zeros at
-the end of a code are padding.  All other groups are front-coded::
+The ``base`` bytes are those of the fence.  No separator of such a group ends with a zero, or the digit 0,
+so the zeros at the end of a code are padding.  All other groups are front-coded::
 
-    u8 0, varint length, the first separator
+    u8 0, varint length of the first separator, its bytes without the 7 that the fence holds whole
     varint base    the fewest bytes that a separator here shares with the one before it; 0 without others
     of each other separator
         u8         s << 4 | t: it shares base + s bytes with the one before, and t bytes follow
@@ -77,11 +79,14 @@ FILTER_BITS: Final = 25
 PARAMETER_BITS: Final = 26
 ENTRY_BITS: Final = 27
 OFFSET_BITS: Final = 28
-KEY_GROUP: Final = 8
-KEY_GROUP_BITS: Final = 3
+KEY_GROUP: Final = 16
+KEY_GROUP_BITS: Final = 4
 NUMBER_GROUP: Final = 64
 NUMBER_GROUP_BITS: Final = 6
 MAX_CODE: Final = 7
+OF_DIGITS: Final = 8  # added to the width of codes of hexadecimal digits
+MAX_DIGITS: Final = 8  # of a code: those of one word
+FENCE_BYTES: Final = 7  # that a fence holds whole
 PADDING: Final = bytes(8)  # a word is read wherever a byte is wanted
 MAX_BITS: Final = 56  # of a number: with 7 bits before it, it lies in one word
 MAX_PAIR_BITS: Final = 28  # of two numbers that lie in one word
@@ -116,5 +121,64 @@ def row_bytes(bits: i64) -> i64:
 
 
 def first_bytes(of_fence: int) -> bytes:
-    """The 7 bytes that a fence holds whole."""
-    return (of_fence >> 7).to_bytes(7, "big")
+    """The bytes that a fence holds whole."""
+    return (of_fence >> 7).to_bytes(FENCE_BYTES, "big")
+
+
+_DIGITS: Final = b"0123456789abcdef"
+# For each of the 8 characters of a word, in its byte.
+_ONES: Final = i64(0x0101_0101_0101_0101)
+_LOW: Final = i64(0x0F0F_0F0F_0F0F_0F0F)
+_SIXTEENS: Final = i64(0x1010_1010_1010_1010)
+_THREES: Final = i64(0x3030_3030_3030_3030)
+
+
+def digits_code(word: i64, width: i64) -> i64:
+    """The code of ``width`` bytes of the hexadecimal digits at the start of a big-endian word.
+
+    Negative if one of the digits that make it is none.  All 8 characters are looked at together: digits
+    are 0x30 to 0x39, letters 0x61 to 0x66.
+    """
+    is_letter = (word >> 6) & _ONES
+    low = word & _LOW
+    wrong = (word & ~_LOW) ^ (_THREES + is_letter * 0x30)  # the upper half is neither 3 nor 6
+    wrong |= (low + 6 * _ONES + 3 * is_letter) & _SIXTEENS  # above 9, above f
+    wrong |= ~((low | _SIXTEENS) - is_letter) & _SIXTEENS  # the one before a
+    if wrong >> (64 - 16 * width):
+        return -1
+    low += 9 * is_letter
+    low = (low | low >> 4) & 0x00FF_00FF_00FF_00FF
+    low = (low | low >> 8) & 0x0000_FFFF_0000_FFFF
+    return ((low | low >> 16) & 0xFFFF_FFFF) >> (32 - 8 * width)
+
+
+def digits_code_below(key: bytes, start: i64, width: i64) -> i64:
+    """The largest code of ``width`` bytes whose digits are not above ``key[start:]``.
+
+    ``key`` has another character there, or its end, before so many digits.
+    """
+    code: i64 = 0
+    left = 2 * width
+    while left > 0:
+        left -= 1
+        digit = i64(-1) if start >= len(key) else _DIGITS.find(key[start])
+        if digit < 0:
+            below: i64 = 0  # the digits below that character
+            if start < len(key):
+                while below < 16 and _DIGITS[below] < key[start]:
+                    below += 1
+            # A separator that ends here has the digit 0 for padding, and is not above the key.
+            code <<= 4
+            return code << 4 * left if below == 0 else ((code + below) << 4 * left) - 1
+        code = code << 4 | digit
+        start += 1
+    return code
+
+
+def digits_of(code: bytes) -> bytes:
+    """The digits of a code, without the padding.
+
+    >>> digits_of(bytes.fromhex("09a0"))
+    b'09a'
+    """
+    return code.hex().encode().rstrip(b"0")

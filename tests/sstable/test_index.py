@@ -92,11 +92,15 @@ def plain_find(spans: Spans, key: bytes) -> int:
     return bisect_right(separators_of(spans), key) - 1
 
 
+DIGITS_AND_NEIGHBOURS = b"/09:@A`afg"
+
+
 @st.composite
 def span_lists(draw: st.DrawFn) -> Spans:
     """Blocks in order: some have one key, some start with the previous block's last key."""
     prefix = draw(st.sampled_from([b"", b"user:", b"\0" * 8, b"\xff" * 30, b"p" * 500]))
-    alphabet = draw(st.sampled_from([b"ab", b"\0\1", b"\0\xff", bytes(range(256))]))
+    alphabets = [b"ab", b"\0\1", b"\0\xff", b"0123456789abcdef", DIGITS_AND_NEIGHBOURS]
+    alphabet = draw(st.sampled_from([*alphabets, bytes(range(256))]))
     suffixes = st.lists(st.sampled_from(list(alphabet)), max_size=14).map(bytes)
     keys = sorted(prefix + suffix for suffix in draw(st.sets(suffixes, min_size=1, max_size=40)))
     spans: Spans = []
@@ -113,6 +117,7 @@ def probes_within(spans: Spans, drawn: list[bytes]) -> list[bytes]:
     fences = [key for span in spans for key in span]
     near = [key + b"\0" for key in fences] + [key[:-1] for key in fences if key]
     near += [key[:-1] + bytes([key[-1] ^ 1]) for key in fences if key]
+    near += [key[:-1] + bytes([other]) for key in fences[:9] for other in DIGITS_AND_NEIGHBOURS]
     near += [key + other for key in fences[:4] for other in drawn]
     return [key for key in fences + near + drawn if spans[0][0] <= key <= spans[-1][1]]
 
@@ -145,7 +150,7 @@ def test_a_key_that_blocks_share_begins_each_but_the_first(spans: Spans) -> None
     assert not index.begins_at(len(spans), spans[-1][1])
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 64, 65, 171])
+@pytest.mark.parametrize("count", [1, 7, 15, 16, 17, 31, 32, 33, 64, 65, 171])
 def test_every_block_of_few_and_many_is_found(count: int) -> None:
     spans = [(b"%06d" % (4 * number), b"%06d" % (4 * number + 2)) for number in range(count)]
     index = index_of(spans)
@@ -369,9 +374,10 @@ NUMBERS_AT = KEYS_AT + 2 + 4
         (KEYS_AT, b"\x08", "separators .* do not fit"),
         (KEYS_AT, b"\x07", "separators .* do not fit"),
         (KEYS_AT + 1, b"\x08", "separators .* do not fit"),
-        (KEYS_AT + 2, b"1", "fences .* are not those"),
-        (KEYS_AT + 4, b"1", "separators .* do not ascend"),
-        (KEYS_AT + 5, b"9", "end above its keys"),
+        (KEYS_AT, b"\x0d", "separators .* do not fit"),
+        (KEYS_AT + 2, b"\x10", "fences .* are not those"),
+        (KEYS_AT + 4, b"\x10", "separators .* do not ascend"),
+        (KEYS_AT + 5, b"\x90", "end above its keys"),
         (NUMBERS_AT, struct.pack("<Q", 1), "do not follow one another"),
         (NUMBERS_AT, struct.pack("<Q", (1 << 64) - 1), "do not follow one another"),
         (NUMBERS_AT + 8, struct.pack("<I", 0xFFFF_FFFF), "blocks .* do not fit"),
@@ -404,7 +410,7 @@ LONG_SECTION = section(LONG_SPANS, LENGTHS)
 @pytest.mark.parametrize(
     ("at", "data", "what"),
     [
-        (KEYS_AT + 1, b"\x01", "separators .* do not"),
+        (KEYS_AT + 1, b"\x01", "first separator .* is not empty"),
         (KEYS_AT + 1, b"\xff\xff\xff\xff", "separators .* do not fit"),
         (KEYS_AT + 2, b"\x01", "separators .* do not fit"),
         (KEYS_AT + 3, b"\xff", "separators .* do not fit"),
@@ -421,7 +427,12 @@ def test_front_coded_separators_that_do_not_fit_are_noticed(
         opened(damaged, LONG_SPANS, DATA_LENGTH, sum(LENGTHS), 10)
 
 
-@pytest.mark.parametrize("spans", [SPANS, LONG_SPANS], ids=["codes", "front-coded"])
+LETTER_SPANS: Spans = [(b"k", b"p"), (b"q", b"r"), (b"s", b"sz"), (b"t", b"z")]
+
+
+@pytest.mark.parametrize(
+    "spans", [SPANS, LETTER_SPANS, LONG_SPANS], ids=["digits", "codes", "front-coded"]
+)
 def test_no_changed_byte_makes_another_error(spans: Spans) -> None:
     sound = section(spans, LENGTHS)
     for at in range(16, len(sound)):

@@ -27,7 +27,9 @@ OFFSET, OFFSET_STEP, FILTER_START, FILTER_STEP, ENTRIES, PARAMETER = range(6)
 """Positions in the fields of a group of numbers; the bits of its rows follow."""
 FILTERS_ROW, PARAMETERS_ROW, ENTRIES_ROW, OFFSETS_ROW = range(4)
 """Positions in the rows of a group of numbers, as in its bits."""
-_KEY_GROUP: Final = 8
+_KEY_GROUP: Final = 16
+_OF_DIGITS: Final = 8
+_FENCE_BYTES: Final = 7
 _NUMBER_GROUP: Final = 64
 _ROW_LENGTHS: Final = (65, 64, 64, 65)  # also in the last group, whose rows end with zeros
 _PADDING: Final = bytes(8)
@@ -142,12 +144,15 @@ class IndexParts:
 
     def _fence(self, at: int, stored: int) -> int:
         """The fence of the group of separators at ``at``; codes lack bytes that the stored one has."""
-        if width := self.keys[at]:
-            head = (stored >> 7 & (1 << 56) - 1).to_bytes(7, "big")
-            first = head[: self.keys[at + 1]] + self.keys[at + 2 : at + 2 + width]
+        head = (stored >> 7 & (1 << 56) - 1).to_bytes(7, "big")
+        if kind := self.keys[at]:
+            code = self.keys[at + 2 : at + 2 + _width(kind)]
+            if kind > _OF_DIGITS:
+                code = code.hex().encode().rstrip(b"0")
+            first = head[: self.keys[at + 1]] + code
         else:
             length, at = _varint(self.keys, at + 1)
-            first = self.keys[at : at + length]
+            first = head[:length] + self.keys[at : at + max(0, length - _FENCE_BYTES)]
         return int.from_bytes(first[:8].ljust(8, b"\0"), "big") >> 1
 
     def seal_chunks(self, filters: bytes, ends: list[int]) -> None:
@@ -172,10 +177,10 @@ def _key_groups(keys: bytes, block_count: int) -> list[int]:
     for start in range(0, block_count, _KEY_GROUP):
         count, at = min(_KEY_GROUP, block_count - start), starts[-1]
         if keys[at]:  # codes of that width
-            starts.append(at + 2 + count * keys[at])
+            starts.append(at + 2 + count * _width(keys[at]))
             continue
         length, at = _varint(keys, at + 1)
-        _, at = _varint(keys, at + length)
+        _, at = _varint(keys, at + max(0, length - _FENCE_BYTES))
         for _ in range(count - 1):
             both = keys[at]
             at += 1
@@ -187,6 +192,10 @@ def _key_groups(keys: bytes, block_count: int) -> list[int]:
             at += length + more
         starts.append(at)
     return starts
+
+
+def _width(kind: int) -> int:
+    return kind - _OF_DIGITS if kind > _OF_DIGITS else kind
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
