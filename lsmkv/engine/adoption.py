@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from lsmkv.compaction.placement import places
+from lsmkv.engine.placement import places
 from lsmkv.inspection.report import Report, count
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.table_end import MAX_SEAL, TableEnd, adopted_end, new_seal, read_end

@@ -1,7 +1,7 @@
 """Loads many entries: they are sorted outside the tree, written as tables once, and adopted.
 
 Sorted input becomes tables as it comes.  Other input is sorted in memory, and if it does not fit there,
-through runs on disk (:mod:`lsmkv.compaction.external_sort`).
+through runs on disk (:mod:`lsmkv.engine.external_sort`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from lsmkv.compaction import budget
-from lsmkv.compaction.external_sort import ExternalSort, sorted_batches
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
+from lsmkv.engine.external_sort import ExternalSort, sorted_batches
 from lsmkv.engine.pairs import PairReader
 from lsmkv.engine.upkeep import Upkeep
 from lsmkv.errors import caused

@@ -256,7 +256,6 @@ class Engine:
                 return
             state.with_mutex(self._begin_exit)
             self.background.stop()
-            state.with_mutex(self.writer.stop_rotating)  # again: an ingest that ends undoes it
             log = self._logs.current
             end = log.end
             log.sync_through(end)

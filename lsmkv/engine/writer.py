@@ -37,7 +37,6 @@ from lsmkv.stats import Stats
 from lsmkv.tree.version_set import VersionSet
 
 SLOWED_BYTES_PER_S: Final = 16 * 1024 * 1024
-_ENDLESS_BYTES: Final = 1 << 62
 _SHORTEST_SLEEP_S: Final = 0.001  # shorter ones add up first
 
 
@@ -79,9 +78,9 @@ class Writer:
         self._logs = logs
         self._background = background
         self._throttle = Throttle(self.state.stats)
-        # How long the log may become: 0 while writers are held.
-        self._full_bytes = self.state.options.write_buffer_size_bytes
+        self._full_bytes: int = self.state.options.write_buffer_size_bytes
         self._is_held = False
+        self._rotates = True
         self.recent_writes = RecentWrites()
         self.watches = Watches()
 
@@ -274,7 +273,7 @@ class Writer:
         if state.life is not OPEN or state.read_only:
             state.check_writable()
         log = self._logs.current
-        if log.end >= self._full_bytes:
+        if (log.end >= self._full_bytes or self._is_held) and self._rotates:
             current = state.require_open()
             if not self._may_rotate(current):
                 return None
@@ -316,15 +315,15 @@ class Writer:
 
     def hold(self) -> None:
         """Make writers wait until :meth:`let_go` (the mutex is held)."""
-        self._is_held, self._full_bytes = True, 0
+        self._is_held = True
 
     def let_go(self) -> None:
-        self._is_held, self._full_bytes = False, self.state.options.write_buffer_size_bytes
+        self._is_held = False
         self.state.changes.announce()
 
     def stop_rotating(self) -> None:
         """Let the log grow: nothing flushes any more (the mutex is held)."""
-        self._is_held, self._full_bytes = False, _ENDLESS_BYTES
+        self._is_held = self._rotates = False
 
     def _wait_for_room(self) -> None:
         stats = self.state.stats
@@ -347,8 +346,8 @@ class Writer:
 
     def _has_room(self) -> bool:
         self.state.check_writable()
-        is_full = self._logs.current.end >= self._full_bytes
-        return not is_full or self._may_rotate(self.state.require_open())
+        is_full = self._is_held or self._logs.current.end >= self._full_bytes
+        return not (is_full and self._rotates) or self._may_rotate(self.state.require_open())
 
     def _slow_down(self, size_bytes: int) -> None:
         slept_s = self._throttle.delay(size_bytes, self.state.changes.ticket)
@@ -363,7 +362,7 @@ class Writer:
         """The room in the current log; 0 if the next write may wait."""
         state = self.state
         state.require_open()
-        if state.read_only or state.is_crowded:
+        if state.read_only or state.is_crowded or self._is_held:
             return 0
         return max(0, self._full_bytes - self._logs.current.end)
 

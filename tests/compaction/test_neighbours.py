@@ -14,7 +14,7 @@ import pytest
 
 import lsmkv
 from lsmkv.compaction.picker import Compaction, PickState, most_tables, pick
-from lsmkv.compaction.placement import places
+from lsmkv.engine.placement import places
 from lsmkv.options import MIB, Options
 from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import Levels, PlacedTable

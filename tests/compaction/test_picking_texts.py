@@ -16,7 +16,7 @@ from lsmkv.compaction.picker import (
     pick_for_reads,
     pick_range,
 )
-from lsmkv.compaction.placement import places
+from lsmkv.engine.placement import places
 from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import Levels, PlacedTable
 from made_trees import KIB, OPTIONS

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.compaction.external_sort import ExternalSort
 from lsmkv.engine import bulk_load
+from lsmkv.engine.external_sort import ExternalSort
 from lsmkv.storage.storage import AppendFile, Storage
 from lsmkv.tree.version_set import table_format
 from outside_tables import names, staged

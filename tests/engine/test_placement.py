@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.compaction.placement import places
+from lsmkv.engine.placement import places
 from lsmkv.options import MIB, CompactionStyle, Options
 from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import Levels, PlacedTable
