@@ -13,7 +13,7 @@ from lsmkv.background.flusher import Flusher
 from lsmkv.background.malloc_trim import find_malloc_trim
 from lsmkv.background.threads import in_own_thread
 from lsmkv.changes import await_change
-from lsmkv.compaction.picker import PickState, pick
+from lsmkv.compaction.picker import PickState
 from lsmkv.log.log_set import LogSet
 from lsmkv.read.view import SuperVersion
 from lsmkv.tree.version_set import VersionSet
@@ -122,7 +122,7 @@ class BackgroundWork:
             return False
         if self.compactor.is_due_for_reads(current.version):
             return False
-        return pick(current.version.levels, self._store.options, PickState()) is None
+        return self.compactor.due(current.version, PickState()) is None
 
     def wait_idle(self) -> None:
         """Wait for both workers; after a failure none starts anything new."""

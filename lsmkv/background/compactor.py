@@ -24,6 +24,7 @@ from lsmkv.compaction.picker import (
     pick_for_reads,
     pick_range,
 )
+from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, untraced
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
@@ -69,13 +70,19 @@ class Compactor(BackgroundThread):
             if current is None or self.is_stopping() or not self.store.may_compact():
                 return False
             if not (self._may_gather(current) and self.writers_are_busy()):
-                chosen = pick(current.version.levels, self.store.options, self._picked)
+                chosen = self.due(current.version, self._picked)
                 if chosen is None:
                     return self._compact_for_reads(current)
                 self._run(current, chosen, self.is_stopping)
                 return True
         self.urgency.nap()
         return True
+
+    def due(self, version: Version, state: PickState) -> Compaction | None:
+        """The most urgent compaction; None when none is due, but for reads."""
+        snapshots = self.store.snapshots.sequence_numbers()
+        state.oldest_view = snapshots[0] if snapshots else MAX_SEQUENCE
+        return pick(version.levels, self.store.options, state)
 
     def _may_gather(self, current: SuperVersion) -> bool:
         """Whether busy writers let level 0 gather more runs."""

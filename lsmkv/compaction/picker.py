@@ -14,7 +14,8 @@ lazy-leveled
     Most data is in one run, so most lookups and long scans cost the same as in a leveled tree.
 
 Tables that overlap nothing change their level as they are, so ascending keys leave one for each flush.
-In every style neighbours in a run are merged once the run has too many tables for its size.
+In every style neighbours in a run are merged once the run has too many tables for its size, and a table
+of mostly deletions is merged with what these hide, so that the space of erased entries comes back.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.filters.maths.allocation import monkey_error_rates
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
@@ -37,6 +39,7 @@ _FREE_TABLES: Final = 48, 2  # whatever their size, and for each table_size_byte
 _LOOSE_TABLES: Final = 8  # for each table_size_bytes
 _LEAST_GROWTH: Final = 8
 _LATE: Final = 4  # with so many times as many tables, neighbours of different series are merged
+_MOST_PER_DELETION: Final = 4  # entries that are merged to drop a deletion and what it hides
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,15 @@ class Compaction:
 
 @dataclass(slots=True)
 class PickState:
-    """What the picker remembers: the key up to which each level was compacted."""
+    """What the picker remembers, and is told.
+
+    Attributes:
+        compacted_to: the key up to which each level was compacted.
+        oldest_view: the sequence number of the oldest snapshot, whose deletions must stay.
+    """
 
     compacted_to: dict[int, bytes] = field(default_factory=dict)
+    oldest_view: int = MAX_SEQUENCE
 
 
 def pick(levels: Levels, options: Options, state: PickState) -> Compaction | None:
@@ -78,8 +87,10 @@ def pick(levels: Levels, options: Options, state: PickState) -> Compaction | Non
     if gathering is not None:  # first: it is rare, and never larger than a table
         return gathering
     if options.compaction == "leveled":
-        return _pick_leveled(levels, options, state)
-    return _pick_tiered(levels, options, lazy=options.compaction == "lazy-leveled")
+        chosen = _pick_leveled(levels, options, state)
+    else:
+        chosen = _pick_tiered(levels, options, lazy=options.compaction == "lazy-leveled")
+    return chosen or _pick_deletions(levels, options, state)
 
 
 def level_target_bytes(level: int, options: Options) -> int:
@@ -175,6 +186,24 @@ def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compact
     if level == 0:
         return _with_next_level(levels, 0, _tables_of(levels.by_depth[0]))
     return _table_with_next_level(levels, level, levels.by_depth[level][0].tables, state)
+
+
+def _pick_deletions(levels: Levels, options: Options, state: PickState) -> Compaction | None:
+    """Merge a table of mostly deletions with all in its range, unless that is far more."""
+    for run in levels.runs():
+        for table in run.tables:
+            if (
+                2 * table.tombstone_count < table.entry_count
+                or table.largest_seq > state.oldest_view
+            ):
+                continue
+            chosen = pick_range(levels, options, table.smallest, table.largest + b"\0")
+            if chosen is not None:
+                tables = chosen.tables()
+                deletions = sum(each.tombstone_count for each in tables)
+                if sum(each.entry_count for each in tables) <= _MOST_PER_DELETION * deletions:
+                    return chosen
+    return None
 
 
 def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compaction | None:

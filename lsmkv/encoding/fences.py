@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.words import short_number
 
-_MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
+MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 _ONE: Final = i64(1)
 
 
@@ -24,11 +24,11 @@ def fence(data: bytes, start: i64, end: i64) -> i64:
     """
     length = end - start
     if length >= 8:
-        return (read_i64_be(data, start) >> 1) & _MASK_63
+        return (read_i64_be(data, start) >> 1) & MASK_63
     if length <= 0:
         return 0
     if end >= 8:  # the 8 bytes before ``end``, less those before ``start``
-        return ((read_i64_be(data, end - 8) << (64 - 8 * length)) >> 1) & _MASK_63
+        return ((read_i64_be(data, end - 8) << (64 - 8 * length)) >> 1) & MASK_63
     return short_number(data, start, length) << (63 - 8 * length)
 
 

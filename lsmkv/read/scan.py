@@ -122,8 +122,14 @@ class Scan:
         size = self._size
         self._size = min(size + (size >> 2) + 1, _MOST_ITEMS)
         missing = size
+        passed: i64 = 0  # takes of deletions alone
         while missing > 0 and self._take(missing, found):
-            missing = size - len(found)
+            left = size - len(found)
+            if left == missing:
+                passed += 1
+            missing = left
+        if passed > 0:
+            self._read_view.version.charge_wasted_probes(passed)
 
     def _take(self, size: i64, found: list[Item]) -> bool:
         """Take items from the first source, up to the next source's key.

@@ -9,12 +9,14 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.encoding.fences import fence, first_head, lower_bound
+from lsmkv.encoding.fences import MASK_63, fence, first_head, lower_bound
 from lsmkv.encoding.words import common_prefix_length
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index_check import why_numbers_do_not_fit
 from lsmkv.sstable.index_layout import (
+    ALL_BITS,
+    EIGHT_ZEROS,
     ENTRIES,
     FENCE_BYTES,
     FILTER_START,
@@ -31,7 +33,6 @@ from lsmkv.sstable.index_layout import (
     NUMBERS_BYTES,
     OF_DIGITS,
     OFFSET_STEP,
-    ONE,
     PADDING,
     PARAMETER,
     digits_code,
@@ -51,12 +52,15 @@ class TableIndex:
     """
 
     def __init__(self, data: bytes, path: str, footer: Footer, properties: TableProperties) -> None:
+        if len(data) < HEADER.size:
+            reason = "index is shorter than its header"
+            raise CorruptionError(path, footer.index_offset, reason)
+        count, prefix_length, chunk_count, keys_length = HEADER.unpack_from(data)
+        # All attributes come before the first call of a method: reading them is cheaper then.
         self.section = data
         self._path = path
         self._offset = footer.index_offset
-        if len(data) < HEADER.size:
-            self._fail("index is shorter than its header")
-        count, prefix_length, chunk_count, keys_length = HEADER.unpack_from(data)
+        self.memory_bytes = len(data)
         self.block_count: i64 = count
         self.prefix_length: i64 = prefix_length
         self.chunk_count: i64 = chunk_count
@@ -84,7 +88,6 @@ class TableIndex:
             self._fail(reason)
         self._check_chunks()
         self._check_separators(properties.largest[prefix_length:])
-        self.memory_bytes = len(data)
 
     def _error(self, reason: str) -> CorruptionError:
         return CorruptionError(self._path, self._offset, reason)
@@ -141,7 +144,7 @@ class TableIndex:
         most = MAX_DIGITS // 2 if of_digits else MAX_CODE
         if stop > end or not 0 < width <= most or base > FENCE_BYTES or stored < 0:
             self._fail("separators of the index do not fit their section")
-        mask = (ONE << (8 * width)) - 1
+        mask = ALL_BITS >> (62 - 8 * width)
         before: i64 = 0
         place = codes + width - 8  # the 8 bytes that end with a code
         while place + 8 <= stop:
@@ -189,8 +192,12 @@ class TableIndex:
         ``key`` must lie between the table's smallest and largest key.  O(log n).
         """
         data, fences, groups = self.section, self._fences, self._groups
-        target = fence(key, self.prefix_length, len(key))
-        group = lower_bound(data, fences, groups, target)  # _group_of, without the cost of a call
+        start, length = self.prefix_length, len(key)
+        if start + 8 <= length:  # fence and _group_of, without the cost of calls
+            target = (read_i64_be(key, start) >> 1) & MASK_63
+        else:
+            target = fence(key, start, length)
+        group = lower_bound(data, fences, groups, target)
         if group < groups and read_i64_le(data, fences + 8 * group) == target:
             group = self._last_among_equals(key, group, target)
         else:
@@ -278,12 +285,16 @@ class TableIndex:
             word = fence(key, start, key_length) << 1
         if width > OF_DIGITS:
             width -= OF_DIGITS
-            mask = (ONE << (8 * width)) - 1
+            mask = ALL_BITS >> (62 - 8 * width)
+            if start + 8 > key_length:
+                word |= i64(EIGHT_ZEROS) >> (
+                    8 * max(0, key_length - start)
+                )  # padded as separators are
             code = digits_code(word, width)
             if code < 0:
                 code = digits_code_below(key, start, width)
         else:
-            mask = (ONE << (8 * width)) - 1
+            mask = ALL_BITS >> (62 - 8 * width)
             code = (word >> (64 - 8 * width)) & mask
         if count < KEY_GROUP:
             return number + first_head(data, at + 2, width, count, width, code + 1) - 1
@@ -415,7 +426,7 @@ class TableIndex:
             word = read_i64_le(
                 data, at + 8 * (((fields >> 16) & 0xFF) + ((fields >> 24) & 0xFF)) + (bit >> 3)
             )
-            start += (word >> (bit & 7)) & ((ONE << bits) - 1)
+            start += (word >> (bit & 7)) & (ALL_BITS >> (62 - bits))
         return start
 
     def entry_count(self, block_number: i64) -> int:
@@ -444,7 +455,7 @@ class TableIndex:
         row = at + NUMBERS_BYTES
         if bits:
             bit = bits * number
-            mask = (ONE << bits) - 1
+            mask = ALL_BITS >> (62 - bits)
             word = read_i64_le(data, row + (bit >> 3)) >> (bit & 7)
             above = word & mask
             start += above
@@ -457,7 +468,7 @@ class TableIndex:
         if parameter_bits:
             bit = parameter_bits * number
             word = read_i64_le(data, row + row_bytes(bits) + (bit >> 3))
-            parameter += (word >> (bit & 7)) & ((ONE << parameter_bits) - 1)
+            parameter += (word >> (bit & 7)) & (ALL_BITS >> (62 - parameter_bits))
         return start, length, parameter
 
     def filter_start(self, block_number: i64) -> i64:

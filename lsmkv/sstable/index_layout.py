@@ -59,6 +59,7 @@ group, those of blocks that are not there are 0.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from typing import Final
 
 from librt.strings import read_i32_le, read_i64_le
@@ -92,7 +93,9 @@ MAX_BITS: Final = 56  # of a number: with 7 bits before it, it lies in one word
 MAX_PAIR_BITS: Final = 28  # of two numbers that lie in one word
 LONG: Final = 15
 MAX_BLOCK_BYTES: Final = 0xFFFF_FFFF
-ONE: Final = i64(1)
+ALL_BITS: Final = (
+    0x3FFF_FFFF_FFFF_FFFF  # ``>> (62 - n)`` leaves n; mypyc would shift a literal 1 as a C int
+)
 
 
 def separator(below: bytes, key: bytes) -> bytes:
@@ -112,7 +115,7 @@ def u32(data: bytes, at: i64) -> i64:
 def number_at(data: bytes, row: i64, bits: i64, number: i64) -> i64:
     """A number of ``bits`` bits in the row at ``row``."""
     bit = bits * number
-    return (read_i64_le(data, row + (bit >> 3)) >> (bit & 7)) & ((ONE << bits) - 1)
+    return (read_i64_le(data, row + (bit >> 3)) >> (bit & 7)) & (ALL_BITS >> (62 - bits))
 
 
 def row_bytes(bits: i64) -> i64:
@@ -125,31 +128,30 @@ def first_bytes(of_fence: int) -> bytes:
     return (of_fence >> 7).to_bytes(FENCE_BYTES, "big")
 
 
-_DIGITS: Final = b"0123456789abcdef"
 # For each of the 8 characters of a word, in its byte.
-_ONES: Final = i64(0x0101_0101_0101_0101)
-_LOW: Final = i64(0x0F0F_0F0F_0F0F_0F0F)
-_SIXTEENS: Final = i64(0x1010_1010_1010_1010)
-_THREES: Final = i64(0x3030_3030_3030_3030)
+_ONES: Final = 0x0101_0101_0101_0101
+_LOW: Final = 0x0F0F_0F0F_0F0F_0F0F
+EIGHT_ZEROS: Final = 0x3030_3030_3030_3030  # "00000000" as a big-endian word
+_TO_LETTER: Final = 0x27  # from the character after 9 to a
 
 
 def digits_code(word: i64, width: i64) -> i64:
     """The code of ``width`` bytes of the hexadecimal digits at the start of a big-endian word.
 
-    Negative if one of the digits that make it is none.  All 8 characters are looked at together: digits
-    are 0x30 to 0x39, letters 0x61 to 0x66.
+    Negative if one of the digits that make it is none.  All 8 characters are looked at together.
     """
-    is_letter = (word >> 6) & _ONES
-    low = word & _LOW
-    wrong = (word & ~_LOW) ^ (_THREES + is_letter * 0x30)  # the upper half is neither 3 nor 6
-    wrong |= (low + 6 * _ONES + 3 * is_letter) & _SIXTEENS  # above 9, above f
-    wrong |= ~((low | _SIXTEENS) - is_letter) & _SIXTEENS  # the one before a
+    digits = (word & _LOW) + 9 * ((word >> 6) & _ONES)  # letters have the bit of 64
+    above_nine = ((digits + 6 * _ONES) >> 4) & _ONES
+    wrong = word ^ (digits + EIGHT_ZEROS + _TO_LETTER * above_nine)  # else they give it back
+    wrong |= digits & ~_LOW
     if wrong >> (64 - 16 * width):
         return -1
-    low += 9 * is_letter
-    low = (low | low >> 4) & 0x00FF_00FF_00FF_00FF
-    low = (low | low >> 8) & 0x0000_FFFF_0000_FFFF
-    return ((low | low >> 16) & 0xFFFF_FFFF) >> (32 - 8 * width)
+    digits = (digits | digits >> 4) & 0x00FF_00FF_00FF_00FF
+    digits = (digits | digits >> 8) & 0x0000_FFFF_0000_FFFF
+    return ((digits | digits >> 16) & 0xFFFF_FFFF) >> (32 - 8 * width)
+
+
+_DIGITS: Final = b"0123456789abcdef"
 
 
 def digits_code_below(key: bytes, start: i64, width: i64) -> i64:
@@ -161,16 +163,13 @@ def digits_code_below(key: bytes, start: i64, width: i64) -> i64:
     left = 2 * width
     while left > 0:
         left -= 1
-        digit = i64(-1) if start >= len(key) else _DIGITS.find(key[start])
-        if digit < 0:
-            below: i64 = 0  # the digits below that character
-            if start < len(key):
-                while below < 16 and _DIGITS[below] < key[start]:
-                    below += 1
+        code <<= 4
+        character = key[start] if start < len(key) else 0
+        below = bisect_left(_DIGITS, character)
+        if character not in _DIGITS:
             # A separator that ends here has the digit 0 for padding, and is not above the key.
-            code <<= 4
             return code << 4 * left if below == 0 else ((code + below) << 4 * left) - 1
-        code = code << 4 | digit
+        code |= below
         start += 1
     return code
 

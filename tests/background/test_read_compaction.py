@@ -96,6 +96,21 @@ def test_wasted_lookups_are_counted_on_after_reopening(tmp_path: Path) -> None:
         assert db.stats().compactions == 1
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_deletions_that_a_scan_passes_count_as_wasted(tmp_path: Path, deleted: bool) -> None:
+    with open_read(tmp_path, write_buffer_size_bytes=1 << 20) as db:
+        db.compact_range()
+        for key in KEYS[:30] if deleted else [b"key000a", b"key999"]:
+            db.delete(key)
+        db.flush()
+        current = db._engine.readers.state.super_version
+        assert current is not None
+        spent: list[None] = []
+        current.version.set_read_compaction_budget(9, lambda: spent.append(None))
+        next(iter(db))  # asks a second run, which is 8
+        assert bool(spent) == deleted
+
+
 def test_runs_with_fewer_wasted_lookups_stay(tmp_path: Path) -> None:
     with open_read(tmp_path) as db:
         for _ in range((ENOUGH - 1) // RUNS // len(ABSENT)):
