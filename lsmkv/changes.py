@@ -18,10 +18,7 @@ LOOK_S: Final = 0.25
 
 
 class Changes:
-    """Announces changes to waiting threads.  Any thread may use it.
-
-    ``ticket`` is for the next change: take it before looking at the state.
-    """
+    """Announces changes; take ``ticket``, which is for the next one, before looking at the state."""
 
     __slots__ = ("ticket",)
 

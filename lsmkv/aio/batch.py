@@ -66,10 +66,7 @@ class AsyncBatch:
         self._size_bytes, self._key = 0, None
 
     async def commit(self) -> None:
-        """Apply everything, in one step.  Raises as ``DB.put``.
-
-        The batch takes nothing more from here on, also if this is cancelled.
-        """
+        """Apply everything in one step.  Raises as ``DB.put``.  It takes nothing more from here on."""
         batch = self._open()
         self._batch = None
         await self._apply(batch, self._size_bytes, self._key)

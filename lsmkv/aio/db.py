@@ -120,10 +120,7 @@ class AsyncDB(AsyncReader):
             self._work.check()
 
     def _may_write_inline(self, size_bytes: int) -> bool:
-        """Whether a write may run in the loop.
-
-        It must not wait, nor block the loop for long, nor overtake another.
-        """
+        """Whether a write in the loop neither waits, nor takes long, nor overtakes another."""
         return (
             size_bytes <= _INLINE_BYTES
             and not self._work.is_writing

@@ -33,10 +33,7 @@ class AsyncReader:
     @overload
     async def get(self, key: Buffer, default: _T, *, in_thread: bool = False) -> bytes | _T: ...
     async def get(self, key: Buffer, default: Any = None, *, in_thread: bool = False) -> Any:
-        """The value of ``key``, or ``default`` when it is not there.
-
-        ``in_thread``: read in a thread, because the block may have to come from a slow disk.
-        """
+        """The value of ``key``, or ``default``; ``in_thread``: the block may be on a slow disk."""
         if in_thread:
             return await self._work.read(self._reader.get, copied(key), default)
         self._work.check()
@@ -52,10 +49,7 @@ class AsyncReader:
     async def multi_get(
         self, keys: Iterable[Buffer], *, in_thread: bool = False
     ) -> list[bytes | None]:
-        """The value of each key, in order, or None.  Arguments as :meth:`get`.
-
-        Without ``in_thread``, the event loop does nothing else meanwhile.
-        """
+        """The value of each key, in order, or None.  Without ``in_thread`` the event loop waits."""
         if in_thread:
             return await self._work.read(self._reader.multi_get, all_copied(keys))
         self._work.check()

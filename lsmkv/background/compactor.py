@@ -109,10 +109,7 @@ class Compactor(BackgroundThread):
         return version.needs_read_compaction and self._compacts_for_reads
 
     def _compact_for_reads(self, current: SuperVersion) -> bool:
-        """Run the compaction that saves lookups most; False when none is due.
-
-        It is optional: it must not disturb busy writers, and a full disk does not fail the store.
-        """
+        """Run the compaction that saves lookups most, unless writers are busy; False when none is due."""
         if not self.is_due_for_reads(current.version):
             return False
         if self.writers_are_busy():
@@ -136,10 +133,7 @@ class Compactor(BackgroundThread):
     # Compactions of a range
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
-        """Merge everything between two keys into one run.
-
-        Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
-        """
+        """Merge all between two keys into one run, :meth:`exclusively`; an interrupt cancels it."""
         self.exclusively(
             "lsmkv-range",
             lambda is_cancelled: self._compact_range(start, stop, force, is_cancelled),

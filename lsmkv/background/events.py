@@ -123,10 +123,7 @@ class WriteStalled(Event):
 
 @dataclass(frozen=True, slots=True)
 class BackgroundFailed(Event):
-    """A flush, compaction or log write failed: the store takes no more writes.
-
-    ``error`` is the cause.  ``DB.resume`` ends that state.
-    """
+    """A flush, compaction or log write failed by ``error``: no more writes until ``DB.resume``."""
 
     error: BaseException
 
@@ -189,10 +186,7 @@ class Ingested(Event):
 
 @dataclass(frozen=True, slots=True)
 class Refreshed(Event):
-    """A read-only handle shows writes that are new.
-
-    ``sequence_number`` is that of the last one.
-    """
+    """A read-only handle shows new writes, up to number ``sequence_number``."""
 
     sequence_number: int
 

@@ -31,10 +31,7 @@ _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 
 @dataclass(frozen=True, slots=True)
 class RibbonSize:
-    """A ribbon filter of n keys with r columns in m bits.
-
-    Some sets of keys need a byte or so more.
-    """
+    """A ribbon filter of n keys with r columns in m bits; some sets of keys need a byte more."""
 
     key_count: int
     bit_count: int
@@ -45,10 +42,7 @@ class RibbonSize:
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """A Bloom filter of n keys in m bits with k probes.
-
-    ``ribbon`` is the ribbon filter of the same two figures, or None.
-    """
+    """A Bloom filter of n keys in m bits with k probes, and the ribbon filter of the same figures."""
 
     key_count: int
     bit_count: int
@@ -61,10 +55,7 @@ class FilterSize:
 
 
 def ribbon_size(keys: int | None, bits: int | None, error_rate: float | None) -> RibbonSize | None:
-    """The ribbon filter that two of the three describe; None if there is none.
-
-    It has the rate that was asked for, or a lower one, and no more bits than were given.
-    """
+    """The ribbon filter with at most these bits or this rate; None if there is none."""
     if error_rate is not None and error_rate < ribbon_rate(MAX_RIBBON_COLUMNS):
         return None
     if keys is None:

@@ -175,10 +175,7 @@ class _Backup:
         return TableRecord(table.number, table.size_bytes, table.checksum, content, original)
 
     def _content_there(self, table: TableMeta, original: Fingerprint | None) -> str | None:
-        """The checksum of the target's file if that is this table, whole; None if it is to be copied.
-
-        CorruptionError if the present backup has another table of this number.
-        """
+        """The checksum of the table that the target has already; None if it is to be copied."""
         if not self._is_whole(table):
             return None
         known = None if self.previous is None else self.previous.tables.get(table.number)

@@ -57,10 +57,7 @@ def checkpoint(
     target: str,
     progress: Progress | None,
 ) -> CheckpointReport:
-    """Make a checkpoint in ``target``.  Raises as ``DB.checkpoint``.
-
-    ``source`` is the original's directory; None for a published store.
-    """
+    """Make a checkpoint of ``source``, if it is a directory.  Raises as ``DB.checkpoint``."""
     if source is not None:
         check_outside(source, target)
     check_new(storage, target)

@@ -48,10 +48,7 @@ def link_table(storage: Storage, source: str, file: RandomFile, target: str) -> 
 
 
 def copy_table(storage: Storage, file: RandomFile, path: str, steps: Steps) -> str:
-    """Copy a table to ``path``; whole and synced, it gets that name.
-
-    Returns the XXH3-128 of its bytes in hexadecimal.  The caller syncs the directory.
-    """
+    """Copy a table to ``path``, whole and synced; returns its XXH3-128 in hexadecimal."""
     temporary = path + UNFINISHED
     storage.remove(temporary)
     running = running_content_checksum()

@@ -19,10 +19,7 @@ from lsmkv.tree.ownership import check_is_ours
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The backup that is there: its record, its state, and the records of its tables by number.
-
-    ``log_salt`` is that of its log, which has no record.
-    """
+    """The backup that is there, its tables' records by number, and the salt of its empty log."""
 
     record: Record
     state: State

@@ -34,10 +34,7 @@ def within(seconds: float) -> GoOn:
 
 
 class KeySampler:
-    """Draws keys of an open store; ``seed`` decides which.  One thread uses it.
-
-    Its own reads count in its handle, so give it one of its own.
-    """
+    """Draws keys of an open store, whose counters count its reads.  One thread uses it."""
 
     def __init__(self, db: DB, seed: int) -> None:
         self._db = db
@@ -161,10 +158,7 @@ class KeySampler:
         return found, tried
 
     def absent_within(self, keys: list[bytes], count: int, filter_key: FilterKey) -> list[bytes]:
-        """Up to ``count`` different absent keys within the range of ``keys``.
-
-        ``keys`` ascend; a result shares the part of its key that filters hold with none of them.
-        """
+        """Up to ``count`` absent keys between ``keys``, which ascend, and with other filtered parts."""
         found: dict[bytes, None] = {}
         by_prefix = None if filter_key.is_whole else filter_key
         parts = set(map(filter_key.part, keys))

@@ -66,10 +66,7 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:
-    """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
-
-    A filter of no bytes may hold anything.  O(probe_count); a "no" takes two probes on average.
-    """
+    """Whether ``bits[start : start + byte_count]``, if any, may hold the hash ``h``.  O(probe_count)."""
     bit_count: i64 = byte_count * 8
     if bit_count == 0:
         return True

@@ -65,10 +65,7 @@ def hash_key(key: bytes) -> i64:
 
 
 def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
-    """A filter of these hashes, which cannot be asked for ranges; repeats count as keys.
-
-    Size and low bits are from :func:`~lsmkv.filters.maths.layouts.grafite_shape`.  O(n log n).
-    """
+    """A filter of these hashes, not for ranges, in the shape of ``grafite_shape``.  O(n log n)."""
     packed = BytesWriter()
     for h in hashes:
         write_i64_le(packed, h)
@@ -76,10 +73,7 @@ def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
 
 
 def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
-    """A filter of keys: 8 bytes each for the hash, then 8 for the length in bytes.
-
-    It can be asked for ranges if they have one length, of up to 255 bytes.
-    """
+    """A filter of hashes and key lengths, 8 bytes each; one length up to 255 serves ranges."""
     key_length = read_i64_le(packed, 8)
     if key_length > _MAX_LENGTH:
         key_length = 0
@@ -132,10 +126,7 @@ def _code(h: i64, r: i64) -> i64:
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64) -> bool:
-    """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
-
-    False is certain.  A filter whose bytes do not fit together may hold anything.  O(n / 64).
-    """
+    """Whether ``bits[start : start + byte_count]`` may hold the hash ``h``.  O(n / 64)."""
     return _may_hold(bits, start, byte_count, low_bits, h, 1)
 
 
@@ -169,10 +160,7 @@ def may_contain_between(bits: bytes, low_bits: i64, least: bytes, stop: bytes) -
 
 
 def _granule(bound: bytes, key_length: i64) -> bytes:
-    """The granule of a bound: of the first key that is not below it.
-
-    That key is in the next granule if :func:`_place` is 256.
-    """
+    """The granule of the first key not below a bound; the next one if :func:`_place` is 256."""
     return bound[: key_length - 1].ljust(key_length - 1, b"\0")
 
 

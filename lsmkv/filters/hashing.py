@@ -69,10 +69,7 @@ def append_fingerprint(out: BytesWriter, data: bytes, at: i64, end: i64) -> None
 
 
 def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:
-    """The two halves of :func:`murmur3_128` of ``key[at:end]``, signed; compiled builds only.
-
-    For a short key the library's function takes five times as long.
-    """
+    """Both halves of MurmurHash3 of ``key[at:end]``, signed; compiled builds only, where it is faster."""
     length = end - at
     h1: i64 = 0
     h2: i64 = 0

@@ -21,10 +21,7 @@ _MAX_COUNT: Final = 255
 
 
 class FilterKey(ABC):
-    """Which part of each key a filter holds: a pure function from a key to a prefix of it.
-
-    Equal objects give the same part of every key.
-    """
+    """Which part of each key a filter holds: equal objects give the same prefix of every key."""
 
     __slots__ = ()
 

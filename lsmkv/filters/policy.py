@@ -84,10 +84,7 @@ class FilterPolicy(ABC):
         return type(self).hash_key is not FilterPolicy.hash_key
 
     def digests(self, keys: list[bytes]) -> bytes:
-        """The keys for ``build_from_digests``: 16 bytes each, of which the first 8 are the hash.
-
-        After a hash of the policy's own follows the key's length in bytes.
-        """
+        """The keys for ``build_from_digests``: 8 bytes of hash, then 8 (an own hash: the length)."""
         if not self.has_own_hash:
             return hashing.digests(keys)
         packed = BytesWriter()
@@ -112,10 +109,7 @@ class FilterPolicy(ABC):
         raise NotImplementedError
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
-        """As :meth:`build`, of the hashes in :meth:`digests`.
-
-        Writers call this for blocks.  A policy may override it to save an integer for each hash.
-        """
+        """As :meth:`build`, of the hashes in :meth:`digests`: what writers call for blocks."""
         return self.build(hashes_of(packed), error_rate)
 
     @abstractmethod
@@ -215,22 +209,14 @@ _MIXED_KEYS: Final = 4096
 
 @lru_cache(maxsize=4096)
 def _ribbon_mix(error_rate: float) -> tuple[int, int]:
-    """Columns for a mean rate, and which filters get one fewer.
-
-    These are the ones whose mixed hash is below the second number.  No columns where no filter is
-    worth its bits.  Memoised.
-    """
+    """Columns for a mean rate, and below which mixed hash a filter gets one fewer; (0, 0) for none."""
     if error_rate >= 1.0:
         return 0, 0
     return ribbon_columns_for(error_rate), int(ribbon_share(error_rate) * 2.0**63)
 
 
 def _ribbon_columns(first_hash: i64, key_count: i64, error_rate: float) -> i64:
-    """Columns for one of many filters with a mean rate of ``error_rate``; 0 for no filter.
-
-    Some get one column fewer than others.  Which, the first hash decides: that is as good as chance,
-    and gives the same bytes each time.
-    """
+    """Columns for one of many filters of a mean rate; the first hash decides which of two."""
     columns, limit = _ribbon_mix(error_rate)
     mixed = (first_hash * bloom.MULTIPLIER) & MASK_63
     return columns - 1 if key_count <= _MIXED_KEYS and mixed < limit else columns
@@ -269,10 +255,7 @@ class RibbonPolicy(_NumberedPolicy):
 
 
 class GrafitePolicy(_NumberedPolicy):
-    """Grafite filters (:mod:`lsmkv.filters.grafite`); the parameter is the low bits of a code.
-
-    A filter of few keys, or of a high rate, has a lower one.
-    """
+    """Grafite filters (:mod:`lsmkv.filters.grafite`); the parameter is the low bits of a code."""
 
     def hash_key(self, key: bytes) -> i64:
         return grafite.hash_key(key)
@@ -360,10 +343,7 @@ def register(policy: FilterPolicy) -> None:
 
 
 def policy_for(scheme: int, name: str = "") -> FilterPolicy:
-    """The policy with the number ``scheme`` on disk; ValueError if this process knows none.
-
-    ``name`` is the name it must have, because anybody may use schemes 6 and 7; "" for any.
-    """
+    """The policy with a scheme, and with a name unless it is ""; ValueError if none is known."""
     for policy in _known:
         if policy.scheme == scheme and name in ("", policy.name):
             return policy

@@ -191,10 +191,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
     @overload
     def pop(self, key: KeyIn, default: _T) -> V | _T: ...
     def pop(self, key: KeyIn, default: object = _MISSING) -> object:
-        """Remove ``key``, and return its value or ``default``: ``DB.pop``.
-
-        A value that does not decode is put back.
-        """
+        """Remove ``key``, and return its value or ``default``; one that does not decode is put back."""
         data = self._coding.encode_key(key)
         value = self._below.pop(data, None)
         if value is not None:
@@ -204,10 +201,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         return default
 
     def popitem(self) -> tuple[K, V]:
-        """Remove the first key, and return it with its value: ``DB.popitem``.
-
-        One that does not decode is put back.
-        """
+        """Remove the first key, and return it with its value; one that does not decode is put back."""
         return self._removed(*self._below.popitem())
 
     def _removed(self, key: bytes, value: bytes) -> tuple[K, V]:

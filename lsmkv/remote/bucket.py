@@ -222,10 +222,7 @@ class Bucket:
     def start_upload(
         self, name: str, size_bytes: int, read: Callable[[int, int], bytes]
     ) -> Future[None]:
-        """Make an object of what ``read(offset, length)`` returns; :meth:`result` waits.
-
-        One request, or for more than ``PART_BYTES`` one for each part and two more.
-        """
+        """Start sending what ``read(offset, length)`` returns; :meth:`result` waits for it."""
         return self._start(self._upload, name, size_bytes, read)
 
     def _upload(self, name: str, size_bytes: int, read: Callable[[int, int], bytes]) -> None:
@@ -316,10 +313,7 @@ class Bucket:
 
 
 def _aws_profile() -> Any:
-    """Credentials of the profile that AWS_PROFILE names; None: obstore finds them itself.
-
-    Profiles may mean signing in, or taking a role: boto3 knows how.
-    """
+    """Credentials by boto3 of the profile that AWS_PROFILE names; None: obstore finds them itself."""
     if "AWS_PROFILE" not in os.environ or "AWS_ACCESS_KEY_ID" in os.environ:
         return None
     try:

@@ -84,10 +84,7 @@ class DiskCache:
         *,
         storage: Storage | None = None,
     ) -> None:
-        """Open the cache below ``path``, which is made if missing.
-
-        ValueError if ``capacity_bytes`` is below :data:`MIN_CAPACITY_BYTES`.
-        """
+        """Open or make the cache below ``path``.  ValueError: the capacity is below the least."""
         if capacity_bytes < MIN_CAPACITY_BYTES:
             raise ValueError(
                 f"a disk cache of {capacity_bytes} bytes: give it at least {MIN_CAPACITY_BYTES}"
@@ -215,11 +212,7 @@ class DiskCache:
         self._places[key] = self._number << _NUMBER_SHIFT | position
 
     def _next_segment(self, size_bytes: int) -> bool:
-        """Take a segment with room; False if others hold all there are.
-
-        False, too, while another process does the same: waiting for it would take longer than what the
-        cache saves.
-        """
+        """Take a segment with room; False if others hold all, or another process is taking one."""
         self._seal()
         try:
             lock = self._directory_lock()

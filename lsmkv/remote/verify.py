@@ -91,10 +91,7 @@ def verify_published(
     stats: Stats,
     progress: Progress | None,
 ) -> VerifyReport:
-    """Check every byte of the generation's object and of its tables.
-
-    ``progress`` is called with the blocks checked so far and the blocks in all.
-    """
+    """Check every byte of the generation and its tables; ``progress`` gets blocks done and in all."""
     problems = run_problems(current) + _generation_problems(bucket, generation)
     total = sum(table.properties.block_count for table in current.version.tables())
     done = itertools.count(1)

@@ -55,10 +55,7 @@ class LostBlock:
 
 
 class TableSalvage:
-    """The damaged file of table ``number``.
-
-    ``footer`` and ``properties`` are None if lost; ``problems`` is the damage apart from lost blocks.
-    """
+    """A damaged table; ``problems`` is the damage apart from blocks, lost parts are None."""
 
     def __init__(self, storage: Storage, path: str, number: int, sealed_number: int = 0) -> None:
         """``sealed_number``: the one in the properties, if others know it."""

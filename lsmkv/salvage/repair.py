@@ -215,10 +215,7 @@ class _Repair:
     def _gather(
         self, state: State | None, outdated: State | None
     ) -> tuple[list[PlacedTable], SalvagedLogs]:
-        """Put the tables into the target, and salvage the logs.
-
-        An ``outdated`` state tells only what is lost: tables that are gone, and that no other replaced.
-        """
+        """Put tables into the target, and salvage logs; ``outdated`` tells only what is lost."""
         if state is None:
             present = self._numbers["table"]
             live, self._uncertain, replaced = live_tables(self._storage, self._source, present)

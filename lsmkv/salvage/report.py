@@ -107,10 +107,7 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost and no kept entry may be outdated.
-
-        Without a manifest: as far as the files that are there can tell.
-        """
+        """Whether nothing is lost or outdated, as far as the files that are there can tell."""
         return not (
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )

@@ -41,10 +41,7 @@ PAUSE_S: Final = 300.0  # what ends a helper, such as want of memory or a limit,
 def runners(
     directory: str, tables: VersionSet, stats: Stats
 ) -> tuple[JobRunner | None, JobRunner | None]:
-    """Runners for flushes and for compactions.
-
-    None, with a warning, where no other process can do the work.
-    """
+    """Runners for flushes and compactions; None, with a warning, where no process can do the work."""
     reason = why_not_in_processes(tables) or _why_no_helper()
     if reason is not None:
         warnings.warn(
@@ -67,10 +64,7 @@ def runner_where_possible(
     log: Callable[[str], None],
     say: Callable[[str], None],
 ) -> JobRunner | None:
-    """A runner, or the ``known`` one, where it can do the work.  ``say`` is its own.
-
-    Otherwise, as without a second core, None; and the log has the reason.
-    """
+    """The ``known`` runner or a new one; None, with a reason in the log, where none can do the work."""
     reason = _why_no_helper() or why_not_in_processes(tables)
     if reason is None and _core_count() < 2:
         reason = "this process has one core"

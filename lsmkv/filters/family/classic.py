@@ -87,10 +87,7 @@ class BloomFilter(BitFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter for ``key_count`` distinct keys.
-
-        m = -n ln p / (ln 2)^2 rounded up to whole bytes; k makes the exact rate for that m lowest.
-        """
+        """An empty filter for ``key_count`` distinct keys: the fewest bytes, and the best k."""
         return cls(*bloom_shape(key_count, error_rate))
 
     @classmethod

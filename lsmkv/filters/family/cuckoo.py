@@ -64,10 +64,7 @@ class CuckooFilter(RemovingFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter that has room for ``key_count`` keys, most likely.
-
-        A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`).
-        """
+        """An empty filter that has room for ``key_count`` keys, most likely; a small set may not fit."""
         return cls(
             cuckoo_buckets_for(key_count), cuckoo_fingerprint_bits_for(key_count, error_rate)
         )
@@ -83,11 +80,7 @@ class CuckooFilter(RemovingFilter):
         return self._stored / (self.bucket_count * CUCKOO_SLOTS)
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key with the 63-bit hash ``h``; O(1) until the filter is nearly full.
-
-        Raises:
-            FilterFullError: there is no room for it; the filter is as it was before.
-        """
+        """Add the key with this hash; O(1) until nearly full.  FilterFullError: nothing was changed."""
         bucket, fingerprint = self._place(h)
         if not (
             self._put(bucket, fingerprint)

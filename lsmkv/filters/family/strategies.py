@@ -74,19 +74,13 @@ def sha256_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def double_hashing_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """h1 + i h2 modulo m, of the halves of MurmurHash3 x64-128.
-
-    A. Kirsch, M. Mitzenmacher, "Less hashing, same performance", ESA 2006: right for large m.
-    """
+    """h1 + i h2 modulo m, of the halves of MurmurHash3 x64-128 (Kirsch, Mitzenmacher, ESA 2006)."""
     h1, h2 = murmur3_128(key)
     return [(h1 + number * h2) % bit_count for number in range(probe_count)]
 
 
 def enhanced_double_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """Double hashing whose step grows: x += y, y += i, modulo m.
-
-    P. C. Dillinger, P. Manolios, "Bloom filters in probabilistic verification", FMCAD 2004.
-    """
+    """Double hashing whose step grows: x += y, y += i, modulo m (Dillinger, Manolios, FMCAD 2004)."""
     h1, h2 = murmur3_128(key)
     x, y = h1 % bit_count, h2 % bit_count
     bits = [x]
@@ -98,10 +92,7 @@ def enhanced_double_probes(key: bytes, bit_count: int, probe_count: int) -> list
 
 
 def leveldb_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """LevelDB's: a 32-bit hash, to which itself, rotated right by 17 bits, is added each time.
-
-    ``util/bloom.cc`` and ``util/hash.cc`` of LevelDB.
-    """
+    """LevelDB's (``util/bloom.cc``): a 32-bit hash, and itself, rotated by 17 bits, added each time."""
     h = leveldb_hash(key, 0xBC9F1D34)
     delta = (h >> 17 | h << 15) & MASK_32
     bits = []

@@ -101,10 +101,7 @@ def budget_error_rates(
 
 
 def expected_wasted_reads(rates: Sequence[float]) -> float:
-    """The expected wasted reads of a lookup of an absent key: the sum of rates.
-
-    It assumes that the key lies in the range of every run, and that no cache holds a block.
-    """
+    """The expected wasted reads of an absent key in the range of every run: the sum of rates."""
     return math.fsum(rates)
 
 

@@ -61,10 +61,7 @@ def keys_for(bit_count: int, error_rate: float) -> int:
 
 
 def lower_bound_bits(key_count: int, error_rate: float) -> float:
-    """The bits that a filter of any kind needs: n log2(1/p) (Carter et al. 1978).
-
-    A Bloom filter takes 1/ln 2, that is 1.44, times as many.
-    """
+    """The bits that a filter of any kind needs: n log2(1/p) (Carter et al. 1978)."""
     _check_counts(key_count=key_count)
     _check_rate(error_rate)
     if error_rate >= 1.0:
