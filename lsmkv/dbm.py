@@ -165,12 +165,12 @@ class Database(MutableMapping[bytes, bytes]):
             return self._db.pop(data) if default is _MISSING else self._db.pop(data, default)
 
     def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key in one step, and return it with its value.  KeyError: there is none."""
+        """Remove the first key, in one step; returns it with its value.  KeyError: there is none."""
         with _translated():
             return self._db.popitem()
 
     def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
-        """The value of ``key``, which is set to ``default`` if missing, in one step."""
+        """The value of ``key``; set to ``default`` if missing, in one step."""
         data, value = _encoded(key, "key"), _encoded(default, "value")
         with _translated():
             return self._db.setdefault(data, value)

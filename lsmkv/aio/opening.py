@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import Any, Unpack
+from functools import partial, wraps
+from typing import Any, ParamSpec
 
 import lsmkv
 from lsmkv.aio.db import AsyncDB
 
+P = ParamSpec("P")
+
 
 class Opening:
-    """Result of :func:`lsmkv.aio.open`: ``async with`` it, or await it for an ``AsyncDB``."""
+    """Result of :func:`lsmkv.aio.open`, which opens a store in a thread.
+
+    ``async with`` it, which closes the store at the end, or await it for an ``AsyncDB``.  If that is
+    cancelled, the store is closed once it is open.
+    """
 
     def __init__(self, opened: partial[lsmkv.DB]) -> None:
         self._open = opened
@@ -52,34 +57,12 @@ def _close(opening: Future[lsmkv.DB]) -> None:
         opening.result().close()
 
 
-def open(
-    path: str | os.PathLike[str],
-    options: lsmkv.Options | None = None,
-    *,
-    create_if_missing: bool = True,
-    error_if_exists: bool = False,
-    read_only: bool = False,
-    wait_s: float = 0.0,
-    refresh_every_s: float | None = None,
-    on_event: Callable[[lsmkv.Event], object] | None = None,
-    **overrides: Unpack[lsmkv.OptionsDict],
-) -> Opening:
-    """Open the store in the directory ``path``, in a thread.
+def _in_thread(opened: Callable[P, lsmkv.DB]) -> Callable[P, Opening]:
+    @wraps(opened)
+    def open(*args: P.args, **kwargs: P.kwargs) -> Opening:
+        return Opening(partial(opened, *args, **kwargs))
 
-    ``async with`` the result, which closes the store at the end, or await it.  If that is cancelled, the
-    store is closed once it is open.  Arguments and errors are those of :func:`lsmkv.open`.
-    """
-    return Opening(
-        partial(
-            lsmkv.open,
-            path,
-            options,
-            create_if_missing=create_if_missing,
-            error_if_exists=error_if_exists,
-            read_only=read_only,
-            wait_s=wait_s,
-            refresh_every_s=refresh_every_s,
-            on_event=on_event,
-            **overrides,
-        )
-    )
+    return open
+
+
+open = _in_thread(lsmkv.open)

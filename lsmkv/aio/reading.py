@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Any, Self, SupportsIndex, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, SupportsIndex, TypeVar, overload
 
 import lsmkv
 from lsmkv import Buffer
@@ -12,7 +13,22 @@ from lsmkv.aio.ranges import AsyncRange, size_of_item
 from lsmkv.aio.work import Work
 from lsmkv.errors import uncopyable
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def _async_range(
+    view_of: Callable[Concatenate[lsmkv.DB, _P], Collection[_T]], size_of: Callable[[_T], int]
+) -> Callable[Concatenate[AsyncReader, _P], AsyncRange[_T]]:
+    """The same method of an :class:`AsyncReader`; its view is for ``async for``."""
+
+    @wraps(view_of)
+    def range_of(reader: AsyncReader, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncRange[_T]:
+        reader._work.check()
+        view = getattr(reader._reader, view_of.__name__)(*args, **kwargs)
+        return AsyncRange(reader._work, view, size_of, view_of.__name__)
+
+    return range_of
 
 
 class AsyncReader:
@@ -58,44 +74,9 @@ class AsyncReader:
             await self._work.turns.wait()
         return self._reader.multi_get(keys)
 
-    def keys(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> AsyncRange[bytes]:
-        """The keys of a range as they are now, for ``async for``.  Arguments as :meth:`DB.keys`."""
-        self._work.check()
-        view = self._reader.keys(start=start, stop=stop, prefix=prefix, reverse=reverse)
-        return AsyncRange(self._work, view, len, "keys")
-
-    def values(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> AsyncRange[bytes]:
-        """The values of the keys that :meth:`keys` returns, in their order."""
-        self._work.check()
-        view = self._reader.values(start=start, stop=stop, prefix=prefix, reverse=reverse)
-        return AsyncRange(self._work, view, len, "values")
-
-    def items(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> AsyncRange[tuple[bytes, bytes]]:
-        """The keys that :meth:`keys` returns, each with its value."""
-        self._work.check()
-        view = self._reader.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
-        return AsyncRange(self._work, view, size_of_item, "items")
+    keys = _async_range(lsmkv.DB.keys, len)
+    values = _async_range(lsmkv.DB.values, len)
+    items = _async_range(lsmkv.DB.items, size_of_item)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """All keys: ``async for key in db``."""
@@ -106,9 +87,7 @@ class AsyncReader:
 
 
 class AsyncSnapshot(AsyncReader):
-    """The store as it was at ``AsyncDB.snapshot``.
-
-    End it with ``async with`` or ``close``."""
+    """The store as it was at ``AsyncDB.snapshot``; end it with ``async with`` or ``close``."""
 
     _reader: lsmkv.Snapshot
 

@@ -13,7 +13,7 @@ from lsmkv.cli.version import version
 
 
 def _open_closed_streams() -> None:
-    """Give closed standard streams /dev/null, which errs when used, lest files get their numbers."""
+    """Replace closed standard streams; else files get their numbers.  Using one is an error."""
     for name, mode, flags in (
         ("stdin", "r", os.O_WRONLY),
         ("stdout", "w", os.O_RDONLY),

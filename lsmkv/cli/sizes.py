@@ -42,7 +42,7 @@ class RibbonSize:
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """A Bloom filter of n keys in m bits with k probes, and the ribbon filter of the same figures."""
+    """A Bloom filter of n keys in m bits; the ribbon filter of the same figures."""
 
     key_count: int
     bit_count: int

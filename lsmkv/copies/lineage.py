@@ -19,7 +19,7 @@ from lsmkv.tree.ownership import check_is_ours
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The backup that is there, its tables' records by number, and the salt of its empty log."""
+    """The backup that is there; its tables are by number, and the salt is of its empty log."""
 
     record: Record
     state: State

@@ -30,7 +30,7 @@ P = TypeVar("P", bound=Part)
 
 
 def part_of(kind: type[P], source: object, /, **others: object) -> P:
-    """A part with ``others``, and of ``source`` what has the names of the other fields."""
+    """A part with ``others``; the other fields are those of ``source``."""
     names = [name for name in kind.__struct_fields__ if name not in others]
     fields = {name: getattr(source, name) for name in names}
     return msgspec.convert(fields | others, kind, from_attributes=True)

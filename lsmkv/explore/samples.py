@@ -158,7 +158,7 @@ class KeySampler:
         return found, tried
 
     def absent_within(self, keys: list[bytes], count: int, filter_key: FilterKey) -> list[bytes]:
-        """Up to ``count`` absent keys between ``keys``, which ascend, and with other filtered parts."""
+        """Up to ``count`` absent keys between ``keys``, which ascend; filters hold other parts."""
         found: dict[bytes, None] = {}
         by_prefix = None if filter_key.is_whole else filter_key
         parts = set(map(filter_key.part, keys))

@@ -65,7 +65,7 @@ def hash_key(key: bytes) -> i64:
 
 
 def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
-    """A filter of these hashes, not for ranges, in the shape of ``grafite_shape``.  O(n log n)."""
+    """A filter of these hashes, which cannot be asked for ranges.  O(n log n)."""
     packed = BytesWriter()
     for h in hashes:
         write_i64_le(packed, h)

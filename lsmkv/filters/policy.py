@@ -209,7 +209,7 @@ _MIXED_KEYS: Final = 4096
 
 @lru_cache(maxsize=4096)
 def _ribbon_mix(error_rate: float) -> tuple[int, int]:
-    """Columns for a mean rate, and below which mixed hash a filter gets one fewer; (0, 0) for none."""
+    """Columns for a mean rate; below the second number, a mixed hash gets one fewer.  Memoised."""
     if error_rate >= 1.0:
         return 0, 0
     return ribbon_columns_for(error_rate), int(ribbon_share(error_rate) * 2.0**63)
@@ -343,7 +343,7 @@ def register(policy: FilterPolicy) -> None:
 
 
 def policy_for(scheme: int, name: str = "") -> FilterPolicy:
-    """The policy with a scheme, and with a name unless it is ""; ValueError if none is known."""
+    """The policy with this scheme; also with this name, unless "".  ValueError: none is known."""
     for policy in _known:
         if policy.scheme == scheme and name in ("", policy.name):
             return policy

@@ -247,7 +247,7 @@ def _eliminate(
 
 
 def _columns(windows: vec[i64], results: vec[i64], byte_count: i64, columns: i64) -> bytes:
-    """The packed columns that solve the equations, from the last slot to the first; free slots are 0."""
+    """The packed columns that solve the equations; slots without one are 0."""
     slots: i64 = len(windows)
     bits = vec[u8]([0] * byte_count)
     ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8

@@ -147,7 +147,7 @@ def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
 
 
 def _is_reachable(table: TableReader, block: Block, number: int) -> bool:
-    """Whether lookups of the block's keys search it, or an earlier block with the same key."""
+    """Whether lookups of the block's keys reach it; they may begin in earlier blocks."""
     index, has_versions = table.index, table.has_versions
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
         last = index.find(key)

@@ -120,7 +120,7 @@ class PrefixedSnapshot(_Prefixed, MappedSnapshot[bytes, bytes, Buffer, Buffer]):
 
 
 class PrefixedMapping(_Prefixed, MappedStore[bytes, bytes, Buffer, Buffer]):
-    """Keys with a prefix, without it, of what has ``get``, ``put``, ``delete`` and ``items``."""
+    """The keys with a prefix, without it; of anything with ``get``, ``put``, ``delete``, ``items``."""
 
     def __init__(self, below: ReadWritable, prefix: Buffer) -> None:
         super().__init__(below, _PrefixCoding(prefix))

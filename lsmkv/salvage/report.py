@@ -107,7 +107,7 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost or outdated, as far as the files that are there can tell."""
+        """Whether nothing is lost or outdated; without a manifest as far as files tell."""
         return not (
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )

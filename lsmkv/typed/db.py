@@ -133,7 +133,7 @@ class _Typed(Generic[K, V]):
     @overload
     def on(self, other: ReadWritable) -> TypedMapping[K, V]: ...
     def on(self, other: Any) -> Any:
-        """The same typed keys of a batch, snapshot or transaction, or of the one below a mapping's."""
+        """The same typed keys of a batch, snapshot or transaction; a mapping's counts as its store's."""
         if isinstance(self._below, (PrefixedDB, PrefixedMapping, PrefixedSnapshot)):
             other = self._below.on(other)
         else:

@@ -52,7 +52,7 @@ class Codec(ABC, Generic[T]):
 
 
 class KeyCodec(Codec[T]):
-    """A codec that keeps order, and gives each key one encoding, which no other key shares."""
+    """A codec that keeps order; each key has one encoding, which no other shares."""
 
     def bound(self, key: Any, /) -> bytes:
         """The place of ``start`` or ``stop`` of a range; more than keys may have one."""

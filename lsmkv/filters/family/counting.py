@@ -145,7 +145,7 @@ class CountingBloomFilter(RemovingFilter):
         return united
 
     def to_bloom_filter(self) -> BloomFilter:
-        """The Bloom filter of the same m, k and keys (Fan et al. 2000).  O(m)."""
+        """The Bloom filter of the same m, k and keys: Fan et al. 2000.  O(m)."""
         bits = bytearray(self.counter_count // 8)
         for index in range(self.counter_count):
             if self._get(index):

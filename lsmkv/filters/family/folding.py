@@ -60,7 +60,7 @@ class FoldableBloomFilter(BitFilter):
         return half._with_bits(_halve(self._bits))
 
     def fold_for(self, key_count: int, error_rate: float) -> Self:
-        """The smallest fold with at most ``error_rate`` for ``key_count`` keys, or the filter itself."""
+        """The smallest fold with at most ``error_rate``; the filter itself when there is none."""
         smallest = self
         while (
             smallest.folds

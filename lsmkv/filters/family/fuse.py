@@ -37,7 +37,7 @@ class BinaryFuseFilter(SolvedFilter):
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
-        """The filter of these hashes, with the rate 2**-8 if that is low enough, else 2**-16."""
+        """The filter of these hashes; its rate is 2**-8 where that is enough, else 2**-16."""
         return cls(hashes, fuse_fingerprint_bits_for(error_rate))
 
     def may_contain_hash(self, h: int, /) -> bool:

@@ -74,7 +74,7 @@ def sha256_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def double_hashing_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """h1 + i h2 modulo m, of the halves of MurmurHash3 x64-128 (Kirsch, Mitzenmacher, ESA 2006)."""
+    """h1 + i h2 modulo m, of MurmurHash3 x64-128's halves; Kirsch and Mitzenmacher, ESA 2006."""
     h1, h2 = murmur3_128(key)
     return [(h1 + number * h2) % bit_count for number in range(probe_count)]
 

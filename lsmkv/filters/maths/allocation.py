@@ -101,7 +101,7 @@ def budget_error_rates(
 
 
 def expected_wasted_reads(rates: Sequence[float]) -> float:
-    """The expected wasted reads of an absent key in the range of every run: the sum of rates."""
+    """The expected wasted reads of an absent key: the sum of rates of all runs."""
     return math.fsum(rates)
 
 

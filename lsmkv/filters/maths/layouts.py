@@ -324,7 +324,7 @@ def grafite_rate(byte_count: int, key_count: int, low_bits: int) -> float:
 
 
 def grafite_range_rate(byte_count: int, key_count: int, low_bits: int, length: int) -> float:
-    """The bound for an empty range of ``length`` keys in one or two granules: length * n/codes."""
+    """The bound for an empty range of ``length`` keys: length * n/codes, at most 1."""
     codes = grafite_codes(byte_count, key_count, low_bits)
     return min(1.0, length * key_count / codes) if codes > 0 else 1.0
 

@@ -79,7 +79,7 @@ def partitioned_bits_for(key_count: int, error_rate: float, probe_count: int) ->
 
 
 def partitioned_bits_roughly(key_count: int, error_rate: float, probe_count: int) -> float:
-    """The rule of thumb kn / p^(1/k) for k arrays, good only where most bits stay 0."""
+    """The rule of thumb kn / p^(1/k) for k arrays; good where most bits stay 0."""
     check_arguments(key_count, error_rate)
     _check_probes(probe_count)
     return float(probe_count * key_count / error_rate ** (1.0 / probe_count))
