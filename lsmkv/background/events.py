@@ -39,11 +39,6 @@ class Event:
 
     path: str
 
-    @property
-    def _level(self) -> int:
-        """The level at which it is logged."""
-        return _INFO
-
 
 @dataclass(frozen=True, slots=True)
 class FlushEnded(Event):
@@ -113,10 +108,6 @@ class WriteStalled(Event):
     reason: StallReason
     duration_s: float
 
-    @property
-    def _level(self) -> int:
-        return _WARNING if self.duration_s >= STALL_S else _DEBUG
-
     def __str__(self) -> str:
         return f"{self.path}: a write waited {self.duration_s:.3f} s ({self.reason})"
 
@@ -126,10 +117,6 @@ class BackgroundFailed(Event):
     """A flush, compaction or log write failed by ``error``: no more writes until ``DB.resume``."""
 
     error: BaseException
-
-    @property
-    def _level(self) -> int:
-        return _ERROR
 
     def __str__(self) -> str:
         return (
@@ -149,10 +136,6 @@ class HelperFailed(Event):
 
     reason: str
     pause_s: float
-
-    @property
-    def _level(self) -> int:
-        return _WARNING
 
     def __str__(self) -> str:
         return (
@@ -190,12 +173,18 @@ class Refreshed(Event):
 
     sequence_number: int
 
-    @property
-    def _level(self) -> int:
-        return _DEBUG
-
     def __str__(self) -> str:
         return f"{self.path}: refreshed, up to write {self.sequence_number:,}"
+
+
+_LEVELS: Final = {BackgroundFailed: _ERROR, HelperFailed: _WARNING, Refreshed: _DEBUG}
+
+
+def _level(event: Event) -> int:
+    """The level at which an event is logged."""
+    if isinstance(event, WriteStalled):
+        return _WARNING if event.duration_s >= STALL_S else _DEBUG
+    return _LEVELS.get(type(event), _INFO)
 
 
 def _count(number: int, one: str, many: str = "") -> str:
@@ -242,7 +231,7 @@ class EventTeller:
                 event = events.pop(0)
                 told -= 1
                 own = told < 0 and isinstance(event, WriteStalled)
-                self._log.add(event._level, event)
+                self._log.add(_level(event), event)
                 if self.callback is not None and not own:
                     self._call(self.callback, event)
         finally:

@@ -19,7 +19,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from lsmkv.copies.contents import content_of, copy_table, install, source_path, with_empty_log
 from lsmkv.copies.lineage import Previous, check_descends, previous_backup
@@ -52,8 +51,6 @@ class BackupReport(Report):
         made_count: tables made of the writes that were only in the source's logs.
         removed_count: files of the previous backup that were removed.
     """
-
-    derived: ClassVar[tuple[str, ...]] = ()
 
     source: str
     target: str
