@@ -33,9 +33,7 @@ from lsmkv.inspection.store_info import StoreInfo
 from reports.environment import build
 
 ERROR_RATES: Final = (0.5, 0.1, 0.01, 0.001)
-REFERENCE_RATE: Final = 0.01
-"""The rate of the store that is also searched with its filters off."""
-
+REFERENCE_RATE: Final = 0.01  # the rate of the store that is also searched with its filters off
 SEED: Final = 1970  # the year of Bloom's paper
 UNCOMPACTED_LOOKUPS: Final = 2000
 _NEVER: Final = 1000  # more level-0 runs than there will be, so that only ``compact`` compacts

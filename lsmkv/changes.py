@@ -13,8 +13,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-LOOK_S: Final = 0.25
-"""The longest that a waiter waits before it looks again."""
+LOOK_S: Final = 0.25  # the longest that a waiter waits before it looks again
 
 
 class Changes:

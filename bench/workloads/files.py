@@ -14,10 +14,8 @@ from typing import Final
 
 import xxhash
 
-FILE_LIMIT: Final = 20_000
-"""The most files of a tree."""
-HASHED_BYTES: Final = 1024 * 1024
-"""The part of each file that its hash covers."""
+FILE_LIMIT: Final = 20_000  # the most files of a tree
+HASHED_BYTES: Final = 1024 * 1024  # the part of each file that its hash covers
 Entry = tuple[bytes, bytes]
 
 

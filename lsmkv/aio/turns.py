@@ -7,9 +7,7 @@ import time
 from collections import deque
 from typing import Final
 
-TURN_S: Final = 0.0005
-"""Time of a round of the event loop for calls; the last one may exceed it."""
-
+TURN_S: Final = 0.0005  # time of a round of the event loop for calls; the last one may exceed it
 _WOKEN_AT_ONCE: Final = 16  # few: those who find the turn over go back to sleep
 
 

@@ -19,9 +19,7 @@ from typing import Final, Literal
 from lsmkv.background.threads import in_worker
 from lsmkv.background.worker import Worker
 
-STALL_S: Final = 1.0
-"""A write that waits so long is logged as a warning."""
-
+STALL_S: Final = 1.0  # a write that waits so long is logged as a warning
 _DEBUG: Final = 10  # the levels of logging, which most programs need not import
 _INFO: Final = 20
 _WARNING: Final = 30

@@ -29,9 +29,7 @@ from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import RATES, what_if
 
 SEED: Final = 1970
-CACHE_BYTES: Final = 256 * 1024
-"""The block cache of the lookups that run with one."""
-
+CACHE_BYTES: Final = 256 * 1024  # the block cache of the lookups that run with one
 DEVICES: Final = (
     contract.Device("hard disk", 8.0, "a seek and half a turn at 7,200 turns a minute"),
     contract.Device("SSD", 0.1, "a random read of 4 KiB, one at a time"),

@@ -16,9 +16,7 @@ import msgspec
 from lsmkv.explore import contract
 from lsmkv.explore.exploration import Detail, Exploration
 
-MOST_BYTES: Final = 2_000_000
-"""The most bytes of a page in a file."""
-
+MOST_BYTES: Final = 2_000_000  # the most bytes of a page in a file
 WHOLE: Final = Detail()
 
 

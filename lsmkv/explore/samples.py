@@ -17,9 +17,7 @@ _TRIES: Final = 50
 _MOST_FAILURES: Final = 100  # draws that met a damaged block
 _SHARE_WITHIN: Final = 0.8  # of absent keys, so many lie where a block could hold them
 _STEPS: Final = 64
-GoOn = Callable[[], bool]
-"""Asked before each draw; False ends the drawing."""
-
+GoOn = Callable[[], bool]  # asked before each draw; False ends the drawing
 _CLASSES: Final = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 
 

@@ -20,9 +20,7 @@ from lsmkv.explore.keys import KeyAxis, on_screen, text_of
 BlockReads = Mapping[tuple[int, int], int]
 """How often each block was read, by the numbers of table and block."""
 
-CodecOf = Callable[[Table], str]
-"""The codec of a table's first block."""
-
+CodecOf = Callable[[Table], str]  # the codec of a table's first block
 _SUMMED: Final = [
     field.name for field in fields(TableInfo) if field.name.endswith(("_bytes", "_count"))
 ]

@@ -22,9 +22,7 @@ from lsmkv.encoding.fences import first_head
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.hashing import MASK_63
 
-MAX_LIST_BYTES: Final = 1 << 15
-"""Size of a full list, of which a table has two."""
-
+MAX_LIST_BYTES: Final = 1 << 15  # size of a full list, of which a table has two
 _PAD: Final = 8  # bytes before the first entry, which reads of whole words need
 _SPARE_BITS: Final = 6  # of a short entry, beyond those that number the keys of a block
 _LEAST_LOW_BITS: Final = 8

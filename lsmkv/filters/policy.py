@@ -31,12 +31,8 @@ SCHEME_NONE: Final = 0
 SCHEME_BLOOM: Final = 1
 SCHEME_RIBBON: Final = 4
 SCHEME_GRAFITE: Final = 5
-PRIVATE_SCHEMES: Final = (6, 7)
-"""The schemes of registered policies."""
-
-AUTO: Final = "auto"
-"""The name that stands for two policies: see :func:`chosen_policy`."""
-
+PRIVATE_SCHEMES: Final = (6, 7)  # the schemes of registered policies
+AUTO: Final = "auto"  # the name that stands for two policies: see chosen_policy
 MAX_PARAMETER: Final = 31  # 5 bits of a block's trailer
 
 NO_FILTER: Final = (b"", 0)
@@ -203,8 +199,7 @@ class BloomPolicy(_NumberedPolicy):
         return byte_count == 0 or (0 < byte_count <= MAX_BYTES and 1 <= parameter <= MAX_PARAMETER)
 
 
-_MIXED_KEYS: Final = 4096
-"""Larger filters are one of few, so each gets the rate that was asked for."""
+_MIXED_KEYS: Final = 4096  # larger filters are one of few, so each gets the rate that was asked for
 
 
 @lru_cache(maxsize=4096)

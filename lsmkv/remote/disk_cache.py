@@ -42,9 +42,7 @@ from lsmkv.storage.file_names import LOCK
 from lsmkv.storage.storage import AppendFile, FileLock, PathLike, ReadKind, Storage, absolute_path
 
 MIN_CAPACITY_BYTES: Final = 64 * 1024
-SEGMENTS: Final = 16
-"""A segment takes this part of the budget, so that dropping one drops little."""
-
+SEGMENTS: Final = 16  # a segment takes this part of the budget, so that dropping one drops little
 _LOCK_FILE_BYTES: Final = 64  # the lock's file holds the number of a process
 _NUMBER_SHIFT: Final = 40  # places: segment number, position
 _NAME: Final = re.compile(r"([0-9]{12,})\.segment")

@@ -24,9 +24,7 @@ from functools import total_ordering
 from typing import Any, Final
 from uuid import UUID
 
-MAX_DEPTH: Final = 100
-"""Tuples nest up to this depth."""
-
+MAX_DEPTH: Final = 100  # tuples nest up to this depth
 MAX_INTEGER_BYTES: Final = 255
 
 _NULL, _BYTES, _TEXT, _NESTED = 0x00, 0x01, 0x02, 0x05

@@ -44,8 +44,7 @@ class State:
     is_whole: bool = False
 
 
-Content = Callable[[File], bytes]
-"""Chooses the bytes of a file after the crash."""
+Content = Callable[[File], bytes]  # chooses the bytes of a file after the crash
 
 
 def states(disk: Disk, seed: str, samples: int) -> Iterator[State]:

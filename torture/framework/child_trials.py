@@ -22,9 +22,7 @@ from typing import NoReturn
 
 from torture.framework.part import Settings
 
-Verdict = tuple[dict[str, int], list[str]]
-"""Counts, and all failures."""
-
+Verdict = tuple[dict[str, int], list[str]]  # counts, and all failures
 Trial = Callable[[str, Path], Verdict]
 
 

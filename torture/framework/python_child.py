@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from torture.framework.part import UnsoundError
 
-ROOT: Final = Path(__file__).parents[2]
-"""The folder from which children import ``torture`` and ``lsmkv``."""
+ROOT: Final = Path(__file__).parents[2]  # the folder from which children import torture and lsmkv
 
 
 def command(module: str, *arguments: object) -> list[str]:

@@ -21,8 +21,7 @@ _ARRAYS: Final = {
     "chunk_starts": "I",
     "chunk_checksums": "Q",
 }
-BLOCK_COUNT, PREFIX_LENGTH, CHUNK_COUNT, KEYS_LENGTH = range(4)
-"""Positions in the header."""
+BLOCK_COUNT, PREFIX_LENGTH, CHUNK_COUNT, KEYS_LENGTH = range(4)  # positions in the header
 OFFSET, OFFSET_STEP, FILTER_START, FILTER_STEP, ENTRIES, PARAMETER = range(6)
 """Positions in the fields of a group of numbers; the bits of its rows follow."""
 FILTERS_ROW, PARAMETERS_ROW, ENTRIES_ROW, OFFSETS_ROW = range(4)

@@ -16,9 +16,7 @@ from lsmkv.sstable.block.trailer import BLOCK_MAGIC, TRAILER_BYTES, checksum_see
 from lsmkv.sstable.format import FOOTER_BYTES, FORMAT_VERSION
 from torture.fuzz.index_parts import IndexParts
 
-NUMBER: Final = 7
-"""File number of every table, log and manifest here."""
-
+NUMBER: Final = 7  # file number of every table, log and manifest here
 LOG_SALT: Final = 0x1234_5678_9ABC_DEF0
 _MASK_32: Final = 0xFFFF_FFFF
 _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF

@@ -26,8 +26,7 @@ from torture.framework.changes import Change, Contents, change_model
 from torture.framework.part import UnsoundError, expect
 
 Item = tuple[bytes, bytes]
-Record = list[Change]
-"""The changes that one record of a log makes."""
+Record = list[Change]  # the changes that one record of a log makes
 
 
 @dataclass(slots=True)

@@ -19,8 +19,7 @@ from lsmkv.stats import Stats
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from torture.framework.part import UnsoundError
 
-ORDERS: Final = ("copied", "any")
-"""Ages of the pages of one read: ascending, or in any order."""
+ORDERS: Final = ("copied", "any")  # ages of the pages of one read: ascending, or in any order
 
 
 class AgedLog:

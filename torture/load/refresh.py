@@ -32,8 +32,7 @@ from torture.load.clients import Crew, in_order
 from torture.load.scenario import BACKGROUNDS, SMALL, Job
 
 GROUPS: Final = 150
-KEYS: Final = 8
-"""Keys of each group."""
+KEYS: Final = 8  # keys of each group
 READERS: Final = 3
 _ABSENT_EVERY: Final = 5
 _PATIENCE_S: Final = 30.0

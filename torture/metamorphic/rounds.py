@@ -23,8 +23,7 @@ from torture.metamorphic.option_sets import (
 from torture.metamorphic.programs import program, reopenings
 from torture.metamorphic.sessions import Session
 
-CHAINS: Final = 4
-"""Sessions of each round."""
+CHAINS: Final = 4  # sessions of each round
 
 # Rounds whose last session works in processes, which is slow; some run on the compiled build too.
 _HELPED_EVERY: Final = 12

@@ -114,8 +114,7 @@ class ObjectTrial:
             thread.join()
 
 
-Variant = Callable[[ObjectTrial], None]
-"""One kind of misuse."""
+Variant = Callable[[ObjectTrial], None]  # one kind of misuse
 
 
 def why_wrong(error: BaseException, *, strict: bool = False) -> str:

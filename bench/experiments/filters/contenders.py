@@ -109,8 +109,7 @@ class Contender:
         return "partly" if any(callers) else "compiled"
 
 
-OFFSET: Final = 36
-"""Where the filters of ``store/...`` begin in their sections."""
+OFFSET: Final = 36  # where the filters of store/... begin in their sections
 
 
 def _embedded(name: str, basis: Basis, module: types.ModuleType) -> Contender:

@@ -19,8 +19,7 @@ from bench.experiments.filters.tasks import Effort, Task, effort_of, keys_of
 from bench.harness.experiment import Plan
 from bench.harness.sweep import Step
 
-PRESENT_ASKED: Final = 16
-"""Present keys that each filter is asked for; none may be denied."""
+PRESENT_ASKED: Final = 16  # present keys that each filter is asked for; none may be denied
 
 
 @dataclass(frozen=True, slots=True)

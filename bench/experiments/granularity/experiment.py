@@ -22,9 +22,7 @@ FULL_BITS: Final = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 QUICK_BITS: Final = (6.0, 10.0, 16.0)
 FULL_FLUSH_ENTRIES: Final = 4096
 QUICK_FLUSH_ENTRIES: Final = 256
-LEAST_BITS: Final = 3.0
-"""With fewer bits, Monkey may leave the largest run without a filter."""
-
+LEAST_BITS: Final = 3.0  # with fewer bits, Monkey may leave the largest run without a filter
 ALLOCATIONS: Final[tuple[FilterAllocation, ...]] = ("uniform", "monkey")
 
 

@@ -27,9 +27,7 @@ _REPETITIONS: Final = 9
 _QUICK_PASSES: Final = 3
 _PASSES: Final = 5
 _MOST_BITS: Final = 64
-_LIMIT_PART: Final = 4
-"""The data by the page cache of the phases that limit it."""
-
+_LIMIT_PART: Final = 4  # the data by the page cache of the phases that limit it
 METHOD: Final = (
     "Each engine has a process of its own, new in each repetition. A phase is measured on every "
     "engine in turn before the next begins; reading phases have several passes, of which the "

@@ -36,8 +36,7 @@ class Outcome:
     compacting_share: float | None = None
 
 
-Passes = Generator[Outcome, None, None]
-"""One outcome after another of the same work."""
+Passes = Generator[Outcome, None, None]  # one outcome after another of the same work
 
 
 def timed(meter: Meter, operations: int, result_count: int, result_checksum: int = 0) -> Outcome:

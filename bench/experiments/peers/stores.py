@@ -15,14 +15,11 @@ from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key, shu
 MOST_LOOKUPS: Final = 1_000_000
 """The most keys that a phase asks for; a larger store gives random ones, some in every block."""
 
-BATCH: Final = 1000
-"""Operations of a batch."""
-
+BATCH: Final = 1000  # operations of a batch
 STRETCH: Final = 100
 """Neighbouring keys that are deleted, and that are left between two such stretches."""
 
-TURNS: Final = 3
-"""How often keys are overwritten, and a part of the others deleted."""
+TURNS: Final = 3  # how often keys are overwritten, and a part of the others deleted
 
 
 class Stores:

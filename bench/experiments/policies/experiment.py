@@ -16,8 +16,7 @@ Task = trees.Task | skew.Task | shift.Task | repeats.Task
 KEYS: Final = {"trees": 100_000, "skew": 100_000, "shift": 20_000, "repeats": 100_000}
 _QUICK_KEYS: Final = {"trees": 20_000, "skew": 20_000, "shift": 8_000, "repeats": 20_000}
 _REPETITIONS: Final = {"trees": 1, "skew": 1, "shift": 3, "repeats": 3}
-_LEAST_KEYS: Final = 300
-"""Of fewer, too few pass for a promise about them."""
+_LEAST_KEYS: Final = 300  # of fewer, too few pass for a promise about them
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

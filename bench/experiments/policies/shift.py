@@ -25,16 +25,12 @@ LOADS: Final = (NEW_KEYS, POPULAR_KEYS)
 
 FILTERS: Final = ("monkey", "uniform", "learning", "budget")
 PHASES: Final = 3
-POINTS: Final = 5
-"""Points of the chart in each phase."""
-
+POINTS: Final = 5  # points of the chart in each phase
 HOT_RANGE: Final = 0.1
 HOT_LOOKUPS: Final = 0.9
 """The part of the key range that is hot in a phase, and the part of the lookups that ask there."""
 
-EDGE: Final = 2
-"""Points after a shift, and points at the end of a phase."""
-
+EDGE: Final = 2  # points after a shift, and points at the end of a phase
 _STEPS: Final = 4  # write buffers in each point: all of a phase rewrite the last level
 _BUFFERS: Final = 20  # the keys, by those of a write buffer
 _BITS: Final = 8.0

@@ -19,9 +19,7 @@ from bench.workloads.keys import absent_key, shuffled
 from lsmkv.filters.maths.allocation import budget_error_rates
 from lsmkv.options import KIB
 
-HOT: Final = 0.1
-"""The part of the key range that is popular."""
-
+HOT: Final = 0.1  # the part of the key range that is popular
 SHARES: Final = (0.1, 0.5, 0.9, 0.99)
 """Of the lookups, those in the popular tenth; 0.1 is the same everywhere."""
 

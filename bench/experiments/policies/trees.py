@@ -27,9 +27,7 @@ from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_r
 STYLES: Final = ("leveled", "tiered", "lazy-leveled")
 SIZE_RATIO: Final = 4
 LEVELS: Final = 3
-BITS: Final = 8.0
-"""What is kept while the others vary."""
-
+BITS: Final = 8.0  # what is kept while the others vary
 _BITS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 _LEVELS: Final = (1, 2, 3, 4, 5)
 _RATIOS: Final = (2, 3, 4, 6, 8)

@@ -27,9 +27,7 @@ HBASE_CELL_BYTES: Final = 200
 DIGITS: Final = "digits"
 HBASE: Final = "hbase"
 PATHS: Final = "paths"
-YOURS: Final = "yours"
-"""The data set of ``--keys`` and ``--lookups``."""
-
+YOURS: Final = "yours"  # the data set of --keys and --lookups
 _APART: Final = 10**9  # more than a data set has entries
 _SEEDS: Final = 10**6  # keys have 16 digits, and numbers 8 bytes
 
@@ -131,8 +129,7 @@ def _yours(own: KeyFiles, seed: int) -> Content:
     return Content(entries_of(pairs, seed), trace=trace)
 
 
-NUMBER_GAP: Final = 16
-"""The distance of two neighbours in ``ranges``: a range between them is empty."""
+NUMBER_GAP: Final = 16  # the distance of two neighbours in ranges: a range between them is empty
 
 
 def number_key(number: int) -> bytes:
@@ -205,8 +202,7 @@ def _tenants(in_one_run: bool) -> Callable[[int, int], Content]:
     return make
 
 
-STRETCHES: Final = 100
-"""The equal parts of the key range whose popularity follows a Zipf law."""
+STRETCHES: Final = 100  # the equal parts of the key range whose popularity follows a Zipf law
 
 
 def _skewed(exponent: float) -> Callable[[int, int], Content]:

@@ -27,11 +27,9 @@ LONG: Final = "long ranges"
 KINDS: Final = (EMPTY, TINY, LONG)
 TINY_NUMBERS: Final = 8
 LONG_ENTRIES: Final = 100
-_FEWER: Final = 10
-"""Of long ranges fewer are asked: their counts vary little."""
+_FEWER: Final = 10  # of long ranges fewer are asked: their counts vary little
 _SIGMAS: Final = 5.0
-_MOST_ASKED: Final = 2
-"""Of a range with more blocks, those between its ends are not without a key."""
+_MOST_ASKED: Final = 2  # of a range with more blocks, those between its ends are not without a key
 TITLE: Final = "Ranges of numbers"
 
 

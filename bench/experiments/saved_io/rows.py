@@ -14,9 +14,7 @@ OS_TOLERANCE: Final = 0.01
 """The largest accepted difference between the operating system's count of bytes and ours."""
 
 
-REFERENCE_RATE: Final = 0.01
-"""The rate that filters are judged at."""
-
+REFERENCE_RATE: Final = 0.01  # the rate that filters are judged at
 REFERENCE: Final = "bloom"
 EQUAL_RATE: Final = "equal rate"
 EQUAL_BYTES: Final = "equal bytes"
@@ -25,8 +23,7 @@ EQUAL_BYTES: Final = "equal bytes"
 DRAWN: Final = "drawn"
 TRACE: Final = "trace"
 TRACE_ABSENT: Final = "trace, absent"
-TRACE_PRESENT: Final = "trace, present"
-"""The lookups of a row."""
+TRACE_PRESENT: Final = "trace, present"  # the lookups of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,8 +235,7 @@ class _Lsmkv(Contender):
         return expected / info.entry_count
 
 
-_TOUCHED: Final = 500
-"""Of so many present keys one is looked up, so that every table is open."""
+_TOUCHED: Final = 500  # of so many present keys one is looked up, so that every table is open
 
 
 def bloom_rate_within(filters: Counter[int], budget_bytes: int) -> float:

@@ -29,12 +29,8 @@ from bench.engines.rocksdb_engine import RocksDBStore
 from bench.experiments.wasted_reads.tasks import PACKED, PARTITIONED, KeySet, Task
 from bench.harness.read_counter import best_way, preloaded
 
-_TOUCHED: Final = 500
-"""Of so many present keys one is looked up first: every table has far more."""
-
-_PACKED_RESTARTS: Final = 16
-"""As in RocksDB's data blocks."""
-
+_TOUCHED: Final = 500  # of so many present keys one is looked up first: every table has far more
+_PACKED_RESTARTS: Final = 16  # as in RocksDB's data blocks
 _LEVELDB_MAPS: Final = 1000
 """LevelDB maps so many tables of a process into memory, and reads the others with pread."""
 

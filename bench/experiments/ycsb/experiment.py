@@ -15,8 +15,7 @@ from bench.experiments.ycsb.workloads import WORKLOADS
 from bench.harness.experiment import Experiment, Plan, positive
 from bench.harness.ratios import FEWEST
 
-FRESH: Final = "E"
-"""E has a store of its own, as in YCSB: D's inserts would change it."""
+FRESH: Final = "E"  # E has a store of its own, as in YCSB: D's inserts would change it
 
 
 def tasks(plan: Plan) -> list[Task]:

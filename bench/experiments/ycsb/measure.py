@@ -32,8 +32,7 @@ from bench.harness.workers import alone
 from bench.workloads.distributions import generator, uniform
 from bench.workloads.keys import Values
 
-CHECKED: Final = 1000
-"""Records read back after each workload."""
+CHECKED: Final = 1000  # records read back after each workload
 
 
 def measure(task: Task, directory: str) -> list[Row]:

@@ -14,9 +14,7 @@ from bench.workloads import distributions
 from bench.workloads.distributions import Numbers, generator
 from bench.workloads.keys import Values
 
-VALUE_BYTES: Final = 1000
-"""Ten fields of 100 bytes, stored as one value."""
-
+VALUE_BYTES: Final = 1000  # ten fields of 100 bytes, stored as one value
 LONGEST_SCAN: Final = 100
 _VALUE_NUMBERS: Final = 1 << 20
 

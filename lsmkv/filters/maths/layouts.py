@@ -26,9 +26,7 @@ MAX_CUCKOO_FINGERPRINT_BITS: Final = 31
 FUSE_WIDTHS: Final = (8, 16)  # bits that a fingerprint can have
 MAX_FUSE_SEGMENT: Final = 1 << 18  # cells
 
-MAX_RIBBON_COLUMNS: Final = 31
-"""Most columns of a ribbon filter."""
-
+MAX_RIBBON_COLUMNS: Final = 31  # most columns of a ribbon filter
 GRANULE_KEYS: Final = 256
 """Keys that differ in their last byte alone; a Grafite filter has at least so many codes."""
 

@@ -17,9 +17,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-MAX_PROBES: Final = 30
-"""Most probes per key that :func:`probes_for` asks for."""
-
+MAX_PROBES: Final = 30  # most probes per key that probes_for asks for
 _LN2: Final = math.log(2.0)
 _GUARD_BITS: Final = 64  # exact_rate's relative error is at most 2**-64 before its last rounding
 
