@@ -115,10 +115,7 @@ def compact(path: str, error_rate: float) -> None:
 def measure(
     path: str, present: Sequence[bytes], absent: Sequence[bytes], error_rate: float | None
 ) -> Measurement:
-    """Look up ``absent`` and ``present``, block cache off: every search of a block is a read.
-
-    Without an ``error_rate`` the store's filters are ignored.
-    """
+    """Look up ``absent`` and ``present`` without block cache, and without filters if no rate is given."""
     residency: Any = "off" if error_rate is None else "resident"
     with lsmkv.open(
         path, read_only=True, block_cache_size_bytes=0, filter_residency=residency

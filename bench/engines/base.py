@@ -95,10 +95,7 @@ class Store(ABC):
 
     @abstractmethod
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
-        """Walk over up to ``limit`` (None: all) entries from ``start`` on, and return their number.
-
-        Without ``start`` the walk begins at the first key (reversed: at the last).
-        """
+        """Walk over up to ``limit`` entries from ``start`` (or an end) on, and return their number."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -156,11 +153,7 @@ _ENGINES: dict[str, Engine] = {}
 
 
 def register(engine: Engine) -> Engine:
-    """Add ``engine`` to the measured ones.
-
-    Raises:
-        ValueError: another engine has that name.
-    """
+    """Add ``engine`` to the measured ones.  ValueError: another has that name."""
     if engine.name in _ENGINES:
         raise ValueError(f"engine {engine.name!r} is registered already")
     _ENGINES[engine.name] = engine

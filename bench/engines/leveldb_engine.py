@@ -63,10 +63,7 @@ class LevelDBStore(Store):
             time.sleep(_POLL_S)
 
     def compact(self) -> None:
-        """Merge everything into one sorted run.
-
-        Without bounds plyvel's ``compact_range`` compacts no table at all.
-        """
+        """Merge everything into one run; without bounds plyvel's ``compact_range`` compacts nothing."""
         self._db.compact_range(start=b"\0", stop=_BEYOND)
         self.settle()
 

@@ -52,10 +52,7 @@ Point = tuple[float, float] | tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points of one look; :func:`bench.harness.colours.series` has looks.
-
-    ``is_band``: intervals are a band, not bars.
-    """
+    """Points of one look (:func:`bench.harness.colours.series`); intervals are bars, or a band."""
 
     label: str | None
     points: Sequence[Point]
@@ -257,10 +254,7 @@ def save(chart: Chart, directory: str) -> list[str]:
 
 
 def with_dark_form(drawing: str) -> str:
-    """An SVG of matplotlib's with the rules that colour it on a dark screen.
-
-    What is drawn black has no colour of its own in the file, and inherits that of the root.
-    """
+    """An SVG with rules that colour it, and by its root what has no colour, on a dark screen."""
     rules = [f"svg {{ fill: {DARK[BLACK]} }}"]
     for light, dark in DARK.items():
         rules += [

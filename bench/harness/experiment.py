@@ -173,10 +173,7 @@ def run(
     arguments: Sequence[str],
     console: Console | None = None,
 ) -> Results[R]:
-    """Measure the configurations of the command line; with a console, show the progress.
-
-    Writes only below the working directories.
-    """
+    """Measure the command line's configurations below the working directories; show progress."""
     given = parser_for(experiment).parse_args(arguments)
     plugins.load(given.plugin)
     plan = Plan(given.quick, given.seed, given)
@@ -211,10 +208,7 @@ def run(
 
 @contextmanager
 def _progress(name: str, total: int, console: Console) -> Iterator[Step]:
-    """A bar on a terminal, and a line for each step elsewhere.
-
-    Steps beyond ``total`` are those of ``Experiment.after``.
-    """
+    """A bar on a terminal, and a line a step elsewhere; ``Experiment.after`` may take more."""
     columns = (
         TextColumn("{task.description:<44.44}"),
         BarColumn(),
@@ -254,10 +248,7 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
 
 
 def section(header: dict[str, Any], story: Story) -> str:
-    """A section of a Markdown document: headline, pictures, command, and the tables in brief.
-
-    Tables that follow each other with one note have it once.
-    """
+    """A section of Markdown: headline, pictures, command, tables in brief; a note of several once."""
     parts = [story.headline] if story.headline else []
     parts += [
         f"![{chart.title}]({PICTURES}/{chart.name}.svg)"

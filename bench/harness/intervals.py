@@ -62,10 +62,7 @@ def rate_interval(
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A measured rate, its interval, and its design effect.
-
-    The design effect is the variance over that of independent trials.
-    """
+    """A measured rate, its interval, and its design effect: the variance over independent trials'."""
 
     rate: float
     low: float

@@ -78,10 +78,7 @@ def _page_out_mapped(directory: str) -> None:
 
 
 def why_not_dropped(directory: str) -> str | None:
-    """Why files in ``directory`` cannot be kept out of the page cache; None: they can.
-
-    It tries: a file is written, dropped and read, and the system's count of bytes read must tell.
-    """
+    """Why files in ``directory`` cannot be dropped from the page cache, tried with one; or None."""
     folder = os.path.join(directory, f"page-cache-{os.getpid()}")
     path = os.path.join(folder, "probe")
     os.mkdir(folder)

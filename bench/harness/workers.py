@@ -13,11 +13,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """A new process that runs one call at a time.
-
-    An error of the call is raised here, with the worker's traceback as its cause.  A worker that dies
-    raises ``BrokenProcessPool``.
-    """
+    """A process that runs one call at a time, and raises its errors here, or ``BrokenProcessPool``."""
 
     def __init__(self) -> None:
         # spawn: the process starts with an empty memory, not with a copy of this one.

@@ -106,11 +106,7 @@ def fnv64(numbers: Numbers) -> NDArray[numpy.uint64]:
 
 
 def scrambled(keyspace: int, count: int, draw: Generator) -> Numbers:
-    """``count`` numbers below ``keyspace``, with popular ones spread all over it.
-
-    As in YCSB: the hash of a rank of ten billion, modulo the key space.  The popularity of the first
-    ranks does not depend on the key space.
-    """
+    """``count`` numbers, with popular ones spread all over, as in YCSB: hashed ranks of ten billion."""
     ranks = Zipfian(SCRAMBLED_ITEMS, ZIPFIAN_CONSTANT, SCRAMBLED_ZETA).ranks(count, draw)
     numbers: Numbers = (fnv64(ranks) % numpy.uint64(keyspace)).astype(numpy.int64)
     return numbers

@@ -53,11 +53,7 @@ def find_files(roots: Sequence[tuple[bytes, str]]) -> Iterator[tuple[bytes, str]
 
 
 def describe_file(path: str) -> bytes | None:
-    """A file's size, mode, times and partial hash, as compact JSON.
-
-    Times are in ns; the hash is XXH3-128 of the first MiB.  None for a file that is not regular or not
-    readable.
-    """
+    """A file's size, mode, times in ns and XXH3-128 of its first MiB, as JSON; None if unreadable."""
     try:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):

@@ -52,10 +52,7 @@ def survivors(sample: Sample, damaged: Damaged) -> Survivors:
 
 
 def _is_whole(block: BlockModel, old: bytes, new: bytes) -> bool:
-    """Whether payload and trailer are undamaged; repair can rebuild a filter.
-
-    The last four bytes of the trailer, the filter's checksum, must exist but may be wrong.
-    """
+    """Whether payload and trailer are undamaged, but for the filter's checksum: repair can rebuild it."""
     payload, trailer = (
         slice(block.start, block.filter_start),
         slice(block.end - TRAILER_BYTES, block.end - 4),

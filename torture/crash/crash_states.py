@@ -274,10 +274,7 @@ def _allowed(bounds: Bounds, state: State) -> tuple[int, ...]:
 
 
 def _after(numbers: tuple[int, ...], count: int) -> str:
-    """Numbers of models in words.
-
-    From ``count`` on they have the write after the recovery too.
-    """
+    """Numbers of models in words; from ``count`` on they have the write after the recovery too."""
     words = [
         f"{number}" if number < count else f"{number - count} and the write after the recovery"
         for number in numbers

@@ -90,10 +90,7 @@ class File:
         self._unsynced = []
 
     def fail_sync(self) -> None:
-        """Drop the unsynced writes, as kernels do: a later sync succeeds without them.
-
-        See https://wiki.postgresql.org/wiki/Fsync_Errors.
-        """
+        """Drop the unsynced writes, as kernels do (wiki.postgresql.org/wiki/Fsync_Errors)."""
         self._dropped += self._unsynced
         self._unsynced = []
 

@@ -40,10 +40,7 @@ Kind = Literal["put", "delete", "batch", "sync", "flush", "compact"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of the stream.
-
-    A batch has several changes, a sync, flush or compact none.
-    """
+    """One operation of the stream; a batch has several changes, a sync, flush or compact none."""
 
     kind: Kind
     changes: tuple[Change, ...]
@@ -135,10 +132,7 @@ def apply_to_store(db: lsmkv.DB, todo: Operation) -> None:
 
 
 class DyingStorage(Storage):
-    """Kills the process at its n-th change of the file system (0: never).
-
-    A killing append writes the first half of its data.
-    """
+    """Kills the process at its n-th change (0: never); an append writes its first half."""
 
     def __init__(self, die_at: int) -> None:
         super().__init__()

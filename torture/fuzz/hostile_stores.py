@@ -94,10 +94,7 @@ def search(seed: str, executions: int, directory: Path) -> Verdict:
 def search_elsewhere(
     imports: Path, seed: str, executions: int, directory: Path, limit_s: float
 ) -> Verdict:
-    """:func:`search` in a process that imports from ``imports``.
-
-    Its crash or hang is a failure.
-    """
+    """:func:`search` in a process that imports from ``imports``, whose crash or hang is a failure."""
     module = "torture.fuzz.hostile_stores"
     try:
         done = compiled_build.run(imports, module, seed, executions, directory, limit_s=limit_s)
@@ -141,10 +138,7 @@ def try_one(seed: str, directory: Path, counts: Counter[str], failures: list[str
 
 
 def _problem(call: Callable[[], object], ends: list[bool]) -> str | None:
-    """The problem of a call, if any.
-
-    ``ends`` notes whether any call answered or was refused.
-    """
+    """The problem of a call, if any; ``ends`` notes whether any call answered or was refused."""
     try:
         call()
     except (CorruptionError, UnsupportedFormatError) as error:

@@ -69,10 +69,7 @@ def seal_index(data: bytes) -> tuple[bytes, list[int], list[int], int]:
 
 
 def seal_table(data: bytes) -> bytes:
-    """A table: correct blocks, filter chunks, dictionary, index, properties and footer.
-
-    Blocks and filters get the lengths that the index states, if these are not far off.
-    """
+    """A table with correct sections; blocks and filters get the index's lengths if these are near."""
     if len(data) < FOOTER_BYTES:
         return data
     footer = seal_footer(data[-FOOTER_BYTES:], len(data))

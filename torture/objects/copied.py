@@ -249,10 +249,7 @@ def use_closed(trial: ObjectTrial) -> None:
 def check_refused(
     trial: ObjectTrial, what: str, call: Callable[[], Any], wanted: type[Exception]
 ) -> None:
-    """Check that each use raises a new error.
-
-    It may also give items that it had read before.
-    """
+    """Check that each use raises a new error; it may give items that it had read before."""
     lengths: list[int] = []
     seen: list[Exception] = []
     for _ in range(_USES):

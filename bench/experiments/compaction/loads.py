@@ -83,10 +83,7 @@ def chunks(load: str, key_count: int, chunk_count: int, seed: int) -> Chunks:
 
 
 class Model:
-    """The expected content of the store: the newest value of each key.
-
-    Successive writes have different values (of 1024), so that a stale answer differs from the right one.
-    """
+    """The expected content of the store; successive values of a key (of 1024) differ."""
 
     def __init__(self, key_count: int, seed: int) -> None:
         self._values = Values(VALUE_BYTES, seed)

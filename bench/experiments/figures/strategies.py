@@ -158,10 +158,7 @@ def _derived_probes() -> Iterator[Figure]:
 
 
 def _over_exact(name: str, asked: int) -> tuple[float, float]:
-    """The measured rate of 30 keys in 300 bits by that of independent probes.
-
-    And half of its 95 % interval, from the differences between filters.
-    """
+    """The measured rate of 30 keys in 300 bits by the exact one, and half of its 95 % interval."""
     rng, probes = random.Random(7), strategy_named(name).probes
     passed = []
     for _ in range(asked // _ASKED_OF_EACH):

@@ -315,11 +315,7 @@ def missing() -> list[str]:
 
 
 def contender_named(name: str) -> Contender:
-    """The contender of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The contender of that name; ValueError if there is none."""
     for contender in CONTENDERS:
         if contender.name == name:
             return contender

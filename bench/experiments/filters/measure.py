@@ -49,10 +49,7 @@ class Counts:
 
 
 def count(what: Task) -> Counts:
-    """Fill filters, and count the absent keys that pass.
-
-    Contenders at one seed, number of keys and rate get the same sets of keys.
-    """
+    """Fill filters, and count absent keys that pass; all contenders get the same sets of keys."""
     contender = contender_named(what.contender)
     n = what.key_count
     hits: list[int] = []

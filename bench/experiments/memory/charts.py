@@ -136,10 +136,7 @@ def _residency_lines(
 
 
 def break_evens(rows: Sequence[Row], block_bytes: int, share: float, law: str) -> list[float]:
-    """The place from which on cached filters read less than none, between those of the caches tried.
-
-    Empty if there is no such place.
-    """
+    """The place, if any, from which cached filters read less than none, between the caches tried."""
     excess = [
         page_bytes(swept_rows(rows, block_bytes, share, law, "cached", memory)).median
         - page_bytes(swept_rows(rows, block_bytes, share, law, "off", memory)).median

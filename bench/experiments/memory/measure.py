@@ -55,10 +55,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How filters and blocks share the memory.
-
-    ``budget_bytes`` are those of the row; ``cache_bytes`` is negative where the filters exceed them.
-    """
+    """How filters and blocks share ``budget_bytes``; a cache below 0: filters exceed them."""
 
     residency: str
     budget_bytes: int

@@ -32,10 +32,7 @@ def readdeleted(stores: Stores) -> Passes:
 
 
 def scandeleted(stores: Stores) -> Passes:
-    """Scans of 100 entries from a random key of the same store; per scan.
-
-    Each crosses a deleted stretch.
-    """
+    """Scans of 100 entries from a random key of that store, across deleted ones; per scan."""
     return warm_seeks(stores, stores.with_deletions, max(100, stores.entries // 100), 100)
 
 

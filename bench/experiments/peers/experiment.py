@@ -152,11 +152,7 @@ def tasks(plan: Plan) -> list[Task]:
 def _measurable(
     options: argparse.Namespace, phases: tuple[str, ...], limit_bytes: int, data_bytes: int
 ) -> tuple[str, ...]:
-    """The phases, without those that limit the page cache if that works only elsewhere.
-
-    Raises:
-        SystemExit: they were asked for, by name or with ``--memory-mib``.
-    """
+    """The phases; SystemExit where the page cache cannot be limited for those asked for."""
     asked = options.memory_mib is not None or options.phases != "all"
     limited = set(phases) & set(LIMITED)
     if options.memory_mib is not None and not limited:

@@ -174,10 +174,7 @@ class Stores:
         return number // STRETCH % 2 == 0
 
     def with_deletions(self) -> Store:
-        """Open the settled store of which half was deleted, with a large enough cache.
-
-        As in :meth:`for_reads`, it was asked for every key once before.
-        """
+        """As :meth:`for_reads`, of the store of which half was deleted."""
         if self._with_deletions is None:
             if not os.listdir(self.path("deleted")):
                 buffer = self.small_write_buffer_bytes()

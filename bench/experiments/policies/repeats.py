@@ -38,10 +38,7 @@ _LEAST_KEYS_JUDGED: Final = 10_000  # of fewer, chance decides how many are list
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A store of ``keys`` keys, asked for as many absent ones with one block cache.
-
-    ``is_shared``: present keys are looked up too, one after each absent key.
-    """
+    """As many absent as present keys asked with one block cache; if ``is_shared`` present ones, too."""
 
     keys: int
     seed: int

@@ -43,10 +43,7 @@ _MOST_MEMORY: Final = 1.05  # of filters, by Monkey's
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One load on a store of ``keys`` keys for each kind of filters.
-
-    ``points``: of each phase, and ``phases``; ``lookups``: of each step.
-    """
+    """One load on a store for each kind of filters, with so many points a phase and lookups a step."""
 
     load: str
     keys: int

@@ -60,10 +60,7 @@ class Task:
         return f"{self.hot_share:.0%} of the lookups in a tenth, {self.bits_per_key:g} bits"
 
     def measure(self, directory: str) -> list[Row]:
-        """Tree and run with Monkey's rates, and with a budget of the run's filters and index.
-
-        For the tree Monkey's are written again, with a rate for the bytes that the budget's took there.
-        """
+        """Tree and run with Monkey's rates, of the budget's bytes, and with a budget of the run's."""
         tree, run = self._rows("monkey", directory, _monkey(self.bits_per_key))
         budget = self._rows("budget", directory, {"filter_memory_bytes": memory_bytes(run)})
         bits = self.bits_per_key * budget[0].filter_bytes / tree.filter_bytes

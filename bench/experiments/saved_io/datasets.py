@@ -78,11 +78,7 @@ _DATA_SETS: dict[str, DataSet] = {}
 
 
 def register(data_set: DataSet) -> DataSet:
-    """Add ``data_set`` to the known ones.
-
-    Raises:
-        ValueError: another data set has that name.
-    """
+    """Add ``data_set`` to the known ones.  ValueError: another has that name."""
     if data_set.name in (*_DATA_SETS, YOURS):
         raise ValueError(f"data set {data_set.name!r} is registered already")
     if not data_set.name or "," in data_set.name:

@@ -68,10 +68,7 @@ class RangeAnswers:
 
 
 def range_answers(directory: str, ranges: Sequence[Range]) -> RangeAnswers:
-    """A second count: all blocks that may have a key of a range, unless their filters deny it.
-
-    Filters are asked where both bounds lie in the table and no block between them, which has keys.
-    """
+    """A second count: blocks that may have a key of a range, unless their filters deny it."""
     with lsmkv.open(directory, read_only=True) as db:
         info = db.inspect()
     reads = 0

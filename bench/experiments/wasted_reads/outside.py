@@ -124,10 +124,7 @@ def _resident_bytes() -> int:
 
 
 def _small_store(task: Task, directory: str, open_store: Callable[[str], Get]) -> Any:
-    """An open store of a few keys, or of LevelDB of many tables, which take up all of its maps.
-
-    So the tables of another store are read with pread.
-    """
+    """An open store of a few keys, or of all of LevelDB's maps, so that others are read with pread."""
     path = os.path.join(directory, "small")
     is_new = not os.path.exists(path)
     if task.engine == "leveldb":
