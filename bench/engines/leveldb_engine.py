@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Final
 
 from bench.engines.base import MIB, Engine, Pairs, Settings, Store, walk
 
@@ -26,7 +25,7 @@ class LevelDBStore(Store):
     def __init__(self, directory: str, settings: Settings) -> None:
         import plyvel
 
-        self._db: Any = plyvel.DB(
+        self._db = plyvel.DB(
             directory,
             create_if_missing=True,
             bloom_filter_bits=round(settings.bits_per_key),
@@ -44,12 +43,6 @@ class LevelDBStore(Store):
             put = batch.put
             for key, value in pairs:
                 put(key, value)
-
-    def delete(self, key: bytes) -> None:
-        self._db.delete(key)
-
-    def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        return list(map(self._db.get, keys))
 
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
         if not reverse:
@@ -90,24 +83,15 @@ class LevelDBStore(Store):
             size_bytes[level] >= _LEVEL1_SIZE_BYTES * 10 ** (level - 1) for level in range(1, 6)
         )
 
-    def counters(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None:
-        self._db.close()
-
 
 class LevelDB(Engine):
     """LevelDB; its library has no zstd, so Snappy stands for it."""
 
-    name: ClassVar[str] = "leveldb"
-    distribution: ClassVar[str] = "plyvel"
-    module: ClassVar[str] = "plyvel"
+    name = "leveldb"
+    distribution = module = "plyvel"
+    store = LevelDBStore
 
     def version(self) -> str:
         import plyvel
 
         return f"{plyvel.__leveldb_version__} (plyvel {super().version()})"
-
-    def open(self, directory: str, settings: Settings) -> Store:
-        return LevelDBStore(directory, settings)

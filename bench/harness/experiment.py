@@ -92,6 +92,11 @@ class Results(Generic[R]):
     rows: list[R] = field(default_factory=list)
 
 
+def flattened(measured: Iterable[Iterable[R]]) -> list[R]:
+    """The rows of an experiment whose measurements are lists of rows."""
+    return [row for rows in measured for row in rows]
+
+
 def positive(text: str) -> int:
     """The type of options that are 1 or more."""
     number = int(text)
@@ -111,6 +116,18 @@ def at_least(least: int) -> Callable[[str], int]:
         number = int(text)
         if number < least:
             raise argparse.ArgumentTypeError(f"{text}: must be {least} or more")
+        return number
+
+    return number_of
+
+
+def between(least: float, most: float) -> Callable[[str], float]:
+    """The type of numbers from ``least`` to ``most``."""
+
+    def number_of(text: str) -> float:
+        number = float(text)
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text}: must be from {least:g} to {most:g}")
         return number
 
     return number_of

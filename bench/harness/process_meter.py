@@ -8,7 +8,6 @@ import os
 import resource
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Literal, Self
 
 import psutil
@@ -31,12 +30,7 @@ class Meter:
         self._before = time.perf_counter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.seconds = time.perf_counter() - self._before
         self.cpu_s = cpu_s() - self._cpu_before
 

@@ -13,7 +13,7 @@ from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import FLUSHES, STYLES, Load
 from bench.experiments.granularity.story import story
 from bench.experiments.granularity.tasks import Effort, Task
-from bench.harness.experiment import Experiment, Plan, at_least
+from bench.harness.experiment import Experiment, Plan, at_least, between
 from lsmkv.options import FilterAllocation
 
 FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000)
@@ -64,13 +64,6 @@ def missing() -> list[str]:
     return [] if rocksdb.is_installed() else ["rocksdb"]
 
 
-def _bits(text: str) -> float:
-    bits = float(text)
-    if not LEAST_BITS <= bits <= 32:
-        raise argparse.ArgumentTypeError(f"{text}: must lie between {LEAST_BITS:g} and 32")
-    return bits
-
-
 def _share(text: str) -> float:
     share = float(text)
     if not 0 < share < math.inf:
@@ -81,7 +74,7 @@ def _share(text: str) -> float:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bits",
-        type=_bits,
+        type=between(LEAST_BITS, 32),
         action="append",
         metavar="N",
         help="a budget in filter bits per key; may be repeated; default: "

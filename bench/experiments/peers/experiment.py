@@ -15,7 +15,7 @@ from bench.experiments.peers.rows import Row, rows
 from bench.experiments.peers.story import story
 from bench.experiments.peers.tasks import VALUE_BYTES, Task
 from bench.harness import page_cache
-from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.experiment import Experiment, Plan, between, positive
 from bench.harness.memory_group import why_no_memory_group
 from bench.harness.ratios import FEWEST
 from bench.workloads.keys import KEY_BYTES
@@ -91,7 +91,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bits-per-key",
-        type=_bits,
+        type=between(0, _MOST_BITS),
         default=10.0,
         help="of Bloom filters; 0: none; default: %(default)s",
     )
@@ -107,14 +107,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="where lsmkv flushes and compacts; default: %(default)s",
     )
-
-
-def _bits(text: str) -> float:
-    """The type of ``--bits-per-key``."""
-    bits = float(text)
-    if not 0.0 <= bits <= _MOST_BITS:
-        raise argparse.ArgumentTypeError(f"{text}: must be from 0 to {_MOST_BITS}")
-    return bits
 
 
 def tasks(plan: Plan) -> list[Task]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import Final
 
 from bench.experiments.policies import repeats, shift, skew, trees
 from bench.experiments.policies.rows import Row
 from bench.experiments.policies.story import PARTS, story
-from bench.harness.experiment import Experiment, Plan, at_least, names_of, positive
+from bench.harness.experiment import Experiment, Plan, at_least, flattened, names_of, positive
 
 Task = trees.Task | skew.Task | shift.Task | repeats.Task
 
@@ -54,10 +53,6 @@ def measure(task: Task, directory: str) -> list[Row]:
     return task.measure(directory)
 
 
-def join(measured: Iterable[list[Row]]) -> list[Row]:
-    return [row for rows in measured for row in rows]
-
-
 EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     name="policies",
     title="Filter policies at equal memory",
@@ -96,7 +91,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     row_type=Row,
     tasks=tasks,
     measure=measure,
-    rows=join,
+    rows=flattened,
     story=story,
     libraries=("numpy", "scipy", "matplotlib"),
     add_options=add_options,
