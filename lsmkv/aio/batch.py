@@ -12,11 +12,7 @@ from lsmkv.errors import uncopyable
 
 
 class AsyncBatch:
-    """Operations collected by ``AsyncDB.write_batch``: applied in order, all or none.
-
-    Leaving the ``async with`` block commits them, through an exception discards them.  Without it, await
-    ``commit``.  Collecting them needs no await.
-    """
+    """Operations of ``AsyncDB.write_batch``; ``commit`` or the end of ``async with`` applies all."""
 
     def __init__(
         self,

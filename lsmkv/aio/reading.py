@@ -32,11 +32,7 @@ def _async_range(
 
 
 class AsyncReader:
-    """The reading part of a store or snapshot.
-
-    Errors are those of :class:`lsmkv.DB`, and RuntimeError in another event loop than the one that
-    opened the store.
-    """
+    """The reading part of a store or snapshot; RuntimeError in another event loop than its own."""
 
     def __init__(self, work: Work, reader: lsmkv.DB | lsmkv.Snapshot) -> None:
         self._work = work

@@ -12,11 +12,7 @@ _WOKEN_AT_ONCE: Final = 16  # few: those who find the turn over go back to sleep
 
 
 class Turns:
-    """Limits calls to :data:`TURN_S` in each round of the loop.
-
-    Before a call: ``if turns.must_wait(): await turns.wait()``.  Who comes first goes first, and each
-    round serves at least one.
-    """
+    """Limits calls to :data:`TURN_S` a round of the loop; who ``must_wait`` waits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

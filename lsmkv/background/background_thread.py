@@ -124,11 +124,7 @@ class BackgroundThread(Pacer):
         in_process: Callable[[JobRunner], list[TableMeta] | None],
         in_thread: Callable[[], list[TableMeta]],
     ) -> list[TableMeta]:
-        """The tables of a job that ``runner`` does, or this thread.
-
-        Where busy threads starve this one, the job begins again in a process, if there may be one.
-        ``in_process`` gives None if it cannot do the job.
-        """
+        """The tables of a job, by ``runner`` or this thread; a starved one begins again in a process."""
         find = self.find_runner
         is_paused = self.runner is not None and self.runner.is_paused
         may_move = self._may_move_jobs and not is_paused and input_bytes >= _LEAST_MOVED_BYTES

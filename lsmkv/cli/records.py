@@ -74,11 +74,7 @@ def read_records(
     fields: Fields = _KEY_AND_VALUE,
     hint: Callable[[str], None] = lambda _text: None,
 ) -> Iterator[Record]:
-    """The records of ``stream``, without blank lines and byte order mark.
-
-    BadRecordError at the first line that is no record; ValueError at a record that is too long, or
-    damaged gzip data.  ``hint`` takes what the user may have meant otherwise.
-    """
+    """The records of ``stream`` until BadRecordError or ValueError; ``hint`` takes likely mistakes."""
     longest = _MOST_CHARACTERS[file_format] * (MAX_KEY_BYTES + MAX_VALUE_BYTES) + _REST_BYTES
     lines = Lines(stream, longest=longest, is_text=form is not Form.RAW)
     records = (

@@ -156,11 +156,7 @@ class WrittenPartition:
 
 
 def write_partition(frame: pd.DataFrame, staging: str, options: lsmkv.Options) -> WrittenPartition:
-    """Sort the pairs of a partition and write them to tables.
-
-    These are in a new folder: a task that Dask runs twice writes two, of which one counts.  After an
-    error the folder is removed.
-    """
+    """Sort the pairs of a partition and write them to tables; each call makes a new folder."""
     table = pa.Table.from_pandas(frame, columns=["key", "value", "order"], preserve_index=False)
     table = table.combine_chunks()
     del frame

@@ -28,11 +28,7 @@ class Previous:
 
 
 def previous_backup(storage: Storage, target: str) -> Previous:
-    """The backup in ``target``.
-
-    Raises FileExistsError if the store there is none, NotAStoreError if another program wrote it,
-    CorruptionError if it is damaged.
-    """
+    """The backup in ``target``.  FileExistsError, NotAStoreError: it is none of ours."""
     check_is_ours(storage, target)
     records = read_records(storage, target)
     if records is None:

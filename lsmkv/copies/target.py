@@ -78,11 +78,7 @@ def check_new(storage: Storage, target: str) -> None:
 
 @contextlib.contextmanager
 def new_copy(storage: Storage, target: str, *, keep: bool) -> Iterator[None]:
-    """Prepare ``target`` for a new copy, which the block makes, CURRENT last.
-
-    An error removes what the block has made; with ``keep`` it stays for the next attempt, and so does
-    what an earlier attempt left.
-    """
+    """Prepare ``target`` for a copy, CURRENT last; an error removes all, unless ``keep`` is set."""
     existed = storage.exists(target)
     storage.make_directory(target)
     if existed:

@@ -104,11 +104,7 @@ def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
 
 
 class Exploration:
-    """Explores the store in ``path``; any number of threads may use it.
-
-    ``settings`` are options of the handles, such as ``block_cache_size_bytes``.  Raises as
-    :func:`lsmkv.open`.
-    """
+    """Explores a store, for any number of threads; ``settings`` and errors are those of its opening."""
 
     def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
         options = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False).replace(

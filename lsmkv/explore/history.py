@@ -10,11 +10,7 @@ from lsmkv.explore import contract
 
 
 class HistoryReader:
-    """Follows the changes of a store's tree; ``poll`` returns the new steps.
-
-    With ``is_recording`` each step gets the time at which a poll saw it, counted from the first poll.
-    Steps that were there at the first poll get none.
-    """
+    """Follows the changes of a store's tree; when recording, steps after the first poll have times."""
 
     def __init__(self, db: DB, *, is_recording: bool = False) -> None:
         self._db = db

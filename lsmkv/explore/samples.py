@@ -98,11 +98,7 @@ class KeySampler:
                     yield from table.keys(block)
 
     def _absent_near(self, key: bytes, *, by_prefix: bool) -> bytes | None:
-        """An absent key beside ``key``, of its length if there is one; None if none was found.
-
-        It mostly lies where a block could hold it: that is what filters are asked for.  With
-        ``by_prefix``, and filters that hold prefixes, its prefix is absent too.
-        """
+        """An absent key beside ``key``, or None; ``by_prefix``: its filtered prefix is absent too."""
         tables = self._db.tables()
         within = bool(tables) and self._draw.random() < _SHARE_WITHIN
         filter_key = prefix_key(tables) if by_prefix else None

@@ -131,11 +131,7 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64)
 
 
 def may_contain_between(bits: bytes, low_bits: i64, least: bytes, stop: bytes) -> bool:
-    """Whether a filter may hold a key from ``least`` to below ``stop``.
-
-    False is certain.  Always True if the keys have several lengths, or one over 255 bytes, or if the
-    range reaches over more than two granules.  O(n / 64 + length of a key).
-    """
+    """Whether a filter may hold a key from ``least`` to below ``stop``; True if it cannot tell."""
     byte_count = len(bits)
     at: i64 = 0
     while at < byte_count and bits[at] > 0x7F:

@@ -126,11 +126,7 @@ class DelimitedPrefix(FilterKey):
         return key if end < 0 else key[:end]
 
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
-        """The same of ``prefix``; None when it holds fewer than ``count`` delimiters.
-
-        Later bytes of a key move no delimiter in ``prefix``: all have the same length, so one that
-        ends after ``prefix`` also starts after every one inside.
-        """
+        """The same of ``prefix``; None when it holds fewer than ``count`` delimiters."""
         end = self._end(prefix)
         return None if end < 0 else prefix[:end]
 

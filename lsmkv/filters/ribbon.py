@@ -214,11 +214,7 @@ def _write_lanes(bits: vec[u8], lanes: i64, bit: i64, slots: i64, columns: i64) 
 def _eliminate(
     packed: bytes, stride: i64, columns: i64, windows: vec[i64], results: vec[i64]
 ) -> bool:
-    """Bring the keys' equations into echelon form; False if they contradict each other.
-
-    The equation at slot i has the coefficients ``windows[i]``, the lowest of them for slot i and 1,
-    and the bits ``results[i]``; a slot without one has the window 0.
-    """
+    """Bring the equations (window, result) of all slots into echelon form; False: they contradict."""
     slots: i64 = len(windows)
     mask = (_ONE << (slots if slots < WINDOW_BITS else WINDOW_BITS)) - 1
     starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1

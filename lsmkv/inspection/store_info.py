@@ -302,11 +302,7 @@ def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count:
 
 
 def expected_error_rate(table: TableReader) -> float | None:
-    """The false-positive rate to expect: the mean of the filters' exact rates.
-
-    A block without a filter has a rate of 1.  None if the index lacks the n of filters: of parts of keys,
-    or where keys have several versions.
-    """
+    """The mean of the filters' exact rates, 1 without one; None if the index lacks their n."""
     if table.footer.filters_length == 0:
         return 1.0
     is_per_block = table.properties.granularity != "table"

@@ -333,11 +333,7 @@ class DiskCache:
             return None
 
     def _make_room(self, size_bytes: int) -> bool:
-        """Drop the oldest segments until ``size_bytes`` more fit; False if impossible.
-
-        Segments in use stay, and what has the name of one but cannot be opened.  Each counts as full,
-        because its writer may be filling it.
-        """
+        """Drop old segments until so many bytes more fit; False if impossible."""
         sizes = {}
         for number in self._numbers():
             with contextlib.suppress(FileNotFoundError):

@@ -32,11 +32,7 @@ class RescuedTable:
 
 
 class TableRescue:
-    """Takes tables one after another, and counts.
-
-    ``kept``, ``salvaged`` and ``lost`` count whole, damaged and unreadable tables.  Neighbouring lost
-    blocks may count as one.  ``created`` are the paths of tables written.
-    """
+    """Takes tables one after another, and counts them, their blocks and entries."""
 
     def __init__(
         self,

@@ -93,11 +93,7 @@ class HelperProcess:
         return None if child is None else child.process.pid
 
     def run(self, order: Order) -> Written | Failed:
-        """Run an order.  After an error no process works on it.
-
-        CancelledError after ``close``, HelperUnavailableError when no process can be started,
-        HelperDiedError when it ended before it replied.
-        """
+        """Run an order.  Raises CancelledError, HelperUnavailableError or HelperDiedError."""
         kept = self._child
         try:
             return self._start().ask(order) if kept is None else kept.ask(order)

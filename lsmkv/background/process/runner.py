@@ -167,12 +167,7 @@ class JobRunner:
         return time.monotonic() < self._paused_until_s
 
     def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
-        """Run ``job``, which writes at most ``max_tables`` tables.
-
-        None means that a thread must do the work: no process can be started, it cannot use the log, or
-        it failed and is optional.  Raises CancelledError; unless it is optional also HelperDiedError,
-        when the process ended twice, and whatever the job raised.
-        """
+        """Run ``job``; None: a thread must do it.  Unless optional, raises what it raised."""
         if self.is_paused:
             return None
         try:

@@ -48,11 +48,7 @@ class BitFilter(BitArrayFilter, GrowingFilter):
         return exact_rate(self.bit_count, key_count, self.probe_count)
 
     def current_rate(self) -> float:
-        """The false-positive rate of the bits as they are now: (bits set / m)^k.  O(m).
-
-        No filter refuses a key, so one that holds more than it was sized for only errs more often.
-        Where the number of keys is not known, this tells.
-        """
+        """The rate of the bits as they are: (bits set / m)^k, also of an overfull filter.  O(m)."""
         return float((bits_set(self._bits) / self.bit_count) ** self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:

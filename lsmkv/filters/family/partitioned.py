@@ -24,11 +24,7 @@ from lsmkv.filters.maths.sizing import MAX_PROBES
 
 
 class PartitionedBloomFilter(BitFilter):
-    """A Bloom filter with an array of bits for each probe.
-
-    All arrays together have ``byte_count`` bytes; bits that are left over stay 0.  ``probe_count`` is the
-    number of arrays, k, 1 to 255; each needs a bit at least.
-    """
+    """A Bloom filter of ``probe_count`` arrays, 1 to 255; they have ``byte_count`` bytes."""
 
     KIND = 4
 

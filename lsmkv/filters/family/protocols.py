@@ -49,11 +49,7 @@ class Delete(Protocol):
     """Can be made to forget a key."""
 
     def remove(self, key: bytes, /) -> bool:
-        """Forget one ``add`` of ``key``; False, with nothing changed, when it is not there.
-
-        Only keys that were added may be removed: removing a false positive takes away what other
-        keys need, and they may then be denied.
-        """
+        """Forget one ``add`` of ``key``, which was added; False when it is not there."""
         ...
 
 
@@ -98,9 +94,5 @@ class Save(Protocol):
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
-        """The filter that ``to_bytes`` saved as ``data``, which errors call ``path``.
-
-        Raises CorruptionError for damaged bytes, UnsupportedFormatError for another format version
-        or another kind of filter.
-        """
+        """The saved filter.  CorruptionError, UnsupportedFormatError: ``path`` is damaged or another."""
         ...
