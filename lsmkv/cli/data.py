@@ -21,9 +21,7 @@ from lsmkv.cli.parameters import (
     form_options,
     json_option,
     key_option,
-    prefix_option,
-    start_option,
-    stop_option,
+    range_options,
     store_argument,
     wait_option,
 )
@@ -169,10 +167,7 @@ def _delete_prefix(db: lsmkv.DB, prefix: bytes) -> int:
 
 @click.command()
 @store_argument
-@start_option
-@stop_option
-@prefix_option
-@form_options
+@range_options
 @click.option("--reverse", is_flag=True, help="Print from the last key to the first.")
 @click.option(
     "--limit",
@@ -221,10 +216,7 @@ def scan(
 
 @click.command()
 @store_argument
-@start_option
-@stop_option
-@prefix_option
-@form_options
+@range_options
 @click.option("--approximate", is_flag=True, help="Estimate the count without reading tables.")
 @json_option('Print {"count": N, "approximate": ...}.')
 def count(

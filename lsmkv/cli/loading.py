@@ -190,7 +190,11 @@ def load(  # more than 60 lines: its parameters and its help
     _refuse_header(file_format, fields)
     hints: list[str] = []
     with contextlib.ExitStack() as stack:
-        stack.callback(_print_hints, file, hints)  # after the progress bar is gone
+        stack.callback(  # after the progress bar is gone
+            lambda: click.echo(
+                "".join(f"Hint: {file}: {hint}\n" for hint in hints), None, False, True
+            )
+        )
         stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
         db = stack.enter_context(
             lsmkv.open(store, create_if_missing=create, wait_s=wait_s, **settings)
@@ -224,11 +228,6 @@ def _ascending(records: Iterator[Record]) -> Iterator[Record]:
             )
         before = key
         yield record
-
-
-def _print_hints(file: str, hints: list[str]) -> None:
-    for hint in hints:
-        click.echo(f"Hint: {file}: {hint}", err=True)
 
 
 def _reporting(
