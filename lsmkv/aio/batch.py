@@ -7,7 +7,7 @@ from typing import Any, Self, SupportsIndex
 
 import lsmkv
 from lsmkv import Buffer
-from lsmkv.aio.buffers import copied
+from lsmkv.aio.reading import copied
 from lsmkv.errors import uncopyable
 
 

@@ -8,7 +8,6 @@ from typing import Any, Concatenate, ParamSpec, Self, SupportsIndex, TypeVar, ov
 
 import lsmkv
 from lsmkv import Buffer
-from lsmkv.aio.buffers import all_copied, copied
 from lsmkv.aio.ranges import AsyncRange, size_of_item
 from lsmkv.aio.work import Work
 from lsmkv.errors import uncopyable
@@ -29,6 +28,23 @@ def _async_range(
         return AsyncRange(reader._work, view, size_of, view_of.__name__)
 
     return range_of
+
+
+def copied(data: Any) -> Any:
+    """``data`` as bytes; what is not bytes-like stays as it is, for the store to refuse."""
+    if type(data) is bytes:
+        return data
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        return data
+
+
+def all_copied(keys: Iterable[Any]) -> Iterable[Any]:
+    """Each of ``keys`` as :func:`copied`; what is one key stays as it is, for the store to refuse."""
+    if isinstance(keys, (bytes, bytearray, memoryview, str)):
+        return keys
+    return list(map(copied, keys))
 
 
 class AsyncReader:

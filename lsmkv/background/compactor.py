@@ -118,44 +118,35 @@ class Compactor(BackgroundThread):
         chosen = pick_for_reads(current.version.levels, self.store.options, self._picked)
         if chosen is None:
             return False
-        if chosen.move:
-            self._move(chosen)
-            return True
-        started = time.perf_counter()
-        try:
-            tables = self._merge(current, chosen, self.is_stopping)
-        except OSError:
-            self._compacts_for_reads = False
-            return False
-        self._install_merged(chosen, tables, started)
+        started, tables = time.perf_counter(), chosen.tables()
+        if not chosen.move:
+            try:
+                tables = self._merge(current, chosen, self.is_stopping)
+            except OSError:
+                self._compacts_for_reads = False
+                return False
+        self._install(chosen, tables, started)
         return True
 
     # Compactions of a range
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Merge all between two keys into one run, :meth:`exclusively`; an interrupt cancels it."""
-        self.exclusively(
-            "lsmkv-range",
-            lambda is_cancelled: self._compact_range(start, stop, force, is_cancelled),
-        )
 
-    def _compact_range(
-        self,
-        start: bytes | None,
-        stop: bytes | None,
-        force: bool,
-        is_cancelled: Callable[[], bool],
-    ) -> None:
-        current = self.store.super_version
-        assert current is not None, "closing waits for this"
-        chosen = pick_range(current.version.levels, self.store.options, start, stop, force=force)
-        if chosen is None:
-            return
-        try:
-            self._run(current, chosen, is_cancelled)
-        except (OSError, CorruptionError) as error:
-            self.store.work_failed(untraced(error))  # here, because the caller may have given up
-            raise
+        def compact(is_cancelled: Callable[[], bool]) -> None:
+            current = self.store.super_version
+            assert current is not None, "closing waits for this"
+            options = self.store.options
+            chosen = pick_range(current.version.levels, options, start, stop, force=force)
+            if chosen is None:
+                return
+            try:
+                self._run(current, chosen, is_cancelled)
+            except (OSError, CorruptionError) as error:
+                self.store.work_failed(untraced(error))  # here: the caller may have given up
+                raise
+
+        self.exclusively("lsmkv-range", compact)
 
     def exclusively(
         self,
@@ -198,56 +189,38 @@ class Compactor(BackgroundThread):
     def _run(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
     ) -> None:
-        if chosen.move:
-            self._move(chosen)
-        else:
-            started = time.perf_counter()
-            tables = self._merge(current, chosen, is_cancelled)
-            self._install_merged(chosen, tables, started)
+        started = time.perf_counter()
+        tables = chosen.tables() if chosen.move else self._merge(current, chosen, is_cancelled)
+        self._install(chosen, tables, started)
 
-    def _install_merged(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
-        number = chosen.output_run
-        if number is None:
-            number = tables[0].number if tables else 0
-        input_levels = self._levels_of(chosen)
-        self._install(chosen, number, tables)
-        written = sum(meta.size_bytes for meta in tables)
-        stats = self.store.stats
-        stats.compactions += 1
-        stats.compaction_write_bytes += written
-        duration_s = time.perf_counter() - started
-        stats.compaction_us.add(duration_s * 1e6)
-        trim_heap()
-        self._note_end(chosen, input_levels, tables, duration_s)
-
-    def _move(self, chosen: Compaction) -> None:
-        run = chosen.output_run
-        if run is None:
+    def _install(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
+        """Put merged or moved ``tables`` in the place of the inputs, and count and note it."""
+        inputs, run = chosen.tables(), chosen.output_run
+        if run is None and chosen.move:
             run = self.tables.manifest.allocate()
-        moved = chosen.tables()
-        started, input_levels = time.perf_counter(), self._levels_of(chosen)
-        self._install(chosen, run, moved)
-        count = len(moved)
-        self.store.stats.tables_moved += count
-        self._note_end(chosen, input_levels, moved, time.perf_counter() - started)
-
-    def _levels_of(self, chosen: Compaction) -> tuple[int, ...]:
-        """The levels of the input tables; asked before they leave the tree."""
-        numbers = {meta.number for meta in chosen.tables()}
+        elif run is None:
+            run = tables[0].number if tables else 0
+        numbers = {meta.number for meta in inputs}
         placed = self.tables.manifest.state.levels.placed()
-        return tuple(sorted({table.level for table in placed if table.meta.number in numbers}))
-
-    def _note_end(
-        self,
-        chosen: Compaction,
-        input_levels: tuple[int, ...],
-        tables: list[TableMeta],
-        duration_s: float,
-    ) -> None:
-        inputs = chosen.tables()
+        levels = {table.level for table in placed if table.meta.number in numbers}
+        edit = VersionEdit(
+            added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
+            removed=[meta.number for meta in inputs],
+            asks={} if chosen.move else budget.inherited_asks(self.tables, chosen.inputs, tables),
+        )
+        self.tables.install(edit, lambda version: self.store.publish(version, None))
+        stats = self.store.stats
+        duration_s = time.perf_counter() - started
+        if chosen.move:
+            stats.tables_moved += len(tables)
+        else:
+            stats.compactions += 1
+            stats.compaction_write_bytes += sum(meta.size_bytes for meta in tables)
+            stats.compaction_us.add(duration_s * 1e6)
+            trim_heap()
         event = CompactionEnded(
             self.store.directory,
-            input_levels=input_levels,
+            input_levels=tuple(sorted(levels)),
             output_level=chosen.output_level,
             input_tables=len(inputs),
             input_bytes=sum(meta.size_bytes for meta in inputs),
@@ -257,14 +230,6 @@ class Compactor(BackgroundThread):
             duration_s=duration_s,
         )
         self.store.events.note(event)
-
-    def _install(self, chosen: Compaction, run: int, tables: list[TableMeta]) -> None:
-        edit = VersionEdit(
-            added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
-            removed=[meta.number for meta in chosen.tables()],
-            asks={} if chosen.move else budget.inherited_asks(self.tables, chosen.inputs, tables),
-        )
-        self.tables.install(edit, lambda version: self.store.publish(version, None))
 
     def _merge(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]

@@ -166,21 +166,14 @@ class Bucket:
 
     def first_names(self, folder: str) -> list[str]:
         """The first names below ``folder``, in order: one request."""
-        return self._run(self._first_names, folder)
-
-    def _first_names(self, folder: str) -> list[str]:
-        if self._is_local:  # whose names come in no order
-            return self._names(folder)[:PAGE_NAMES]
-        return self._listed(folder, 1)
+        most_pages = None if self._is_local else 1  # local names come in no order
+        return sorted(self._run(self._names, folder, most_pages))[:PAGE_NAMES]
 
     def names(self, folder: str) -> list[str]:
         """All names below ``folder``, in order: a request for each thousand."""
-        return self._run(self._names, folder)
+        return sorted(self._run(self._names, folder, None))
 
-    def _names(self, folder: str) -> list[str]:
-        return sorted(self._listed(folder, None))
-
-    def _listed(self, folder: str, most_pages: int | None) -> list[str]:
+    def _names(self, folder: str, most_pages: int | None) -> list[str]:
         """Names of the first pages of a list; asked anew if it was cut, which obstore does not do."""
         for left in reversed(range(self._retries + 1)):
             try:

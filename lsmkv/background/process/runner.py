@@ -106,13 +106,6 @@ def why_not_in_processes(tables: VersionSet) -> str | None:
     return None
 
 
-def with_fresh_numbers(tables: VersionSet, job: Job, count: int) -> Job:
-    """The job with ``count`` newly allocated table numbers."""
-    first = tables.manifest.allocate(count)
-    spec = msgspec.structs.replace(job.spec, first_number=first, number_count=count)
-    return msgspec.structs.replace(job, spec=spec)
-
-
 class JobRunner:
     """Runs jobs in one process.
 
@@ -178,15 +171,18 @@ class JobRunner:
             if not self._is_optional and not isinstance(error, HelperUnavailableError):
                 raise
             self._paused_until_s = time.monotonic() + PAUSE_S
-            self._say(_said(error))
+            is_ours = isinstance(error, Error)
+            self._say(str(error) if is_ours else f"{type(error).__name__}: {error}")
             return None
 
     def _run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         with StagingDirectory(self._tables) as staging:
             reply = self._run_or_repeat(job, staging)
             if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
-                again = with_fresh_numbers(self._tables, job, max_tables)
-                reply = self._run_or_repeat(again, staging)
+                first = self._tables.manifest.allocate(max_tables)
+                numbers = {"first_number": first, "number_count": max_tables}
+                spec = msgspec.structs.replace(job.spec, **numbers)
+                reply = self._run_or_repeat(msgspec.structs.replace(job, spec=spec), staging)
             if isinstance(reply, Written):
                 return staging.adopt(reply)
         if reply.failure.kind == LogUnusableError.__name__:
@@ -204,7 +200,3 @@ class JobRunner:
             reply = self.process.run(order)
         self._stats.add_work(reply.stats)
         return reply
-
-
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
