@@ -1,4 +1,4 @@
-"""Opens a store for asyncio, and shows it as an event loop sees it."""
+"""Opens a store, and shows it as an event loop sees it."""
 
 from __future__ import annotations
 

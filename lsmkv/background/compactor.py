@@ -194,7 +194,7 @@ class Compactor(BackgroundThread):
         self._install(chosen, tables, started)
 
     def _install(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
-        """Put merged or moved ``tables`` in the place of the inputs, and count and note it."""
+        """Put ``tables`` in the place of the inputs; counts and notes it."""
         inputs, run = chosen.tables(), chosen.output_run
         if run is None and chosen.move:
             run = self.tables.manifest.allocate()

@@ -1,4 +1,4 @@
-"""Mappings, cursors and batches over those of a store, translated by a coding.
+"""Mappings, cursors and batches over those of a store, by a coding.
 
 ``DB.prefixed`` and ``lsmkv.typed`` differ only in their coding.
 """
