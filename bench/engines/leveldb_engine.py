@@ -61,11 +61,7 @@ class LevelDBStore(Store):
         self.settle()
 
     def cached_bytes(self) -> int:
-        """The bytes of the block cache and of the memtables.
-
-        A lookup that raises them has read a block, if the block cache holds what it reads: it does not
-        hold uncompressed blocks, since LevelDB maps its tables into memory.
-        """
+        """The bytes of the block cache, if blocks are compressed, and of the memtables."""
         return int(self._db.get_property(b"leveldb.approximate-memory-usage"))
 
     def _compaction_due(self) -> bool:

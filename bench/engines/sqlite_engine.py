@@ -20,11 +20,7 @@ _PAGE_SIZES: Final = range(512, 64 * KIB + 1)
 
 
 class SQLiteStore(Store):
-    """An open SQLite database in WAL mode, the table ``WITHOUT ROWID``.
-
-    One connection reads and two write, with ``synchronous`` OFF and FULL (which syncs the log at each
-    commit).  A put is a transaction.  A lock serialises writing threads, as SQLite itself would.
-    """
+    """An open database in WAL mode; one connection reads and two write, one of which syncs."""
 
     def __init__(self, directory: str, settings: Settings) -> None:
         self._path = os.path.join(directory, "entries.sqlite")

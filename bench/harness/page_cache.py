@@ -51,11 +51,7 @@ def _resident(path: str) -> int:
 
 
 def drop(directory: str, tries: int = 20) -> int:
-    """Drop the files below ``directory`` from the page cache; the bytes that have stayed.
-
-    Pages that this process has mapped go too, and stay mapped.  The kernel leaves pages that it is just
-    reading ahead or moving between its lists, so this tries again after a moment.
-    """
+    """Drop the files below ``directory`` from the page cache, mapped ones too; the bytes that stay."""
     for turn in range(tries):
         if turn:
             time.sleep(_PAUSE_S)

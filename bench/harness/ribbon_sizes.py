@@ -90,12 +90,7 @@ def rate_within(filters: Mapping[int, int], budget_bytes: float) -> float:
 
 
 def fit(filters: Mapping[int, int], budget_bytes: int, write: Callable[[float], int]) -> float:
-    """The lowest rate found whose filters, as written, take no more than ``budget_bytes``.
-
-    ``write`` writes them for a rate and returns their bytes; its last call was for that rate.  Which of
-    them get a column more, and how much they grow, depends on the keys, so that the first ones may
-    have a few bytes too many.  ValueError if no filter fits.
-    """
+    """The lowest rate found whose filters ``write`` puts into ``budget_bytes``; its last call had it."""
     target = float(budget_bytes)
     while (rate := rate_within(filters, target)) < 1.0:
         excess = write(rate) - budget_bytes

@@ -120,9 +120,7 @@ class Trials:
             except Exception as error:
                 after.raised(error, "refresh after the damage was undone")
         if after.errors:
-            answers.failures.append(
-                f"the damage was undone, but reading raised {after.errors[0]!r}"
-            )
+            answers.failures.append(f"without the damage reading raised {after.errors[0]!r}")
         return {_verdict(answers): 1}, answers.failures + after.failures
 
     def _repair(self, sample: Sample, damaged: Damaged, directory: Path, check: str) -> Verdict:

@@ -176,11 +176,7 @@ def make_samples(directory: Path, seed: int) -> dict[str, Sample]:
 
 
 def _make(directory: Path, name: str, stem: bytes, forms: list[str], *, is_closed: bool) -> Sample:
-    """A store with tables of each form, and a log.
-
-    A plain table is on level 1, the others are above.  Each table overwrites and deletes some entries
-    of the tables below.
-    """
+    """A store with overlapping tables of each form on two levels, and a log."""
     path = directory / name
     stale: dict[str, list[bytes]] = {}
 

@@ -140,11 +140,7 @@ class Crashes:
             yield Place(self._name, number, at), state
 
     def _recovery(self, place: Place, state: State) -> Iterator[tuple[int, Disk, bool]]:
-        """The disk after each operation of a recovery and a synced write.
-
-        Yields the operation's number, the disk, and whether the write is synced.  If only the process
-        ended, the disk still has unsynced data, which the second crash may lose.
-        """
+        """The disk after each operation of a recovery and a write; is the write synced?"""
 
         def start() -> Disk:
             if state.is_whole:
@@ -169,11 +165,7 @@ class Crashes:
     def _second_states(
         self, place: Place, state: State, first: Verdict
     ) -> Iterator[tuple[Place, State, tuple[int, ...]]]:
-        """States after a second crash, and the numbers of their allowed models.
-
-        After a power failure the second crash must leave the same contents.  The write made after
-        the recovery must be there once it is synced.
-        """
+        """States after a second crash, and their allowed models: a power failure changes no more."""
         bounds = replay_bounds(self._recording, place.operation)
         recovered = first.matches
         if state.is_whole:

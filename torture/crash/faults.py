@@ -185,9 +185,7 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
         if storage.open_files:
             gc.collect()  # frees errors, whose frames hold files
         if storage.open_files:
-            raise UnsoundError(
-                f"files are still open: {', '.join(sorted(storage.open_files.values()))}"
-            )
+            raise UnsoundError(f"files stay open: {', '.join(sorted(storage.open_files.values()))}")
     return fired
 
 

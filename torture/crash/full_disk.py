@@ -175,9 +175,7 @@ def _compare(db: lsmkv.DB, written: dict[bytes, bytes]) -> None:
     found = dict(db.items())
     wrong = [key for key, value in written.items() if found.get(key) != value]
     if wrong:
-        raise UnsoundError(
-            f"{len(wrong)} of {len(written)} entries are lost or wrong: {wrong[0]!r}"
-        )
+        raise UnsoundError(f"{len(wrong)} of {len(written)} entries are not right: {wrong[0]!r}")
 
 
 def run(settings: Settings, outcome: Outcome, deadline: float) -> None:

@@ -313,9 +313,7 @@ class CrashLoop:
         for number in range(KEYS):
             key = b"key-%05d" % number
             if db.get(key) != self.model.get(key):
-                raise UnsoundError(
-                    f"get({key!r}) differs from the scan after {self.done} operations"
-                )
+                raise UnsoundError(f"get({key!r}) differs from the scan after {self.done}")
 
 
 def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:
@@ -341,9 +339,7 @@ def main(arguments: list[str] | None = None) -> int:
         seed, turn, start, die_at = map(int, numbers)
         write_until_killed(path, seed, turn, start, die_at, cast(Background, background))
     parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
-    parser.add_argument(
-        "--rounds", type=int, default=20, help="kill the writer this often (default: 20)"
-    )
+    parser.add_argument("--rounds", type=int, default=20, help="kill the writer so often")
     parser.add_argument(
         "--seed", type=int, default=None, help="seed of all random choices (default: random)"
     )

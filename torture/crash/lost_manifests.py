@@ -80,9 +80,7 @@ class Losses:
                 if only is None or at == only[1]:
                     self._try(f"{self._name}/{number}/{at}", state, bounds)
             if time.monotonic() > self._deadline:
-                self.outcome.notes.append(
-                    f"the time was up after operation {number} of {self._name}"
-                )
+                self.outcome.notes.append(f"time was up after operation {number} of {self._name}")
                 break
             if len(self.outcome.failures) >= _MOST_FAILURES:
                 break
@@ -113,9 +111,7 @@ class Losses:
         counts["complete"] += 1
         first = bounds.done if state.is_whole else bounds.synced
         if found not in self._recording.models[first : bounds.begun + 1]:
-            what = (
-                f"{place}: {state.what}: the report says that nothing is lost, but data is missing"
-            )
+            what = f"{place}: {state.what}: the report says nothing of missing data"
             self.outcome.failures.append(Failure(what, place))
 
     def _repaired(self, image: Image) -> tuple[RepairReport, Contents]:

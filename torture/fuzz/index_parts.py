@@ -80,10 +80,7 @@ class IndexParts:
 
     @classmethod
     def of(cls, section: bytes, *, walks: bool = False) -> IndexParts:
-        """The parts of an index; struct.error or IndexError if it is too short for them.
-
-        With ``walks`` the separators end where the last one does, whatever the header says.
-        """
+        """The parts of an index; with ``walks`` separators end where the last one does."""
         head = list(_HEADER.unpack_from(section))
         count, _, chunk_count, keys_length = head
         groups = -(-count // _KEY_GROUP)
@@ -114,11 +111,7 @@ class IndexParts:
         )
 
     def follow(self) -> tuple[list[int], list[int], int]:
-        """Correct fences, where groups start, and what a group takes over from the one before.
-
-        Returns where blocks and filters start and end, and the number of entries.  IndexError if the
-        separators do not end.
-        """
+        """Correct fences and groups; where blocks and filters start, and how many entries."""
         count = self.head[BLOCK_COUNT]
         *key_starts, self.head[KEYS_LENGTH] = _key_groups(self.keys, count)
         self.arrays["key_starts"] = key_starts

@@ -73,9 +73,7 @@ def _check_log(data: bytes) -> None:
     for offset, payload in records:
         expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "the payload differs")
     cut = read_log(ReadOnlyMemoryStorage({PATH: data[: contents.end]}), PATH, NUMBER, "log")
-    expect(
-        cut is not None and list(cut.records()) == records, "the log differs without its torn end"
-    )
+    expect(cut is not None and list(cut.records()) == records, "the log without torn end differs")
 
 
 def _log_seeds() -> list[bytes]:

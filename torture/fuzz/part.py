@@ -58,12 +58,7 @@ def corpus(name: str) -> list[bytes]:
 
 
 def trial(name: str, directory: Path) -> Verdict:
-    """Run one trial by its name.
-
-    ``<decoder>/kept``, ``<decoder>/extremes:<seed>``, ``<decoder>/<seed>/<executions>`` or
-    ``<decoder>/hex:<input>`` tries a decoder; ``store/<seed>/<executions>`` or ``store/one:<seed>``
-    tries hostile stores.
-    """
+    """Run one trial by its name: of a decoder (kept, extremes, executions, hex), or of hostile stores."""
     decoder, _, rest = name.partition("/")
     if decoder == hostile_stores.NAME:
         return _try_stores(rest, directory)

@@ -77,11 +77,7 @@ class Crew:
 
 
 class Writer:
-    """Writes a group of keys with puts, deletions and batches.
-
-    One write in ``sync_every`` is synced.  With ``large_batches`` some batches have hundreds of keys,
-    and take long enough for readers to meet.
-    """
+    """Writes a group of keys with puts, deletions and batches, large ones if asked; syncs some."""
 
     def __init__(
         self,

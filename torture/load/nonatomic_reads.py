@@ -69,11 +69,7 @@ class AgedLog:
         return len(found)
 
     def damaged(self, dice: random.Random, since: int) -> tuple[list[bytes], range]:
-        """The history with a damaged byte before a sync mark.
-
-        The byte is damaged from step ``since`` on.  The range holds the offsets at which the reader may
-        report the damage: the end of a payload, or of the sync mark after it.
-        """
+        """The history with a damaged byte from step ``since`` on; where a reader may report it."""
         first, vouched = self.ends[0], self.counts[since][1]
         place = dice.randrange(first, vouched)
         start = max(end for end in self.ends if end <= place)

@@ -111,9 +111,7 @@ def run(settings: Settings) -> Outcome:
     size = SIZES[settings.scale]
     directs = reads_directly(settings.directory)
     if not directs:
-        outcome.skipped.append(
-            "direct reads: not on this file system (choose another with --work DIR)"
-        )
+        outcome.skipped.append("direct reads: not on this file system (choose another by --work)")
     tree, reason = compiled_tree()
     if tree is None:
         outcome.skipped.append(reason)

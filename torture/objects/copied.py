@@ -303,9 +303,7 @@ def _in_child(trial: ObjectTrial, made: list[tuple[str, Any]], pipe: int) -> Non
         trial.failures = []
         for name, one in made:
             for use, call in _uses(one):
-                check_refused(
-                    trial, f"{use} of a {name} in a forked child", call, lsmkv.ForkedError
-                )
+                check_refused(trial, f"{use} of a {name} in a fork", call, lsmkv.ForkedError)
         for name, one in made:
             if hasattr(one, "close"):
                 trial.attempt(f"close() of a {name} in a forked child", one.close, strict=True)

@@ -123,7 +123,7 @@ def _check_taken(taking: _Taking, expected: list[Any], what: str) -> None:
     together = sorted(itertools.chain(*taking.taken), key=places.__getitem__)
     if not taking.refused and together != expected:
         raise UnsoundError(
-            f"{what}: no thread was refused, but they got {differing(together, expected)}"
+            f"{what}: none was refused, but they got {differing(together, expected)}"
         )
 
 

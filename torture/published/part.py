@@ -151,9 +151,7 @@ class Round:
                 self._asked(role, call)
                 generation, found, problems = self._asked(role, "read_all")
                 newest = self._ledger.newest
-                expect(
-                    generation >= newest, f"generation {generation} is read, {newest} is published"
-                )
+                expect(generation >= newest, f"generation {generation} is read, not {newest}")
                 expect(not problems, problems)
                 for each in found:
                     self._ledger.check(generation, each)

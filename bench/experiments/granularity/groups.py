@@ -77,10 +77,6 @@ def reads_interval(row: Row) -> tuple[float, float]:
 
 
 def reads_at(row: Row, bits: float) -> float:
-    """Expected reads of an absent key, scaled to ``bits`` per key.
-
-    Each bit per key divides a rate by e^((ln 2)^2), as in a Bloom filter, or of ribbon filters by
-    nearly 2: for small differences.
-    """
+    """Expected reads of an absent key, scaled to ``bits`` per key: for small differences."""
     nats = _RIBBON_NATS_PER_BIT if row.policy == "ribbon" else LN2_SQUARED
     return row.absent_block_reads_expected * math.exp((row.filter_bits_per_key - bits) * nats)

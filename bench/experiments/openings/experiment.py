@@ -16,9 +16,7 @@ _LEAST_KEYS: Final = 1000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keys", type=at_least(_LEAST_KEYS), help="entries; default: 10,000 or 100,000"
-    )
+    parser.add_argument("--keys", type=at_least(_LEAST_KEYS), help="default: 10,000 or 100,000")
     parser.add_argument(
         "--openings",
         type=positive,

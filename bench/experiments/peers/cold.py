@@ -232,11 +232,7 @@ class _Limiter:
 
 
 def _limited_gets(stores: Stores, keys_of: Keys) -> Passes:
-    """Lookups while the page cache holds from nothing to the limit.
-
-    When they have read as much as it may hold, all pages are dropped.  Other lookups come first and
-    fill half of it.  The clock is read around each lookup.
-    """
+    """Lookups while the page cache holds from nothing to the limit, when all is dropped."""
     numbers = stores.order(2)[: max(500, stores.entries // 500)]
     limit = stores.page_cache_limit_bytes()
     found, checksum = found_of(stores.for_reads().get, keys_of(numbers))

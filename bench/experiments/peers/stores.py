@@ -136,11 +136,7 @@ class Stores:
     # The store of the read phases
 
     def for_reads(self) -> Store:
-        """Open the settled store for reads, with a large enough cache.
-
-        The first opening asks for every key of the lookups and settles again: some engines compact
-        what is read much (lsmkv by lookups, LevelDB by seeks), which must not happen during a timing.
-        """
+        """Open the settled store, once asked for every key, as some engines compact what is read."""
         if self._for_reads is None:
             self._fill_for_reads()
             self._for_reads = store = self.open("reads")

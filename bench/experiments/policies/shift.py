@@ -57,11 +57,7 @@ class Task:
         return f"{self.load}, repetition {self.repetition}"
 
     def measure(self, directory: str) -> list[Row]:
-        """The rows of all kinds of filters; the first one's memory is what the others may take.
-
-        A budget is held after a compaction of the whole store; meanwhile filters may take more.  So the
-        budget that takes that memory on average, with the indexes, is found by trials.
-        """
+        """The rows of all kinds of filters, in the memory of the first one, found by trials."""
 
         def rows_of(filters: str, memory_bytes: float, name: str) -> list[Row]:
             path = os.path.join(directory, name)

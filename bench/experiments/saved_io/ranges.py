@@ -34,11 +34,7 @@ TITLE: Final = "Ranges of numbers"
 
 
 def ranges_of(kind: str, first: int, entries: int, count: int, seed: int) -> list[Range]:
-    """``count`` ranges of a kind in a store of ``entries`` numbers from ``first`` on.
-
-    Empty ones have 1 to 8 numbers and lie between two neighbours, also next to them; tiny ones have as
-    many, one of which is there; long ones have 100 that are there.
-    """
+    """``count`` ranges of a kind: empty of 1 to 8 numbers, tiny with one that is there, long with 100."""
     draw = random.Random(f"{kind}/{seed}")
     found = []
     for _ in range(count if kind != LONG else count // _FEWER):
@@ -56,11 +52,7 @@ def ranges_of(kind: str, first: int, entries: int, count: int, seed: int) -> lis
 
 @dataclass(frozen=True, slots=True)
 class RangeAnswers:
-    """What blocks' filters answer to ranges, and how many blocks must be read.
-
-    ``trials`` and ``hits``: by filter, how often it was asked for a range of which it has no key, and
-    how often it let that pass.
-    """
+    """What filters answer to ranges, by filter ``trials`` and ``hits``; and how many blocks are read."""
 
     block_reads: int
     trials: tuple[int, ...]

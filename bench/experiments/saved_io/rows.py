@@ -143,9 +143,7 @@ class Row:
         "the same, less index_page_bytes too"
     )
 
-    filter_bytes: int | None = optional(
-        "bytes of filters, one copy", heading="filter\nbytes", form=","
-    )
+    filter_bytes: int | None = optional("filters, one copy", heading="filter\nbytes", form=",")
     filter_bits_per_key: float = column("bits of filters for each key, one copy")
     filter_bytes_per_key: float = column(
         "the same in bytes", heading="filter\nbytes/key", form=".2f"
@@ -168,9 +166,7 @@ class Row:
         "/proc/thread-self/io)",
         "time",
     )
-    os_check: str = column(
-        "agrees: within 1 %; FAILED: not; otherwise why it could not be told", "time"
-    )
+    os_check: str = column("agrees: within 1 %; FAILED: not; or why it cannot tell", "time")
 
     limited_lookup_count: int | None = optional(
         "lookups with less memory than data; empty: only of the data set larger-than-memory",
@@ -179,9 +175,7 @@ class Row:
     limited_bytes: int | None = optional(
         "memory of the control group, an eighth of the data: page cache, block cache and all else"
     )
-    limited_us_mean: float | None = optional(
-        "microseconds a lookup there, from a cold start", "time"
-    )
+    limited_us_mean: float | None = optional("microseconds a lookup there, cold", "time")
     limited_us_p99: float | None = optional("its 99th percentile", "time")
     limited_read_bytes: int | None = optional(
         "bytes the operating system counts for these lookups (read_bytes of /proc/self/io)", "time"

@@ -80,12 +80,7 @@ def _headline(stores: Sequence[Row]) -> str:
 
 
 def headline_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows of :data:`HEADLINE_RATES`, in stores of one shape for each policy.
-
-    They are all lookups of a trace, if there is one, or else those of absent keys.  The shape is that of
-    the trace or of the data set ``digits``, if measured, with the smallest blocks, in
-    :data:`HEADLINE_RUNS` runs if there are such stores.
-    """
+    """The rows of :data:`HEADLINE_RATES`, of a trace or absent keys, in stores of one shape."""
     here = [
         row
         for row in rows

@@ -15,9 +15,7 @@ _LEAST_KEYS: Final = 2000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keys", type=at_least(_LEAST_KEYS), help="entries; default: 20,000 or 200,000"
-    )
+    parser.add_argument("--keys", type=at_least(_LEAST_KEYS), help="default: 20,000 or 200,000")
     parser.add_argument(
         "--lookups", type=positive, help="most lookups of one kind; default: 5,000 or 200,000"
     )

@@ -74,9 +74,7 @@ class Outsider:
         if before is None or after is None:
             return None, grown_bytes
         if after.maps > before.maps:
-            raise ValueError(
-                f"{self._task}: a file was mapped during the lookups: reads are unseen"
-            )
+            raise ValueError(f"{self._task}: a file was mapped meanwhile: reads are unseen")
         return after.calls - before.calls, grown_bytes
 
     def _told(self, line: bytes, word: bytes) -> bytes:

@@ -52,9 +52,7 @@ def failures(rows: Sequence[Row]) -> list[str]:
             found.append(f"{name}: {row.found} absent keys were found")
         expected = row.lookups if row.filters == NO_FILTER else row.passed
         if expected is not None and not 0 <= row.block_reads - expected <= row.most_double_reads:
-            found.append(
-                f"{name}: {row.block_reads:,} reads, but {expected:,} searches to read for"
-            )
+            found.append(f"{name}: {row.block_reads:,} reads, {expected:,} searches to read for")
         if row.outside_reads not in (None, row.block_reads):
             found.append(
                 f"{name}: {row.block_reads:,} reads, but an outsider counts {row.outside_reads:,}"

@@ -90,9 +90,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=positive,
         help=f"default: {FEWEST}; with fewer no ratio has an interval",
     )
-    parser.add_argument(
-        "--engines", metavar="NAMES", help="separated by commas; default: all there are"
-    )
+    parser.add_argument("--engines", metavar="NAMES", help="by commas; default: all there are")
     parser.add_argument(
         "--workloads",
         default="".join(WORKLOADS),
