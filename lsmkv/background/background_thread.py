@@ -26,10 +26,7 @@ from lsmkv.tree.version_set import VersionSet
 if TYPE_CHECKING:
     from lsmkv.background.process.runner import JobRunner
 
-
-_LEAST_MOVED_BYTES: Final = (
-    1 << 20
-)  # a smaller job stays in the thread, even if it is starved there
+_LEAST_MOVED_BYTES: Final = 1 << 20  # a smaller job stays in the thread, even a starved one
 
 
 class OpenStore(Protocol):

@@ -243,10 +243,9 @@ class Compactor(BackgroundThread):
             form = budget.of_output(self.tables, current.version, chosen)
         else:
             place = chosen.output_level, chosen.output_run
-            rate = output_error_rate(
-                current.version.levels, replaced, entry_count, store.options, place
-            )
-            form = table_format(store.options, rate)
+            levels, options = current.version.levels, store.options
+            rate = output_error_rate(levels, replaced, entry_count, options, place)
+            form = table_format(options, rate)
         snapshots = store.snapshots.sequence_numbers()
 
         def in_process(runner: JobRunner) -> list[TableMeta] | None:
@@ -265,9 +264,8 @@ class Compactor(BackgroundThread):
             is_deep = chosen.output_level > 1
             self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
             room = max(0, self._urgent_level0_runs - self._level0_run_count())
-            self.start(
-                total=entry_count, allowance_bytes=room * store.options.write_buffer_size_bytes
-            )
+            allowance_bytes = room * store.options.write_buffer_size_bytes
+            self.start(total=entry_count, allowance_bytes=allowance_bytes)
             return self.write_tables(batches, form, is_cancelled, replaced)
 
         return self.run_job(size, self.runner_for(size), in_process, in_thread)

@@ -74,9 +74,8 @@ class Flusher(BackgroundThread):
         options, count = self.tables.options, memtable.key_count_bound
         if options.filter_memory_bytes:
             planned = budget.of_new_tables(self.tables, version, count, memtable.log_bytes)
-            return replace(
-                table_format(options, options.error_rate, is_flush=True), plan=planned.plan
-            )
+            form = table_format(options, options.error_rate, is_flush=True)
+            return replace(form, plan=planned.plan)
         rate = output_error_rate(version.levels, (), count, options)
         return table_format(options, rate, is_flush=True)
 

@@ -98,9 +98,8 @@ class Pacer:
         """Sleep while the job is ahead; ``done`` counts from ``first``."""
         if monotonic() < self._work_until_s:
             return
-        while (
-            self._is_ahead(self._first + done) and self.writers_are_busy() and not self.is_urgent()
-        ):
+        done += self._first
+        while self._is_ahead(done) and self.writers_are_busy() and not self.is_urgent():
             self.nap()
         self._work_until_s = monotonic() + _WORK_S
 

@@ -34,9 +34,7 @@ _DELETE_BATCH: Final = 1000
 
 
 class _BytesOrInput(Bytes):
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> bytes:
+    def convert(self, value: Any, param: Any, ctx: Any) -> bytes:
         if value == "-":
             return sys.stdin.buffer.read(MAX_VALUE_BYTES + 1)
         return super().convert(value, param, ctx)

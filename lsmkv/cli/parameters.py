@@ -62,9 +62,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 
     name = "bytes"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> bytes:
+    def convert(self, value: Any, param: Any, ctx: Any) -> bytes:
         form = chosen_form()
         if form is Form.RAW:
             return os.fsencode(value)

@@ -107,9 +107,8 @@ class Exploration:
     """Explores a store, for any number of threads; ``settings`` and errors are those of its opening."""
 
     def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
-        options = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False).replace(
-            **settings
-        )
+        defaults = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False)
+        options = defaults.replace(**settings)
         self._is_live = is_live
         self._lock = threading.RLock()
         with contextlib.ExitStack() as opened:
@@ -202,9 +201,8 @@ class Exploration:
         sampler = self._sampler
         present = sampler.present(detail.present, within(_DRAWING_S))
         absent = sampler.absent(detail.absent, within(_DRAWING_S))
-        passed, tried = sampler.false_positives(
-            detail.false_positives, detail.tried, within(_DRAWING_S)
-        )
+        wanted = detail.false_positives, detail.tried
+        passed, tried = sampler.false_positives(*wanted, within(_DRAWING_S))
 
         def looked_up(keys: list[bytes], kind: contract.LookupKind) -> list[contract.Lookup]:
             found = []

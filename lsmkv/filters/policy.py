@@ -148,6 +148,13 @@ class _NumberedPolicy(FilterPolicy):
     def name(self) -> str:
         return self._name
 
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        packed = BytesWriter()
+        for h in hashes:
+            write_i64_le(packed, h)
+            write_i64_le(packed, 0)
+        return self.build_from_digests(packed.getvalue(), error_rate)
+
 
 class NoPolicy(_NumberedPolicy):
     """No filters: a lookup searches every block whose key range holds the key."""
@@ -176,12 +183,6 @@ def _bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
 
 class BloomPolicy(_NumberedPolicy):
     """Bloom filters (:mod:`lsmkv.filters.bloom`); the parameter is k."""
-
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        byte_count, probe_count = _bloom_shape(len(hashes), error_rate)
-        if byte_count == 0:
-            return NO_FILTER
-        return bloom.build(hashes, byte_count, probe_count), probe_count
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         byte_count, probe_count = _bloom_shape(len(packed) // DIGEST_BYTES, error_rate)
@@ -224,13 +225,6 @@ class RibbonPolicy(_NumberedPolicy):
     of many is the rate asked for; larger ones have at most that rate.
     """
 
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        if not hashes:
-            return NO_FILTER
-        columns = _ribbon_columns(hashes[0], len(hashes), error_rate)
-        bits = ribbon.build(hashes, columns) if columns else b""
-        return (bits, columns) if bits else NO_FILTER
-
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         if not packed:
             return NO_FILTER
@@ -254,14 +248,6 @@ class GrafitePolicy(_NumberedPolicy):
 
     def hash_key(self, key: bytes) -> i64:
         return grafite.hash_key(key)
-
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        if not hashes or error_rate >= 1.0:
-            return NO_FILTER
-        low_bits, byte_count = grafite_shape(len(hashes), error_rate)
-        if byte_count > MAX_BYTES:
-            return NO_FILTER
-        return grafite.build(hashes, low_bits, byte_count), low_bits
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         if not packed or error_rate >= 1.0:

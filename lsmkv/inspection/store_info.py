@@ -241,9 +241,8 @@ class StoreInfo(_Tables):
 
 def inspect_store(current: SuperVersion) -> StoreInfo:
     """The shape of ``current``; reads no block."""
-    runs: dict[int, list[RunInfo]] = {
-        level: [] for level in range(len(current.version.levels.by_depth))
-    }
+    depths = range(len(current.version.levels.by_depth))
+    runs: dict[int, list[RunInfo]] = {level: [] for level in depths}
     for run in current.version.runs:
         tables = tuple(map(table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))

@@ -50,9 +50,7 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
         table.verify_sections()
     except UNREADABLE as error:
         problems.append(Problem.of(error, table.path))
-    filters_are_sound = (
-        not problems
-    )  # else the blocks' filters, which have checksums, are the better
+    filters_are_sound = not problems  # else those of blocks, which have checksums, are better
     for number in range(table.index.block_count):
         offset = table.index.offset(number)
         try:

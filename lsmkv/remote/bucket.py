@@ -132,14 +132,12 @@ class Bucket:
         self._stats.object_gets += 1
         self._stats.object_get_bytes += length
         try:
-            data: bytes = obstore.get_range(
-                self._store, name, start=offset, length=length
-            ).to_bytes()
+            found = obstore.get_range(self._store, name, start=offset, length=length)
+            data: bytes = found.to_bytes()
         except Exception as error:
             if not any(told in str(error) for told in _BEYOND_THE_END):
-                raise self._failure(
-                    error, name, f"GET of {length} bytes at offset {offset}"
-                ) from None
+                asked = f"GET of {length} bytes at offset {offset}"
+                raise self._failure(error, name, asked) from None
             data = b""
         if len(data) != length:
             reason = "object ends early"

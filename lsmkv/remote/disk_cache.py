@@ -312,9 +312,8 @@ class DiskCache:
         self.damaged += not entries.is_whole
         self._known[number] = (size_bytes, entries)
         start = number << _NUMBER_SHIFT
-        self._places.update(
-            zip(entries.keys, (start | at for at in entries.positions), strict=True)
-        )
+        places = (start | at for at in entries.positions)
+        self._places.update(zip(entries.keys, places, strict=True))
         return True
 
     def _forget(self, number: int) -> None:

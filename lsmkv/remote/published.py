@@ -156,12 +156,11 @@ class PublishedTables(VersionSet):
         known = self._by_name
         missing = [table for table in generation.tables if self._reader(table) is None]
         opened = {table.name: reader for table, reader in self._open_all(missing)}
+        tables = generation.tables
         self._by_name = {
-            table.name: opened.get(table.name) or known[table.name] for table in generation.tables
+            table.name: opened.get(table.name) or known[table.name] for table in tables
         }
-        self._readers = {
-            table.meta.number: self._by_name[table.name] for table in generation.tables
-        }
+        self._readers = {table.meta.number: self._by_name[table.name] for table in tables}
         return Version(generation.levels(), self._readers)
 
     def _reader(self, table: PublishedTable) -> TableReader | None:

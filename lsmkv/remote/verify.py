@@ -72,9 +72,7 @@ class WholeFile(ObjectFile):
     def content_problem(self) -> Problem | None:
         """The problem of the file as a whole, if it has one."""
         try:
-            while (
-                self._part_end < self._blocks_end
-            ):  # a block that failed may have ended the reading
+            while self._part_end < self._blocks_end:  # a block that failed may have ended it
                 self._go_on(self._part_end)
         except UNREADABLE as error:
             return Problem.of(error, self.path)

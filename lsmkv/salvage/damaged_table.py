@@ -221,9 +221,8 @@ class TableSalvage:
                 trailer = at - _MAGIC_AT
                 if trailer >= _SCAN_BYTES or trailer + TRAILER_BYTES > len(data):
                     break
-                length = self._checked_length(
-                    data[trailer : trailer + TRAILER_BYTES], base + trailer
-                )
+                found = data[trailer : trailer + TRAILER_BYTES]
+                length = self._checked_length(found, base + trailer)
                 if length is not None:
                     yield base + trailer - length, base + trailer + TRAILER_BYTES
                 at = data.find(_MAGIC, at + 1)

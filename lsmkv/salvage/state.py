@@ -79,9 +79,8 @@ def _state(
         found.problems.append(Problem.of(error, path))
         return None
     tables = {table.number for table in state.levels.tables()}
-    is_missing_files = (
-        not tables.issubset(numbers["table"]) or state.log_number not in numbers["log"]
-    )
+    is_missing_files = not tables.issubset(numbers["table"])
+    is_missing_files |= state.log_number not in numbers["log"]
     if manifest.torn_bytes:
         found.problems.append(Problem(path, manifest.end, left_out(manifest.torn_bytes)))
     if is_named:  # edits at its end may be lost, and the files that they removed are gone

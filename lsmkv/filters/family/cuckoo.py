@@ -65,9 +65,8 @@ class CuckooFilter(RemovingFilter):
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
         """An empty filter that has room for ``key_count`` keys, most likely; a small set may not fit."""
-        return cls(
-            cuckoo_buckets_for(key_count), cuckoo_fingerprint_bits_for(key_count, error_rate)
-        )
+        bits = cuckoo_fingerprint_bits_for(key_count, error_rate)
+        return cls(cuckoo_buckets_for(key_count), bits)
 
     @property
     def byte_count(self) -> int:
