@@ -8,17 +8,9 @@ from typing import Any
 import click
 
 import lsmkv
+from lsmkv.cli import parameters
 from lsmkv.cli.group import DAMAGED, describe
 from lsmkv.cli.output import confirm, print_json, print_report, progress
-from lsmkv.cli.parameters import (
-    form_options,
-    json_option,
-    settings_option,
-    start_option,
-    stop_option,
-    store_argument,
-    wait_option,
-)
 from lsmkv.inspection.report import Problem, count, count_entries, size
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.inspection.verify import VerifyReport
@@ -30,8 +22,8 @@ from lsmkv.tree.ownership import check_is_ours
 
 
 @click.command()
-@store_argument
-@json_option()
+@parameters.store_argument
+@parameters.json_option()
 @click.pass_context
 def verify(ctx: click.Context, store: str, as_json: bool) -> None:
     """Check every byte of STORE: checksums, order, filters.
@@ -87,7 +79,7 @@ class _Directory(click.Path):
 @click.option("--output", metavar="DIRECTORY", type=click.Path(), help="Build the new store here.")
 @click.option("--in-place", is_flag=True, help="Replace STORE by the new store.")
 @click.option("--yes", is_flag=True, help="Do not ask before --in-place.")
-@json_option()
+@parameters.json_option()
 @click.pass_context
 def repair(
     ctx: click.Context,
@@ -124,14 +116,14 @@ def repair(
 
 
 @click.command(short_help="Merge STORE, or a range of its keys, into one sorted run.")
-@store_argument
-@start_option
-@stop_option
+@parameters.store_argument
+@parameters.start_option
+@parameters.stop_option
 @click.option("--force", is_flag=True, help="Rewrite also what is one sorted run already.")
-@form_options
-@settings_option()
-@wait_option
-@json_option()
+@parameters.form_options
+@parameters.settings_option()
+@parameters.wait_option
+@parameters.json_option()
 def compact(
     store: str,
     start: bytes | None,
@@ -170,9 +162,9 @@ def compact(
 
 
 @click.command(short_help="Make a store of its own in TARGET that shares STORE's tables.")
-@store_argument
+@parameters.store_argument
 @click.argument("target", type=click.Path())
-@json_option()
+@parameters.json_option()
 def checkpoint(store: str, target: str, as_json: bool) -> None:
     """Make a store of its own in TARGET: STORE, as it is now.
 
@@ -194,9 +186,9 @@ def checkpoint(store: str, target: str, as_json: bool) -> None:
 
 
 @click.command(short_help="Copy STORE to TARGET, or what is new in it since the last backup.")
-@store_argument
+@parameters.store_argument
 @click.argument("target", type=click.Path())
-@json_option()
+@parameters.json_option()
 def backup(store: str, target: str, as_json: bool) -> None:
     """Copy STORE to TARGET, or bring the backup there up to date.
 
@@ -216,7 +208,7 @@ def backup(store: str, target: str, as_json: bool) -> None:
 
 
 @click.command(short_help="Copy STORE to object storage, to be read from there.")
-@store_argument
+@parameters.store_argument
 @click.argument("url")
 @click.option(
     "--keep",
@@ -224,9 +216,9 @@ def backup(store: str, target: str, as_json: bool) -> None:
     metavar="N",
     help="Keep the newest N generations, and remove older ones (default: remove none).",
 )
-@settings_option()
-@wait_option
-@json_option()
+@parameters.settings_option()
+@parameters.wait_option
+@parameters.json_option()
 def publish(
     store: str,
     url: str,
@@ -259,9 +251,9 @@ def publish(
 
 
 @click.command(short_help="Remove STORE and every entry in it.")
-@store_argument
+@parameters.store_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option('Print {"path": ..., "directory_removed": ...}.')
+@parameters.json_option('Print {"path": ..., "directory_removed": ...}.')
 def destroy(store: str, yes: bool, as_json: bool) -> None:
     """Remove STORE and every entry in it.
 

@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar, 
 
 from lsmkv.encoding.entries import prefix_successor
 from lsmkv.errors import ClosedError, CursorError
+from lsmkv.layers import peers
 from lsmkv.layers.coding import Coding, K, KeyIn, Readable, ReadWritable, V, ValueIn
 from lsmkv.layers.mapping import OrderedReader
-from lsmkv.layers.peers import (
-    KnowsPeers,
-    not_iterable,
-    own_names,
-    tells_names_of_cursors,
-    wrong_write,
-)
 from lsmkv.layers.views import MappedItems, MappedKeys, MappedValues
 
 if TYPE_CHECKING:  # loaded by `DB.explain` alone
@@ -31,8 +25,8 @@ _MISSING: Final = object()
 _CLEAR_BATCH: Final = 1000
 
 
-@tells_names_of_cursors
-class MappedCursor(Generic[K, V, KeyIn], metaclass=KnowsPeers):
+@peers.tells_names_of_cursors
+class MappedCursor(Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
     """Moves over a layer's keys as they were: as ``lsmkv.Cursor``."""
 
     def __init__(self, below: Any, coding: Coding[K, V, KeyIn, Any]) -> None:
@@ -112,10 +106,10 @@ class MappedCursor(Generic[K, V, KeyIn], metaclass=KnowsPeers):
         return self._coding.decode_value(*self._entry())
 
     def __iter__(self) -> NoReturn:
-        raise not_iterable(self)
+        raise peers.not_iterable(self)
 
     def __dir__(self) -> list[str]:
-        return own_names(type(self), super().__dir__())
+        return peers.own_names(type(self), super().__dir__())
 
     # The end
 
@@ -285,14 +279,14 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         @wraps(put)
         def put(self, key, value, unnamed=None, sync=False, ttl=None):
             if unnamed is not None or ttl is not None:
-                raise wrong_write(f"{type(self).__name__}.put", unnamed, ttl)
+                raise peers.wrong_write(f"{type(self).__name__}.put", unnamed, ttl)
             data = self._coding.encode_key(key)
             self._below.put(data, self._coding.encode_value(key, value), sync=sync)
 
         @wraps(delete)
         def delete(self, key, unnamed=None, sync=False):
             if unnamed is not None:
-                raise wrong_write(f"{type(self).__name__}.delete", unnamed, None)
+                raise peers.wrong_write(f"{type(self).__name__}.delete", unnamed, None)
             self._below.delete(self._coding.encode_key(key), sync=sync)
 
     def __delitem__(self, key: KeyIn) -> None:  # type: ignore[override]
