@@ -14,16 +14,8 @@ from lsmkv.background.events import CompactionEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import CompactionJob
 from lsmkv.background.threads import Errand
-from lsmkv.compaction import budget
+from lsmkv.compaction import budget, picker
 from lsmkv.compaction.merge import compact_tables
-from lsmkv.compaction.picker import (
-    Compaction,
-    PickState,
-    output_error_rate,
-    pick,
-    pick_for_reads,
-    pick_range,
-)
 from lsmkv.errors import CorruptionError, untraced
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
@@ -52,7 +44,7 @@ class Compactor(BackgroundThread):
         self._late_level0_runs = trigger + before_slowdown * 3 // 4
         self._busy_options = replace(options, level0_compaction_trigger=self._busy_level0_runs)
         self._urgent_level0_runs = 0  # of the running compaction
-        self._picked = PickState()
+        self._picked = picker.PickState()
         self._compacts_for_reads = options.read_compaction_rate_bytes > 0
         self.running = threading.Lock()
 
@@ -69,7 +61,7 @@ class Compactor(BackgroundThread):
             if current is None or self.is_stopping() or not self.store.may_compact():
                 return False
             if not (self._may_gather(current) and self.writers_are_busy()):
-                chosen = pick(current.version.levels, self.store.options, self._picked)
+                chosen = picker.pick(current.version.levels, self.store.options, self._picked)
                 if chosen is None:
                     return self._compact_for_reads(current)
                 self._run(current, chosen, self.is_stopping)
@@ -85,7 +77,7 @@ class Compactor(BackgroundThread):
         levels = current.version.levels
         return (
             options.level0_compaction_trigger <= levels.level0_run_count
-            and pick(levels, self._busy_options, PickState()) is None
+            and picker.pick(levels, self._busy_options, picker.PickState()) is None
         )
 
     # Compactions for reads
@@ -94,7 +86,7 @@ class Compactor(BackgroundThread):
         """Give the new ``version`` its budget of wasted probes."""
         if not self._compacts_for_reads:
             return
-        chosen = pick_for_reads(version.levels, self.store.options, PickState())
+        chosen = picker.pick_for_reads(version.levels, self.store.options, picker.PickState())
         if chosen is not None:
             size_bytes = sum(meta.size_bytes for meta in chosen.tables())
             budget = size_bytes // self.store.options.read_compaction_rate_bytes
@@ -115,7 +107,7 @@ class Compactor(BackgroundThread):
         if self.writers_are_busy():
             self.set_read_budget(current.version)  # start again with a full budget
             return False
-        chosen = pick_for_reads(current.version.levels, self.store.options, self._picked)
+        chosen = picker.pick_for_reads(current.version.levels, self.store.options, self._picked)
         if chosen is None:
             return False
         started, tables = time.perf_counter(), chosen.tables()
@@ -137,7 +129,7 @@ class Compactor(BackgroundThread):
             current = self.store.super_version
             assert current is not None, "closing waits for this"
             options = self.store.options
-            chosen = pick_range(current.version.levels, options, start, stop, force=force)
+            chosen = picker.pick_range(current.version.levels, options, start, stop, force=force)
             if chosen is None:
                 return
             try:
@@ -187,13 +179,13 @@ class Compactor(BackgroundThread):
     # Running one
 
     def _run(
-        self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
+        self, current: SuperVersion, chosen: picker.Compaction, is_cancelled: Callable[[], bool]
     ) -> None:
         started = time.perf_counter()
         tables = chosen.tables() if chosen.move else self._merge(current, chosen, is_cancelled)
         self._install(chosen, tables, started)
 
-    def _install(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
+    def _install(self, chosen: picker.Compaction, tables: list[TableMeta], started: float) -> None:
         """Put ``tables`` in the place of the inputs; counts and notes it."""
         inputs, run = chosen.tables(), chosen.output_run
         if run is None and chosen.move:
@@ -232,7 +224,7 @@ class Compactor(BackgroundThread):
         self.store.events.note(event)
 
     def _merge(
-        self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
+        self, current: SuperVersion, chosen: picker.Compaction, is_cancelled: Callable[[], bool]
     ) -> list[TableMeta]:
         store = self.store
         inputs = chosen.tables()
@@ -244,7 +236,7 @@ class Compactor(BackgroundThread):
         else:
             place = chosen.output_level, chosen.output_run
             levels, options = current.version.levels, store.options
-            rate = output_error_rate(levels, replaced, entry_count, options, place)
+            rate = picker.output_error_rate(levels, replaced, entry_count, options, place)
             form = table_format(options, rate)
         snapshots = store.snapshots.sequence_numbers()
 

@@ -100,7 +100,7 @@ def tasks(plan: Plan) -> list[Task]:
     if plan.options.minute:
         if plan.options.datasets or plan.options.keys:
             raise SystemExit(
-                "bench: --minute has its own data set: leave out --datasets and --keys"
+                "bench: --minute has a data set of its own: leave out --datasets and --keys"
             )
         return list(_of_a_minute(plan))
     return _every_task(plan)

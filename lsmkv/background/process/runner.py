@@ -12,14 +12,8 @@ from typing import Final
 
 import msgspec
 
+from lsmkv.background.process import jobs
 from lsmkv.background.process.exceptions import error_of
-from lsmkv.background.process.jobs import (
-    Job,
-    JobSpec,
-    LogUnusableError,
-    NumbersUsedUpError,
-    numbers_wanted,
-)
 from lsmkv.background.process.messages import Order
 from lsmkv.background.process.parent import (
     HelperDiedError,
@@ -137,12 +131,12 @@ class JobRunner:
         input_bytes: int,
         max_tables: int,
         replaces: Sequence[int] = (),
-    ) -> JobSpec:
+    ) -> jobs.JobSpec:
         """The spec of a job that writes at most ``max_tables`` tables."""
         tables = self._tables
         options = tables.options
-        count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
-        return JobSpec(
+        count = min(max_tables, jobs.numbers_wanted(input_bytes, options.table_size_bytes))
+        return jobs.JobSpec(
             directory=os.fsencode(tables.directory),
             format=form,
             table_size_bytes=options.table_size_bytes,
@@ -159,7 +153,7 @@ class JobRunner:
         """Whether a failure keeps jobs out of the process for now."""
         return time.monotonic() < self._paused_until_s
 
-    def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
+    def run(self, job: jobs.Job, max_tables: int) -> list[TableMeta] | None:
         """Run ``job``; None: a thread must do it.  Unless optional, raises what it raised."""
         if self.is_paused:
             return None
@@ -175,23 +169,23 @@ class JobRunner:
             self._say(str(error) if is_ours else f"{type(error).__name__}: {error}")
             return None
 
-    def _run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
+    def _run(self, job: jobs.Job, max_tables: int) -> list[TableMeta] | None:
         with StagingDirectory(self._tables) as staging:
             reply = self._run_or_repeat(job, staging)
-            if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
+            if isinstance(reply, Failed) and reply.failure.kind == jobs.NumbersUsedUpError.__name__:
                 first = self._tables.manifest.allocate(max_tables)
                 numbers = {"first_number": first, "number_count": max_tables}
                 spec = msgspec.structs.replace(job.spec, **numbers)
                 reply = self._run_or_repeat(msgspec.structs.replace(job, spec=spec), staging)
             if isinstance(reply, Written):
                 return staging.adopt(reply)
-        if reply.failure.kind == LogUnusableError.__name__:
+        if reply.failure.kind == jobs.LogUnusableError.__name__:
             return None
         self._tables.check_place()  # which is the cause, where it fails
         self.process.reap()  # another is started under the limits of then, which may be what failed
         raise error_of(reply.failure)
 
-    def _run_or_repeat(self, job: Job, staging: StagingDirectory) -> Written | Failed:
+    def _run_or_repeat(self, job: jobs.Job, staging: StagingDirectory) -> Written | Failed:
         """The reply to ``job``; a process that dies is replaced once."""
         order = Order(job, os.fsencode(staging.path))
         try:
