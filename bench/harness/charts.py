@@ -163,10 +163,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         axes.set_yticks(range(len(panel.names)), panel.names)
         axes.set_ylim(len(panel.names) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)
-    for letter, axis, ends in (
-        ("x", axes.xaxis, panel.x_ends),
-        ("y", axes.yaxis, panel.y_ends),
-    ):
+    for letter, axis, ends in (("x", axes.xaxis, panel.x_ends), ("y", axes.yaxis, panel.y_ends)):
         if panel.names and letter == "y":
             continue
         if letter in panel.log:

@@ -81,10 +81,7 @@ ENGINES: Final = ("lsmkv", "rocksdb", "leveldb", "lmdb", "sqlite")
 
 def series(number: int) -> dict[str, Any]:
     """Colour and mark of the series of that number."""
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-    }
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 def named_series(names: Sequence[str], known: Sequence[str]) -> dict[str, dict[str, Any]]:

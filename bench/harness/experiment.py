@@ -186,9 +186,7 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
 
 
 def run(
-    experiment: Experiment[T, M, R],
-    arguments: Sequence[str],
-    console: Console | None = None,
+    experiment: Experiment[T, M, R], arguments: Sequence[str], console: Console | None = None
 ) -> Results[R]:
     """Measure the command line's configurations below the working directories; show progress."""
     given = parser_for(experiment).parse_args(arguments)

@@ -31,11 +31,7 @@ def effective_trials(times: Iterable[int]) -> float:
 
 
 def rate_interval(
-    hits: int,
-    trials: int,
-    confidence: float = CONFIDENCE,
-    *,
-    effective: float | None = None,
+    hits: int, trials: int, confidence: float = CONFIDENCE, *, effective: float | None = None
 ) -> tuple[float, float]:
     """Clopper and Pearson's interval of a rate, by ``hits`` of ``trials``.
 

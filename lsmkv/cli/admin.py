@@ -82,12 +82,7 @@ class _Directory(click.Path):
 @parameters.json_option()
 @click.pass_context
 def repair(
-    ctx: click.Context,
-    source: str,
-    output: str | None,
-    in_place: bool,
-    yes: bool,
-    as_json: bool,
+    ctx: click.Context, source: str, output: str | None, in_place: bool, yes: bool, as_json: bool
 ) -> None:
     """Build a sound store from what can be read of STORE.
 
@@ -220,12 +215,7 @@ def backup(store: str, target: str, as_json: bool) -> None:
 @parameters.wait_option
 @parameters.json_option()
 def publish(
-    store: str,
-    url: str,
-    keep: int | None,
-    settings: dict[str, Any],
-    wait_s: float,
-    as_json: bool,
+    store: str, url: str, keep: int | None, settings: dict[str, Any], wait_s: float, as_json: bool
 ) -> None:
     """Copy STORE to object storage, as a new generation below URL.
 

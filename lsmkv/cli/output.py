@@ -57,11 +57,7 @@ def print_table(
     from rich.table import Table
 
     table = Table(
-        title=title or None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
+        title=title or None, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=0
     )
     for name in columns:
         is_text = name in text

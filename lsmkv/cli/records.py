@@ -129,11 +129,7 @@ _DIALECTS: Final[dict[str, type[csv.Dialect]]] = {"tsv": _Tsv, "csv": _Csv}
 
 
 def _read_delimited(
-    lines: Lines,
-    file_format: str,
-    form: Form,
-    fields: Fields,
-    hint: Callable[[str], None],
+    lines: Lines, file_format: str, form: Form, fields: Fields, hint: Callable[[str], None]
 ) -> Iterator[Record]:
     columns = None if fields.have_header else Columns(fields, form, None)
     may_hint = fields.header is None

@@ -186,9 +186,7 @@ class Exploration:
                 rates=list(RATES),
                 what_if=self._what_if(),
                 history=contract.History(
-                    begins_empty=self._history.begins_empty,
-                    skipped=skipped,
-                    steps=steps[left_out:],
+                    begins_empty=self._history.begins_empty, skipped=skipped, steps=steps[left_out:]
                 ),
                 devices=list(DEVICES),
                 stats=stats,
@@ -241,11 +239,7 @@ class Exploration:
         return [found for found in self._checked.values() if found is not None]
 
     def _filters(
-        self,
-        survey: Survey,
-        lookups: list[contract.Lookup],
-        most: int,
-        omitted: list[str],
+        self, survey: Survey, lookups: list[contract.Lookup], most: int, omitted: list[str]
     ) -> list[contract.Filter]:
         """The filters that lookups asked, and as many others as fit."""
         found: dict[tuple[int, int | None], contract.Filter] = {}

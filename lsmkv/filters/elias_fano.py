@@ -63,13 +63,7 @@ def number_at(
 
 
 def first_between(
-    bits: bytes,
-    start: i64,
-    byte_count: i64,
-    count: i64,
-    low_bits: i64,
-    least: i64,
-    most: i64,
+    bits: bytes, start: i64, byte_count: i64, count: i64, low_bits: i64, least: i64, most: i64
 ) -> i64:
     """The position of the first number from ``least`` to ``most``, or -1; any bytes will do."""
     end = (byte_count << 3) - count * low_bits

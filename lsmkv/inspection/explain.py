@@ -74,11 +74,7 @@ class MemtableStep(Report):
 
     def row(self) -> Row:
         """This step in a picture."""
-        return (
-            "memtable",
-            "aside" if self.outcome == "absent" else "found",
-            _ENDS[self.outcome],
-        )
+        return ("memtable", "aside" if self.outcome == "absent" else "found", _ENDS[self.outcome])
 
     def __str__(self) -> str:
         return _laid_out([self._line()])[0]

@@ -286,11 +286,7 @@ def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]
         return bits, properties.filter_key_count, properties.probe_count
     counts_entries = table.filters.filter_key.is_whole and not properties.has_versions
     _, length, parameter = index.filter_place(number)
-    return (
-        int(length) * 8,
-        index.entry_count(number) if counts_entries else None,
-        int(parameter),
-    )
+    return (int(length) * 8, index.entry_count(number) if counts_entries else None, int(parameter))
 
 
 def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count: int) -> float:

@@ -7,12 +7,7 @@ from typing import Any, Generic, overload
 import lsmkv
 from lsmkv.layers.coding import Coding, K, ReadWritable, V
 from lsmkv.layers.mapped import MappedBatch, MappedDB, MappedReader, MappedSnapshot, MappedStore
-from lsmkv.layers.prefixed import (
-    PrefixedBatch,
-    PrefixedDB,
-    PrefixedMapping,
-    PrefixedSnapshot,
-)
+from lsmkv.layers.prefixed import PrefixedBatch, PrefixedDB, PrefixedMapping, PrefixedSnapshot
 from lsmkv.typed.keys import Codec, KeyCodec, codec_advice
 
 _SHOWN = 200  # characters of a key in an error

@@ -93,11 +93,7 @@ def check_repaired(
 
 
 def _check_report(
-    sample: Sample,
-    damaged: Damaged,
-    report: RepairReport,
-    expected: Survivors,
-    contents: Contents,
+    sample: Sample, damaged: Damaged, report: RepairReport, expected: Survivors, contents: Contents
 ) -> list[str]:
     failures: list[str] = []
     if report.entries_kept != len(expected.entries):

@@ -283,9 +283,7 @@ def _nth(items: Iterator[tuple[Place, State]], number: int) -> tuple[Place, Stat
 
 
 def run(
-    settings: Settings,
-    size: Size | None = None,
-    storage_type: type[MemoryStorage] = MemoryStorage,
+    settings: Settings, size: Size | None = None, storage_type: type[MemoryStorage] = MemoryStorage
 ) -> Outcome:
     """Try every crash of every workload, or the one that ``settings.replay`` names."""
     size = size or SIZES[settings.scale]

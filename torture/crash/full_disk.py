@@ -52,11 +52,7 @@ def _compact(db: lsmkv.DB, number: int) -> None:
         db.compact_range()
 
 
-UPKEEP: Final[dict[str, Upkeep]] = {
-    "writes": _nothing,
-    "flushes": _flush,
-    "compactions": _compact,
-}
+UPKEEP: Final[dict[str, Upkeep]] = {"writes": _nothing, "flushes": _flush, "compactions": _compact}
 PLACES: Final = ("full-disk", "file-size-limit")
 NAMES: Final = tuple(f"{place}/{upkeep}" for place in PLACES for upkeep in UPKEEP)
 """Every combination; ``--replay`` takes one of them."""

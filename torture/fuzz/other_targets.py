@@ -13,13 +13,7 @@ import msgspec
 from lsmkv.cli.keys import Form, parse
 from lsmkv.cli.parameters import settings_option
 from lsmkv.cli.records import FORMATS, RecordWriter, read_records
-from lsmkv.copies.record import (
-    LogRecord,
-    Record,
-    TableRecord,
-    decode_records,
-    encode_records,
-)
+from lsmkv.copies.record import LogRecord, Record, TableRecord, decode_records, encode_records
 from lsmkv.filters import (
     BinaryFuseFilter,
     BlockedBloomFilter,
@@ -58,10 +52,7 @@ def _check_log(data: bytes) -> None:
     if contents is None:
         return
     rest = data[contents.end + contents.torn_bytes :]
-    expect(
-        rest == bytes(len(rest)),
-        "bytes of the log are no record, torn end or free space",
-    )
+    expect(rest == bytes(len(rest)), "bytes of the log are no record, torn end or free space")
     records = list(contents.records())
     for offset, payload in records:
         expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "the payload differs")

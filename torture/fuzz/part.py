@@ -27,11 +27,7 @@ from torture.framework import compiled_build
 from torture.framework.child_trials import Limits, Verdict, try_all
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 from torture.framework.shrinking import shortest
-from torture.fuzz import (
-    hostile_stores,
-    other_targets,
-    table_targets,
-)
+from torture.fuzz import hostile_stores, other_targets, table_targets
 from torture.fuzz.mutation import Coverage, extremes, mutated
 from torture.fuzz.target import Target, execute, execute_measured
 

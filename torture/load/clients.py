@@ -306,10 +306,7 @@ def in_order(items: Sequence[Item], *, reverse: bool = False) -> Contents:
 
 
 def check_groups(
-    ledgers: Sequence[Ledger],
-    found: Contents,
-    floors: Sequence[int],
-    ceilings: Sequence[int],
+    ledgers: Sequence[Ledger], found: Contents, floors: Sequence[int], ceilings: Sequence[int]
 ) -> list[int]:
     """Check a scan of the whole store with :meth:`Ledger.check_cut` for each group."""
     parts: list[Contents] = [{} for _ in ledgers]

@@ -147,22 +147,13 @@ def run(job: scenario.Job) -> None:
         scenario.check_tidy(db)
         stats = db.stats()
         job.counts.update(
-            {
-                "flushes": stats.flushes,
-                "compactions": stats.compactions,
-                "writes": ledger.done,
-            }
+            {"flushes": stats.flushes, "compactions": stats.compactions, "writes": ledger.done}
         )
     traces.check()
 
 
 def _open(
-    db: lsmkv.DB,
-    ledger: Ledger,
-    writer: Writer,
-    dice: random.Random,
-    wanted: int,
-    deadline: float,
+    db: lsmkv.DB, ledger: Ledger, writer: Writer, dice: random.Random, wanted: int, deadline: float
 ) -> list[Held]:
     """Open the wanted views, within three quarters of the time."""
     quarter = (deadline - time.monotonic()) / 4

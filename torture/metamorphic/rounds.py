@@ -14,12 +14,7 @@ from typing import Final
 
 from lsmkv.storage.storage import ReadKind, Storage
 from torture.framework.part import Scale
-from torture.metamorphic.option_sets import (
-    OptionSet,
-    in_helper_processes,
-    option_set,
-    without,
-)
+from torture.metamorphic.option_sets import OptionSet, in_helper_processes, option_set, without
 from torture.metamorphic.programs import program, reopenings
 from torture.metamorphic.sessions import Session
 

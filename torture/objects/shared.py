@@ -20,16 +20,7 @@ import lsmkv
 from lsmkv.api.snapshot import StoreReader
 from torture.framework.disturbance import collections_at_random, hasty_switches
 from torture.framework.part import UnsoundError
-from torture.objects.ground import (
-    KINDS,
-    OPTIONS,
-    Bystander,
-    Ground,
-    Item,
-    agree,
-    differing,
-    key_of,
-)
+from torture.objects.ground import KINDS, OPTIONS, Bystander, Ground, Item, agree, differing, key_of
 from torture.objects.trial import ObjectTrial, Variant, undisturbed
 
 _MOST_THREADS: Final = 5

@@ -56,8 +56,7 @@ class Ledger:
         """Note that a publication returned."""
         self._note(generation, version)
         expect(
-            generation >= self.newest,
-            f"generation {generation} was published after {self.newest}",
+            generation >= self.newest, f"generation {generation} was published after {self.newest}"
         )
         self.newest = generation
 

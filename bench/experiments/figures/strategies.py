@@ -28,11 +28,7 @@ _OTHER_WORDS: Final = b"""bluff cheater hate war humanity racism hurt nuke gloom
 
 
 _ASKED_OF_EACH: Final = 60  # absent keys of each filter
-_HBASE: Final = (
-    ("hbase-murmur2", "MURMUR"),
-    ("hbase-jenkins", "JENKINS"),
-    ("hbase", "murmur3"),
-)
+_HBASE: Final = (("hbase-murmur2", "MURMUR"), ("hbase-jenkins", "JENKINS"), ("hbase", "murmur3"))
 
 
 def strategies() -> Iterator[Figure]:

@@ -202,12 +202,7 @@ def memories(rows: Iterable[Row]) -> list[int]:
 
 
 def _swept(
-    rows: Sequence[Row],
-    block_bytes: int,
-    share: float,
-    laws: Sequence[str],
-    *,
-    brief: bool = False,
+    rows: Sequence[Row], block_bytes: int, share: float, laws: Sequence[str], *, brief: bool = False
 ) -> Table:
     cells = []
     for law in laws:

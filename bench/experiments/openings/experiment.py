@@ -18,9 +18,7 @@ _LEAST_KEYS: Final = 1000
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keys", type=at_least(_LEAST_KEYS), help="default: 10,000 or 100,000")
     parser.add_argument(
-        "--openings",
-        type=positive,
-        help="openings of each store and residency; default: 3 or 10",
+        "--openings", type=positive, help="openings of each store and residency; default: 3 or 10"
     )
     parser.add_argument(
         "--lookups",

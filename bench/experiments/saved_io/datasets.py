@@ -296,12 +296,7 @@ register(
         is_limited=True,
     )
 )
-GROUPS: Final = {
-    "skew": SKEWED,
-    "values": tuple(VALUES),
-    RANGES: (RANGES,),
-    LIMITED: (LIMITED,),
-}
+GROUPS: Final = {"skew": SKEWED, "values": tuple(VALUES), RANGES: (RANGES,), LIMITED: (LIMITED,)}
 """Data sets that are measured together, only when they are asked for, and have tables of their own."""
 
 ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)

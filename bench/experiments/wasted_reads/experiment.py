@@ -11,13 +11,7 @@ from bench.engines.base import KIB, engine_named
 from bench.experiments.wasted_reads.measure import measure
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.story import story
-from bench.experiments.wasted_reads.tasks import (
-    NO_FILTER,
-    PACKED,
-    PARTITIONED,
-    PER_TABLE,
-    Task,
-)
+from bench.experiments.wasted_reads.tasks import NO_FILTER, PACKED, PARTITIONED, PER_TABLE, Task
 from bench.harness.experiment import Experiment, Plan, at_least, between, names_of, positive
 from bench.workloads.key_shapes import SHAPES
 

@@ -144,10 +144,7 @@ def _map_taker(path: str, is_new: bool) -> Any:
     import plyvel
 
     store: Any = plyvel.DB(
-        path,
-        create_if_missing=True,
-        write_buffer_size=64 * 1024,
-        max_open_files=4 * _LEVELDB_MAPS,
+        path, create_if_missing=True, write_buffer_size=64 * 1024, max_open_files=4 * _LEVELDB_MAPS
     )
     keys = [b"%06d" % number for number in range(_LEVELDB_MAPS + 100)]
     if is_new:

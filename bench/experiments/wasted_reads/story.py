@@ -6,25 +6,14 @@ from collections.abc import Sequence
 
 from bench.experiments.wasted_reads.charts import charts
 from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.tables import (
-    at_budget,
-    best_two,
-    budgets,
-    key_sets,
-    tables,
-)
+from bench.experiments.wasted_reads.tables import at_budget, best_two, budgets, key_sets, tables
 from bench.experiments.wasted_reads.tasks import NO_FILTER
 from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.story import Story
 
 
 def story(rows: Sequence[Row]) -> Story:
-    return Story(
-        tables(rows),
-        charts(rows),
-        failures(rows),
-        headline=_headline(rows),
-    )
+    return Story(tables(rows), charts(rows), failures(rows), headline=_headline(rows))
 
 
 def _headline(rows: Sequence[Row]) -> str:

@@ -42,12 +42,7 @@ def story(rows: list[Row]) -> Story:
     tables.append(latencies(timed, engines, workloads))
     if counted:
         tables.append(blocks(counted, workloads))
-    return Story(
-        tables,
-        charts(timed, engines, workloads),
-        failures,
-        headline=_headline(ratios),
-    )
+    return Story(tables, charts(timed, engines, workloads), failures, headline=_headline(ratios))
 
 
 def _headline(ratios: Sequence[Ratio]) -> str:

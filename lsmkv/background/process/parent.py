@@ -35,9 +35,7 @@ _PROGRAM: Final = (
 # start would wait for that child.  So forks wait for the start.
 _starting = threading.Lock()
 register_at_fork(
-    before=_starting.acquire,
-    after_in_parent=_starting.release,
-    after_in_child=_starting.release,
+    before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_starting.release
 )
 _INTERPRETER: Final = re.compile(r"(python|pypy)w?[\d.]*[a-z]*(-\w+)?(\.exe)?")
 _START_LIMIT_S: Final = 60.0  # a program that is no Python may never answer

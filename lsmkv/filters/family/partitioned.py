@@ -15,11 +15,7 @@ from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.family.base import bits_set, keys_by_fill
 from lsmkv.filters.family.classic import BitFilter
 from lsmkv.filters.hashing import MASK_63
-from lsmkv.filters.maths.rates import (
-    partitioned_bits_for,
-    partitioned_probes_for,
-    partitioned_rate,
-)
+from lsmkv.filters.maths.rates import partitioned_bits_for, partitioned_probes_for, partitioned_rate
 from lsmkv.filters.maths.sizing import MAX_PROBES
 
 
