@@ -25,7 +25,7 @@ from torture.crash.disk import STORE, Disk, replayed
 from torture.crash.disk_states import State, states
 from torture.crash.disk_storage import MemoryStorage
 from torture.crash.examination import Examiner, Verdict
-from torture.crash.workloads import SMALL, VARIANTS, Bounds, Recording, names, record
+from torture.crash.workloads import SMALL, VARIANTS, Bounds, Recording, Size, names, record
 from torture.framework.ordered_background import in_order
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
@@ -34,28 +34,12 @@ _AFTER_RECOVERY: Final = (b"after-recovery", b"1")
 _WHOLE_WEIGHT: Final = 10  # how much likelier a second crash is if only the process ended
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The amount of work of one scale.
-
-    Attributes:
-        operations: operations of each workload.
-        rounds: workloads of each variant, each with another seed.
-        samples: random combinations of losses after each operation, besides the extremes.
-        second_share: share of the distinct states whose recovery crashes too.
-    """
-
-    operations: int
-    rounds: int
-    samples: int
-    second_share: float
-
-
 SIZES: Final = {
-    Scale.CI: Size(operations=24, rounds=1, samples=1, second_share=0.004),
-    Scale.SHORT: Size(operations=40, rounds=1, samples=2, second_share=0.01),
-    Scale.LONG: Size(operations=150, rounds=100, samples=12, second_share=0.03),
+    Scale.CI: Size(operations=24, rounds=1, samples=1, share=0.004),
+    Scale.SHORT: Size(operations=40, rounds=1, samples=2, share=0.01),
+    Scale.LONG: Size(operations=150, rounds=100, samples=12, share=0.03),
 }
+"""The share is that of the distinct states whose recovery crashes too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +107,7 @@ class Crashes:
                 self._counts["states"] += 1
                 verdict, is_new = self._examiner.examine(state.image)
                 self._judge(place, state.what, verdict, _allowed(bounds, state), is_new)
-                share = self._size.second_share * (_WHOLE_WEIGHT if state.is_whole else 1)
+                share = self._size.share * (_WHOLE_WEIGHT if state.is_whole else 1)
                 if is_new and verdict.matches and self._dice.random() < share:
                     self._crash_again(place, state, verdict)
             if time.monotonic() > self._deadline:

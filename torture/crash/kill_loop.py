@@ -340,19 +340,14 @@ def main(arguments: list[str] | None = None) -> int:
         write_until_killed(path, seed, turn, start, die_at, cast(Background, background))
     parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="kill the writer so often")
-    parser.add_argument(
-        "--seed", type=int, default=None, help="seed of all random choices (default: random)"
-    )
+    parser.add_argument("--seed", type=int, help="seed of all random choices (default: random)")
     parser.add_argument(
         "--background",
         choices=get_args(Background),
         default="thread",
         help="where flushes and compactions run; unless in threads, writers die only at random moments",
     )
-    parser.add_argument(
-        "--path",
-        help="new or empty directory for the store, which is kept (default: a temporary one)",
-    )
+    parser.add_argument("--path", help="new or empty directory, which is kept (default: temporary)")
     chosen = parser.parse_args(arguments)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
     path = chosen.path or tempfile.mkdtemp(prefix="lsmkv-crash-")

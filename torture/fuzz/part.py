@@ -242,11 +242,9 @@ def _note_found(folder: Path, name: str, said: str, outcome: Outcome) -> None:
 
 
 PART: Final = Part(
-    name="fuzz",
-    promise=(
-        "From any bytes every decoder makes a value that encodes to them, or it raises a documented "
-        "error, in time and memory in proportion to their number. Every call on a store with any bytes "
-        "ends in an answer or such an error."
-    ),
-    run=run,
+    "fuzz",
+    "From any bytes every decoder makes a value that encodes to them, or it raises a documented error, "
+    "in time and memory in proportion to their number. Every call on a store with any bytes ends in an "
+    "answer or such an error.",
+    run,
 )

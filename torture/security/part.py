@@ -400,10 +400,8 @@ def run(settings: Settings) -> Outcome:
 
 
 PART: Final = Part(
-    name="security",
-    promise=(
-        "Only the owner may access the files. Nothing that a file contains leads outside its "
-        "directory, takes memory or time out of proportion, or runs as code."
-    ),
-    run=run,
+    "security",
+    "Only the owner may access the files. Nothing that a file contains leads outside its directory, "
+    "takes memory or time out of proportion, or runs as code.",
+    run,
 )
