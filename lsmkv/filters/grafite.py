@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, read_i64_le
 from mypy_extensions import i64, u8
 
 from lsmkv.filters import hashing
@@ -64,16 +64,11 @@ def hash_key(key: bytes) -> i64:
     return (hashing.hash_key(key[: length - 1]) & _GRANULES) | place
 
 
-def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
-    """A filter of these hashes, which cannot be asked for ranges.  O(n log n)."""
-    packed = BytesWriter()
-    for h in hashes:
-        write_i64_le(packed, h)
-    return _build(packed.getvalue(), 8, 0, low_bits, byte_count)
+def build_from_digests(packed: bytes, low_bits: i64, byte_count: i64) -> bytes:
+    """A filter of hashes and key lengths, 8 bytes each.  O(n log n).
 
-
-def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
-    """A filter of hashes and key lengths, 8 bytes each; one length up to 255 serves ranges."""
+    It can be asked for ranges if all lengths are one from 1 to 255.
+    """
     key_length = read_i64_le(packed, 8)
     if key_length > _MAX_LENGTH:
         key_length = 0
@@ -82,20 +77,15 @@ def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
         if read_i64_le(packed, at) != key_length:
             key_length = 0
         at += DIGEST_BYTES
-    return _build(packed, DIGEST_BYTES, key_length, low_bits, byte_count)
-
-
-def _build(packed: bytes, stride: i64, key_length: i64, low_bits: i64, byte_count: i64) -> bytes:
-    """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
-    count = len(packed) // stride
+    count: i64 = len(packed) // DIGEST_BYTES
     body: i64 = byte_count - grafite_header_bytes(count)
     r = _code_count(body, count, low_bits)
     assert r >= GRANULE_KEYS
     codes: list[int] = []
-    at: i64 = 0
+    at = 0
     while at < len(packed):
         codes.append(_code(read_i64_le(packed, at) & MASK_63, r))
-        at += stride
+        at += DIGEST_BYTES
     codes.sort()
     header = BytesWriter()
     rest: i64 = count

@@ -149,11 +149,7 @@ class _NumberedPolicy(FilterPolicy):
         return self._name
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        packed = BytesWriter()
-        for h in hashes:
-            write_i64_le(packed, h)
-            write_i64_le(packed, 0)
-        return self.build_from_digests(packed.getvalue(), error_rate)
+        return self.build_from_digests(hashing.packed_hashes(hashes), error_rate)
 
 
 class NoPolicy(_NumberedPolicy):
