@@ -25,8 +25,29 @@ _MISSING: Final = object()
 _CLEAR_BATCH: Final = 1000
 
 
+class _Closing:
+    """What ends in one below, with ``close`` or ``with``."""
+
+    _below: Any
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed; a batch, whether it was committed or discarded."""
+        return bool(self._below.closed)
+
+    def __enter__(self) -> Self:
+        self._below.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._below.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._below!r}>"
+
+
 @peers.tells_names_of_cursors
-class MappedCursor(Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
+class MappedCursor(_Closing, Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
     """Moves over a layer's keys as they were: as ``lsmkv.Cursor``."""
 
     def __init__(self, below: Any, coding: Coding[K, V, KeyIn, Any]) -> None:
@@ -113,24 +134,9 @@ class MappedCursor(Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
 
     # The end
 
-    @property
-    def closed(self) -> bool:
-        """Whether ``close`` was called."""
-        return bool(self._below.closed)
-
     def close(self) -> None:
         """End the cursor, so that the store may drop old entries.  A second call does nothing."""
         self._below.close()
-
-    def __enter__(self) -> Self:
-        self._below.__enter__()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._below!r}>"
 
 
 class MappedReader(
@@ -195,7 +201,7 @@ class MappedReader(
         return MappedCursor(self._below.cursor(), self._coding)
 
 
-class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn]):
+class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn], _Closing):
     """The reading part, of a snapshot; end it with ``close`` or ``with``."""
 
     @property
@@ -203,21 +209,9 @@ class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn]):
         """The number of the last write that the snapshot sees."""
         return int(self._below.sequence_number)
 
-    @property
-    def closed(self) -> bool:
-        """Whether the snapshot is closed."""
-        return bool(self._below.closed)
-
     def close(self) -> None:
         """End the snapshot itself, also for others that read it."""
         self._below.close()
-
-    def __enter__(self) -> Self:
-        self._below.__enter__()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
 
 class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
@@ -372,7 +366,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         self._below.compact_range(*self._bounds(start, stop), force=force)
 
 
-class MappedBatch(Generic[K, V, KeyIn, ValueIn]):
+class MappedBatch(_Closing, Generic[K, V, KeyIn, ValueIn]):
     """Operations for a batch of the store: applied in order, all or none.
 
     Several of these may collect into one ``WriteBatch``.  Leaving a ``with`` block over any of them
@@ -413,18 +407,3 @@ class MappedBatch(Generic[K, V, KeyIn, ValueIn]):
     def close(self) -> None:
         """Discard the whole batch unless it is committed.  A second call does nothing."""
         self._below.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the batch was committed or discarded."""
-        return bool(self._below.closed)
-
-    def __enter__(self) -> Self:
-        self._below.__enter__()
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._below.__exit__(kind, error, trace)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._below!r}>"
