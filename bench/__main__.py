@@ -88,9 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         module = importlib.import_module(EXPERIMENTS[given[0]][0])
     except ModuleNotFoundError as error:
-        raise SystemExit(
-            f"bench: {error.name} is not installed: pip install 'lsmkv[bench]'"
-        ) from error
+        raise SystemExit(f"bench: {error.name} is missing: pip install 'lsmkv[bench]'") from error
     if hasattr(module, "EXPERIMENT"):
         importlib.import_module("bench.harness.experiment").main(module.EXPERIMENT, given[1:])
     else:

@@ -33,9 +33,7 @@ from lsmkv.inspection.store_info import StoreInfo
 from reports.environment import build
 
 ERROR_RATES: Final = (0.5, 0.1, 0.01, 0.001)
-REFERENCE_RATE: Final = 0.01
-"""The rate of the store that is also searched with its filters off."""
-
+REFERENCE_RATE: Final = 0.01  # the rate of the store that is also searched with its filters off
 SEED: Final = 1970  # the year of Bloom's paper
 UNCOMPACTED_LOOKUPS: Final = 2000
 _NEVER: Final = 1000  # more level-0 runs than there will be, so that only ``compact`` compacts
@@ -117,10 +115,7 @@ def compact(path: str, error_rate: float) -> None:
 def measure(
     path: str, present: Sequence[bytes], absent: Sequence[bytes], error_rate: float | None
 ) -> Measurement:
-    """Look up ``absent`` and ``present``, block cache off: every search of a block is a read.
-
-    Without an ``error_rate`` the store's filters are ignored.
-    """
+    """Look up ``absent`` and ``present`` without block cache, and without filters if no rate is given."""
     residency: Any = "off" if error_rate is None else "resident"
     with lsmkv.open(
         path, read_only=True, block_cache_size_bytes=0, filter_residency=residency
@@ -144,11 +139,7 @@ def run(
     absent_count: int | None = None,
     say: Say = lambda _: None,
 ) -> Results:
-    """Make the stores of ``entries`` below ``directory``, and measure them.
-
-    ``seed`` decides the order of insertion, the absent keys and the samples.  By default there are as
-    many absent keys as entries.  ``say`` is called with each step before it begins.
-    """
+    """Make the stores of ``entries``, and measure them; ``say`` is told of each step."""
     draw = random.Random(seed)
     shuffled = draw.sample(entries, len(entries))
     present = [key for key, _ in shuffled]
@@ -156,14 +147,12 @@ def run(
     paths = {rate: os.path.join(directory, f"p{rate}") for rate in ERROR_RATES}
     for rate, path in paths.items():
         say(
-            f"Writing {len(entries):,} entries, in random order, with filters of p = {_percent(rate)}"
+            f"Writing {len(entries):,} entries in random order, with filters of p = {_percent(rate)}"
         )
         fill(path, shuffled, rate)
     some_absent = absent[:UNCOMPACTED_LOOKUPS]
     some_present = draw.sample(present, min(len(present), UNCOMPACTED_LOOKUPS))
-    say(
-        f"Looking up {len(some_absent):,} absent and {len(some_present):,} present keys, as flushed"
-    )
+    say(f"Looking up {len(some_absent):,} absent, {len(some_present):,} present keys, as flushed")
     uncompacted = _measure_all(paths, some_present, some_absent)
     for rate, path in paths.items():
         say(f"Compacting the store of p = {_percent(rate)} into one run")
@@ -193,9 +182,7 @@ def print_results(results: Results, console: Console) -> None:
     _print_series(
         "Compacted: one run, at most one block to search for each key", results.compacted, console
     )
-    _print_series(
-        "As flushed: several runs, each of which may hold any key", results.uncompacted, console
-    )
+    _print_series("As flushed: several runs, each may hold any key", results.uncompacted, console)
     console.print("Why one of the absent keys costs what it does (p = 1 %, compacted):\n")
     console.print(results.explained_absent + "\n", soft_wrap=True)
     console.print("And one of the present keys:\n")
@@ -203,9 +190,7 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> None:
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=0
-    )
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
     for heading in (
         "p, %\nasked",
         "p, %\nexact",

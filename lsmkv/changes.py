@@ -13,15 +13,11 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-LOOK_S: Final = 0.25
-"""The longest that a waiter waits before it looks again."""
+LOOK_S: Final = 0.25  # the longest that a waiter waits before it looks again
 
 
 class Changes:
-    """Announces changes to waiting threads.  Any thread may use it.
-
-    ``ticket`` is for the next change: take it before looking at the state.
-    """
+    """Announces changes; take ``ticket``, which is for the next one, before looking at the state."""
 
     __slots__ = ("ticket",)
 

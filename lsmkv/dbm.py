@@ -34,10 +34,7 @@ _MISSING: Final = object()
 
 
 class error(OSError):  # noqa: N801, N818  # what every dbm module calls it
-    """A store could not be opened or used.
-
-    ``__cause__`` is lsmkv's own error, if it had one.
-    """
+    """A store could not be opened or used; ``__cause__`` is lsmkv's own error, if it had one."""
 
 
 @contextmanager
@@ -141,10 +138,7 @@ class Database(MutableMapping[bytes, bytes]):
             return next(iter(self._db), None)
 
     def nextkey(self, key: _Text) -> bytes | None:
-        """The first key above ``key``, or None.
-
-        ``key`` need not be there.
-        """
+        """The first key above ``key``, which need not be there; or None."""
         data = _encoded(key, "key")
         with _translated():
             return next((found for found in self._db.keys(start=data) if found != data), None)
@@ -165,27 +159,18 @@ class Database(MutableMapping[bytes, bytes]):
             del self._db[_encoded(key, "key")]
 
     def pop(self, key: _Text, default: Any = _MISSING) -> Any:
-        """Remove ``key`` in one step, and return its value or ``default``.
-
-        KeyError: it is not there, and no default is given.
-        """
+        """Remove ``key`` in one step, and return its value or ``default``; KeyError without either."""
         data = _encoded(key, "key")
         with _translated():
             return self._db.pop(data) if default is _MISSING else self._db.pop(data, default)
 
     def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value.
-
-        In one step: two threads never pop the same entry.  KeyError: there is none.
-        """
+        """Remove the first key, in one step; returns it with its value.  KeyError: there is none."""
         with _translated():
             return self._db.popitem()
 
     def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
-        """The value of ``key``, which is set to ``default`` if missing.
-
-        In one step: no other write comes in between.
-        """
+        """The value of ``key``; set to ``default`` if missing, in one step."""
         data, value = _encoded(key, "key"), _encoded(default, "value")
         with _translated():
             return self._db.setdefault(data, value)

@@ -227,10 +227,7 @@ def _histogram(field: str, found: list[_Found]) -> Metric:
 
 
 def _buckets(values: Histogram, unit: _Unit) -> list[tuple[str, float]]:
-    """Cumulative counts by upper bound, which is included.
-
-    ``values.buckets`` counts those below powers of two.  Without a unit they are integers.
-    """
+    """Cumulative counts by upper bound, which is included; without a unit values are integers."""
     powers = _COUNT_POWERS if unit is _NO_UNIT else _DURATION_POWERS
     seen, buckets = 0, []
     for power, count in enumerate(values.buckets[: powers.stop]):

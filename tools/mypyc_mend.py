@@ -46,6 +46,7 @@ COMPILED = (
     "sstable/block/builder",
     "sstable/block/transposed",
     "sstable/block/codec",
+    "sstable/index_keys",
     "sstable/index_layout",
     "sstable/index_builder",
     "sstable/index_check",

@@ -75,30 +75,33 @@ class Store(ABC):
         get: returns the value of a key, or None.
         put: sets a key, without a sync.
         put_sync: sets a key, and returns when it would survive a power failure.
+        _db: what the library opened, for the methods that are alike in most.
     """
 
     get: Callable[[bytes], bytes | None]
     put: Callable[[bytes, bytes], object]
     put_sync: Callable[[bytes, bytes], object]
+    _db: Any
+
+    @abstractmethod
+    def __init__(self, directory: str, settings: Settings) -> None:
+        """Open the store in ``directory``."""
 
     @abstractmethod
     def put_batch(self, pairs: Pairs, sync: bool = False) -> None:
         """Set several keys in one atomic step."""
 
-    @abstractmethod
     def delete(self, key: bytes) -> None:
         """Remove a key."""
+        self._db.delete(key)
 
-    @abstractmethod
     def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """The values of several keys, in one call if possible."""
+        return list(map(self.get, keys))
 
     @abstractmethod
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
-        """Walk over up to ``limit`` (None: all) entries from ``start`` on, and return their number.
-
-        Without ``start`` the walk begins at the first key (reversed: at the last).
-        """
+        """Walk over up to ``limit`` entries from ``start`` (or an end) on, and return their number."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -112,7 +115,6 @@ class Store(ABC):
         """Functions like ``get`` for so many threads at once, until a write or ``close``."""
         return [self.get] * count
 
-    @abstractmethod
     def counters(self) -> dict[str, int]:
         """The engine's own counters since the store was opened; only those that it has.
 
@@ -120,10 +122,11 @@ class Store(ABC):
         ``filter_true_positives``: searches that a filter passed, and passed rightly.
         ``data_block_reads``: data blocks that were not in its cache.  All with ``Settings.count``.
         """
+        return {}
 
-    @abstractmethod
     def close(self) -> None:
         """Close the store."""
+        self._db.close()
 
 
 class Engine(ABC):
@@ -133,11 +136,13 @@ class Engine(ABC):
         name: its name in rows, tables and commands.
         distribution: the name that pip installs; the report names its version.
         module: the name that Python imports.
+        store: the class of its stores, unless it overrides ``open``.
     """
 
     name: ClassVar[str]
     distribution: ClassVar[str]
     module: ClassVar[str]
+    store: ClassVar[type[Store]]
 
     def is_installed(self) -> bool:
         """Whether it can be measured here."""
@@ -147,20 +152,16 @@ class Engine(ABC):
         """The version of its library."""
         return version(self.distribution)
 
-    @abstractmethod
     def open(self, directory: str, settings: Settings) -> Store:
         """Open the store in ``directory`` (which exists), or make one there."""
+        return self.store(directory, settings)
 
 
 _ENGINES: dict[str, Engine] = {}
 
 
 def register(engine: Engine) -> Engine:
-    """Add ``engine`` to the measured ones.
-
-    Raises:
-        ValueError: another engine has that name.
-    """
+    """Add ``engine`` to the measured ones.  ValueError: another has that name."""
     if engine.name in _ENGINES:
         raise ValueError(f"engine {engine.name!r} is registered already")
     _ENGINES[engine.name] = engine

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Final
 
 from bench.engines.base import MIB, Engine, Pairs, Settings, Store, walk
 
@@ -26,7 +25,7 @@ class LevelDBStore(Store):
     def __init__(self, directory: str, settings: Settings) -> None:
         import plyvel
 
-        self._db: Any = plyvel.DB(
+        self._db = plyvel.DB(
             directory,
             create_if_missing=True,
             bloom_filter_bits=round(settings.bits_per_key),
@@ -45,12 +44,6 @@ class LevelDBStore(Store):
             for key, value in pairs:
                 put(key, value)
 
-    def delete(self, key: bytes) -> None:
-        self._db.delete(key)
-
-    def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        return list(map(self._db.get, keys))
-
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
         if not reverse:
             return walk(self._db.iterator(start=start), limit)
@@ -63,19 +56,12 @@ class LevelDBStore(Store):
             time.sleep(_POLL_S)
 
     def compact(self) -> None:
-        """Merge everything into one sorted run.
-
-        Without bounds plyvel's ``compact_range`` compacts no table at all.
-        """
+        """Merge everything into one run; without bounds plyvel's ``compact_range`` compacts nothing."""
         self._db.compact_range(start=b"\0", stop=_BEYOND)
         self.settle()
 
     def cached_bytes(self) -> int:
-        """The bytes of the block cache and of the memtables.
-
-        A lookup that raises them has read a block, if the block cache holds what it reads: it does not
-        hold uncompressed blocks, since LevelDB maps its tables into memory.
-        """
+        """The bytes of the block cache, if blocks are compressed, and of the memtables."""
         return int(self._db.get_property(b"leveldb.approximate-memory-usage"))
 
     def _compaction_due(self) -> bool:
@@ -93,24 +79,15 @@ class LevelDBStore(Store):
             size_bytes[level] >= _LEVEL1_SIZE_BYTES * 10 ** (level - 1) for level in range(1, 6)
         )
 
-    def counters(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None:
-        self._db.close()
-
 
 class LevelDB(Engine):
     """LevelDB; its library has no zstd, so Snappy stands for it."""
 
-    name: ClassVar[str] = "leveldb"
-    distribution: ClassVar[str] = "plyvel"
-    module: ClassVar[str] = "plyvel"
+    name = "leveldb"
+    distribution = module = "plyvel"
+    store = LevelDBStore
 
     def version(self) -> str:
         import plyvel
 
         return f"{plyvel.__leveldb_version__} (plyvel {super().version()})"
-
-    def open(self, directory: str, settings: Settings) -> Store:
-        return LevelDBStore(directory, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from bench.engines.base import Engine, Pairs, Settings, Store, walk
 
@@ -113,9 +113,6 @@ class LMDBStore(Store):
         self._more_readers += [self._env.begin() for _ in range(count)]
         return [reader.get for reader in self._more_readers[-count:]]
 
-    def counters(self) -> dict[str, int]:
-        return {}
-
     def _release(self) -> None:
         if self._reader is not None:
             self._reader.abort()
@@ -131,14 +128,10 @@ class LMDBStore(Store):
 class LMDB(Engine):
     """LMDB; it ignores all settings but ``synced`` and ``larger_than_memory``."""
 
-    name: ClassVar[str] = "lmdb"
-    distribution: ClassVar[str] = "lmdb"
-    module: ClassVar[str] = "lmdb"
+    name = distribution = module = "lmdb"
+    store = LMDBStore
 
     def version(self) -> str:
         import lmdb
 
         return f"{'.'.join(map(str, lmdb.version()))} (py-lmdb {super().version()})"
-
-    def open(self, directory: str, settings: Settings) -> Store:
-        return LMDBStore(directory, settings)

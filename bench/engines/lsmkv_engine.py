@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
 
 from bench.engines.base import Engine, Pairs, Settings, Store, walk
 from reports.environment import build
@@ -47,11 +46,9 @@ class LsmkvStore(Store):
             for key, value in pairs:
                 put(key, value)
 
-    def delete(self, key: bytes) -> None:
-        self._db.delete(key)
-
     def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        return self._db.multi_get(keys)
+        found: Sequence[bytes | None] = self._db.multi_get(keys)
+        return found
 
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
         if not reverse:
@@ -76,20 +73,13 @@ class LsmkvStore(Store):
             "data_block_reads": stats.block_reads,
         }
 
-    def close(self) -> None:
-        self._db.close()
-
 
 class Lsmkv(Engine):
     """This project's store, with its default compaction (leveled, size ratio 10)."""
 
-    name: ClassVar[str] = "lsmkv"
-    distribution: ClassVar[str] = "lsmkv"
-    module: ClassVar[str] = "lsmkv"
+    name = distribution = module = "lsmkv"
+    store = LsmkvStore
 
     def version(self) -> str:
         """The version, and whether its hot modules are compiled here."""
         return f"{super().version()} ({build()})"
-
-    def open(self, directory: str, settings: Settings) -> Store:
-        return LsmkvStore(directory, settings)

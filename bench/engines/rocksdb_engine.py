@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from bench.engines.base import Engine, Pairs, Settings, Store, walk
 
@@ -72,7 +72,7 @@ class RocksDBStore(Store):
         options.set_block_based_table_factory(blocks)
         # Options apply only to new column families; those of an existing store would silently have
         # the defaults: no filter, a cache of 8 MiB.
-        self._db: Any = rocksdict.Rdict(directory, options, column_families={"default": options})
+        self._db = rocksdict.Rdict(directory, options, column_families={"default": options})
         if ribbon_bits_per_key:
             # rocksdict has no method for it, but RocksDB takes the policy by name.
             policy = f"ribbonfilter:{ribbon_bits_per_key:.6f}:-1"  # -1: at every level
@@ -97,9 +97,6 @@ class RocksDBStore(Store):
         moving: Any = rocksdict.IngestExternalFileOptions()
         moving.set_move_files(True)
         self._db.ingest_external_file(paths, moving)
-
-    def delete(self, key: bytes) -> None:
-        self._db.delete(key)
 
     def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         found: Sequence[bytes | None] = self._db.get(keys)  # a list: RocksDB's MultiGet
@@ -145,20 +142,14 @@ class RocksDBStore(Store):
         found = dict(re.findall(r"^(\S+) COUNT : (\d+)$", text, re.MULTILINE))
         return {name: int(found[ticker]) for ticker, name in _TICKERS.items() if ticker in found}
 
-    def close(self) -> None:
-        self._db.close()
-
 
 class RocksDB(Engine):
     """RocksDB with a full (per-table) Bloom filter and leveled compaction, its default."""
 
-    name: ClassVar[str] = "rocksdb"
-    distribution: ClassVar[str] = "rocksdict"
-    module: ClassVar[str] = "rocksdict"
+    name = "rocksdb"
+    distribution = module = "rocksdict"
+    store = RocksDBStore
 
     def version(self) -> str:
         """The version of rocksdict, which contains RocksDB and hides its version."""
         return f"in rocksdict {super().version()}"
-
-    def open(self, directory: str, settings: Settings) -> Store:
-        return RocksDBStore(directory, settings)

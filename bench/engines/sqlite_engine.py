@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from bench.engines.base import KIB, Engine, Pairs, Settings, Store, walk
 
@@ -20,11 +20,7 @@ _PAGE_SIZES: Final = range(512, 64 * KIB + 1)
 
 
 class SQLiteStore(Store):
-    """An open SQLite database in WAL mode, the table ``WITHOUT ROWID``.
-
-    One connection reads and two write, with ``synchronous`` OFF and FULL (which syncs the log at each
-    commit).  A put is a transaction.  A lock serialises writing threads, as SQLite itself would.
-    """
+    """An open database in WAL mode; one connection reads and two write, one of which syncs."""
 
     def __init__(self, directory: str, settings: Settings) -> None:
         self._path = os.path.join(directory, "entries.sqlite")
@@ -117,9 +113,6 @@ class SQLiteStore(Store):
         self._more_readers += made
         return [self._getter(connection) for connection in made]
 
-    def counters(self) -> dict[str, int]:
-        return {}
-
     def close(self) -> None:
         for connection in (*self._more_readers, self._reader, self._synced_writer, self._writer):
             connection.close()
@@ -128,14 +121,11 @@ class SQLiteStore(Store):
 class SQLite(Engine):
     """SQLite; the block size is its page size (a power of 2 from 512 to 65536), and it has no filters."""
 
-    name: ClassVar[str] = "sqlite"
-    distribution: ClassVar[str] = "sqlite"
-    module: ClassVar[str] = "_sqlite3"  # exists only where Python was built with SQLite
+    name = distribution = "sqlite"
+    store = SQLiteStore
+    module = "_sqlite3"  # exists only where Python was built with SQLite
 
     def version(self) -> str:
         import sqlite3
 
         return sqlite3.sqlite_version
-
-    def open(self, directory: str, settings: Settings) -> Store:
-        return SQLiteStore(directory, settings)

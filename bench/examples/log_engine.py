@@ -12,7 +12,7 @@ import struct
 import threading
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
 
 from bench.engines.base import Engine, Pairs, Settings, Store, register, walk
@@ -91,9 +91,6 @@ class LogStore(Store):
     def delete(self, key: bytes) -> None:
         self._append([(key, None)], False)
 
-    def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        return [self.get(key) for key in keys]
-
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
         with self._lock:
             if self._order is None:
@@ -107,9 +104,6 @@ class LogStore(Store):
 
     def settle(self) -> None:
         """Do nothing: there is no background work."""
-
-    def counters(self) -> dict[str, int]:
-        return {}
 
     def close(self) -> None:
         os.close(self._file)

@@ -29,9 +29,7 @@ def read_trace(path: str, entries: int, seed: int) -> Content:
     with open(path, encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.reader(file), 1):
             if len(row) != 7 or not row[3].isdecimal():
-                raise ValueError(
-                    f"{path}, line {number}: not seven fields of a Twitter trace: {row}"
-                )
+                raise ValueError(f"{path}, line {number}: not seven fields of a trace: {row}")
             key = row[1].encode()
             if row[5] in _READS:
                 reads.append(key)

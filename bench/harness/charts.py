@@ -52,10 +52,7 @@ Point = tuple[float, float] | tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points of one look; :func:`bench.harness.colours.series` has looks.
-
-    ``is_band``: intervals are a band, not bars.
-    """
+    """Points of one look (:func:`bench.harness.colours.series`); intervals are bars, or a band."""
 
     label: str | None
     points: Sequence[Point]
@@ -166,10 +163,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         axes.set_yticks(range(len(panel.names)), panel.names)
         axes.set_ylim(len(panel.names) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)
-    for letter, axis, ends in (
-        ("x", axes.xaxis, panel.x_ends),
-        ("y", axes.yaxis, panel.y_ends),
-    ):
+    for letter, axis, ends in (("x", axes.xaxis, panel.x_ends), ("y", axes.yaxis, panel.y_ends)):
         if panel.names and letter == "y":
             continue
         if letter in panel.log:
@@ -257,10 +251,7 @@ def save(chart: Chart, directory: str) -> list[str]:
 
 
 def with_dark_form(drawing: str) -> str:
-    """An SVG of matplotlib's with the rules that colour it on a dark screen.
-
-    What is drawn black has no colour of its own in the file, and inherits that of the root.
-    """
+    """An SVG with rules that colour it, and by its root what has no colour, on a dark screen."""
     rules = [f"svg {{ fill: {DARK[BLACK]} }}"]
     for light, dark in DARK.items():
         rules += [

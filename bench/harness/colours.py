@@ -20,12 +20,8 @@ SKY: Final = "#56b4e9"
 BLACK: Final = "#000000"
 YELLOW: Final = "#f0e442"
 
-AVOIDED: Final = SKY
-"""A read that a filter avoided."""
-
-FOUND: Final = GREEN
-"""A read that found what it was for."""
-
+AVOIDED: Final = SKY  # a read that a filter avoided
+FOUND: Final = GREEN  # a read that found what it was for
 GREY: Final = "#8a949e"
 """What there is without filters."""
 
@@ -85,10 +81,7 @@ ENGINES: Final = ("lsmkv", "rocksdb", "leveldb", "lmdb", "sqlite")
 
 def series(number: int) -> dict[str, Any]:
     """Colour and mark of the series of that number."""
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-    }
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 def named_series(names: Sequence[str], known: Sequence[str]) -> dict[str, dict[str, Any]]:

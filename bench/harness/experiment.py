@@ -92,6 +92,11 @@ class Results(Generic[R]):
     rows: list[R] = field(default_factory=list)
 
 
+def flattened(measured: Iterable[Iterable[R]]) -> list[R]:
+    """The rows of an experiment whose measurements are lists of rows."""
+    return [row for rows in measured for row in rows]
+
+
 def positive(text: str) -> int:
     """The type of options that are 1 or more."""
     number = int(text)
@@ -111,6 +116,18 @@ def at_least(least: int) -> Callable[[str], int]:
         number = int(text)
         if number < least:
             raise argparse.ArgumentTypeError(f"{text}: must be {least} or more")
+        return number
+
+    return number_of
+
+
+def between(least: float, most: float) -> Callable[[str], float]:
+    """The type of numbers from ``least`` to ``most``."""
+
+    def number_of(text: str) -> float:
+        number = float(text)
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text}: must be from {least:g} to {most:g}")
         return number
 
     return number_of
@@ -169,14 +186,9 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
 
 
 def run(
-    experiment: Experiment[T, M, R],
-    arguments: Sequence[str],
-    console: Console | None = None,
+    experiment: Experiment[T, M, R], arguments: Sequence[str], console: Console | None = None
 ) -> Results[R]:
-    """Measure the configurations of the command line; with a console, show the progress.
-
-    Writes only below the working directories.
-    """
+    """Measure the command line's configurations below the working directories; show progress."""
     given = parser_for(experiment).parse_args(arguments)
     plugins.load(given.plugin)
     plan = Plan(given.quick, given.seed, given)
@@ -211,10 +223,7 @@ def run(
 
 @contextmanager
 def _progress(name: str, total: int, console: Console) -> Iterator[Step]:
-    """A bar on a terminal, and a line for each step elsewhere.
-
-    Steps beyond ``total`` are those of ``Experiment.after``.
-    """
+    """A bar on a terminal, and a line a step elsewhere; ``Experiment.after`` may take more."""
     columns = (
         TextColumn("{task.description:<44.44}"),
         BarColumn(),
@@ -254,10 +263,7 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
 
 
 def section(header: dict[str, Any], story: Story) -> str:
-    """A section of a Markdown document: headline, pictures, command, and the tables in brief.
-
-    Tables that follow each other with one note have it once.
-    """
+    """A section of Markdown: headline, pictures, command, tables in brief; a note of several once."""
     parts = [story.headline] if story.headline else []
     parts += [
         f"![{chart.title}]({PICTURES}/{chart.name}.svg)"

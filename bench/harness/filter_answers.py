@@ -97,10 +97,7 @@ def section_bytes(directory: str, info: StoreInfo) -> SectionBytes:
 
 
 def answers(directory: str, keys: Iterable[bytes]) -> Answers:
-    """Look up ``keys`` in a store with a filter per block, or none, in which each run is one table.
-
-    Each different key is looked up once and counted as often as it occurs.
-    """
+    """Look up each different key once in a store whose runs are tables, counted as often as it occurs."""
     with lsmkv.open(directory, read_only=True) as db:
         info = db.inspect()
     storage = Storage(Stats())

@@ -31,11 +31,7 @@ def effective_trials(times: Iterable[int]) -> float:
 
 
 def rate_interval(
-    hits: int,
-    trials: int,
-    confidence: float = CONFIDENCE,
-    *,
-    effective: float | None = None,
+    hits: int, trials: int, confidence: float = CONFIDENCE, *, effective: float | None = None
 ) -> tuple[float, float]:
     """Clopper and Pearson's interval of a rate, by ``hits`` of ``trials``.
 
@@ -62,10 +58,7 @@ def rate_interval(
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A measured rate, its interval, and its design effect.
-
-    The design effect is the variance over that of independent trials.
-    """
+    """A measured rate, its interval, and its design effect: the variance over independent trials'."""
 
     rate: float
     low: float

@@ -23,11 +23,7 @@ _POLL_S: Final = 0.01
 
 @contextlib.contextmanager
 def memory_group(limit_bytes: int) -> Iterator[None]:
-    """Have this process in a new group of so much memory until the end of the block.
-
-    Raises:
-        OSError: no group can be made here; the message says why.
-    """
+    """Have this process in a new group of so much memory for the block; OSError says why not."""
     before = _present_group()
     group = _made(limit_bytes)
     try:

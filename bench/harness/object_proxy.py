@@ -147,10 +147,8 @@ class _State:
     """Requests that wait at the gate, by arrival."""
     is_gated: bool = False
     arrived: int = 0
-    heals: int = 0
-    """How often faults were replaced: stalled answers end then."""
-    lists: dict[str, _Answer] = field(default_factory=dict)
-    """The last answers to lists, by target."""
+    heals: int = 0  # how often faults were replaced: stalled answers end then
+    lists: dict[str, _Answer] = field(default_factory=dict)  # the last answers to lists, by target
     asked: deque[str] = field(default_factory=lambda: deque(maxlen=2))
     """The last two different objects that were asked for."""
 

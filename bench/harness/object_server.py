@@ -78,10 +78,7 @@ class ObjectServer:
         self._ask("delay", seconds)
 
     def inject(self, *faults: Fault) -> None:
-        """Let these faults happen, instead of earlier ones; none without any.
-
-        A request meets the first that matches.  Answers that earlier faults hold back end.
-        """
+        """Let these faults happen, the first that matches, instead of earlier ones, which end."""
         self._ask("inject", faults)
 
     def hold(self) -> None:
@@ -144,10 +141,7 @@ def missing(kind: ServerKind) -> str:
 
 @contextlib.contextmanager
 def start(kind: ServerKind = "moto") -> Iterator[ObjectServer]:
-    """A server with an empty bucket (:data:`BUCKET`), stopped at the end of the block.
-
-    ModuleNotFoundError if it is not installed.
-    """
+    """A server with an empty :data:`BUCKET` for the block.  ModuleNotFoundError: it is not installed."""
     if reason := missing(kind):
         raise ModuleNotFoundError(reason)
     with contextlib.ExitStack() as running:

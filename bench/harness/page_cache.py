@@ -51,11 +51,7 @@ def _resident(path: str) -> int:
 
 
 def drop(directory: str, tries: int = 20) -> int:
-    """Drop the files below ``directory`` from the page cache; the bytes that have stayed.
-
-    Pages that this process has mapped go too, and stay mapped.  The kernel leaves pages that it is just
-    reading ahead or moving between its lists, so this tries again after a moment.
-    """
+    """Drop the files below ``directory`` from the page cache, mapped ones too; the bytes that stay."""
     for turn in range(tries):
         if turn:
             time.sleep(_PAUSE_S)
@@ -78,10 +74,7 @@ def _page_out_mapped(directory: str) -> None:
 
 
 def why_not_dropped(directory: str) -> str | None:
-    """Why files in ``directory`` cannot be kept out of the page cache; None: they can.
-
-    It tries: a file is written, dropped and read, and the system's count of bytes read must tell.
-    """
+    """Why files in ``directory`` cannot be dropped from the page cache, tried with one; or None."""
     folder = os.path.join(directory, f"page-cache-{os.getpid()}")
     path = os.path.join(folder, "probe")
     os.mkdir(folder)

@@ -8,7 +8,6 @@ import os
 import resource
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Literal, Self
 
 import psutil
@@ -31,12 +30,7 @@ class Meter:
         self._before = time.perf_counter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.seconds = time.perf_counter() - self._before
         self.cpu_s = cpu_s() - self._cpu_before
 
@@ -55,10 +49,7 @@ def cpu_s() -> float:
 
 
 def restart_peak_memory() -> int:
-    """Reset :func:`peak_memory_bytes`, and return the present resident memory in bytes.
-
-    Where the kernel does not allow a reset, the peak remains that since the process began.
-    """
+    """Reset :func:`peak_memory_bytes` where the kernel allows it; the present resident bytes."""
     gc.collect()
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
@@ -84,10 +75,7 @@ def _children() -> list[psutil.Process]:
 
 
 def os_read_bytes(of: Literal["self", "thread-self"] = "self") -> int | None:
-    """Bytes that this process or thread has read from storage; None where the system does not count.
-
-    Experiments that measure several configurations in one process need the thread's count.
-    """
+    """Bytes that this process or thread has read from storage; None where nothing counts them."""
     try:
         with open(f"/proc/{of}/io", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("read_bytes:"))
@@ -105,10 +93,7 @@ def sync_files(directory: str) -> int:
 
 
 def drop_pages(directory: str) -> None:
-    """Drop every file below ``directory`` from the page cache.
-
-    Pages that a process has mapped stay: see :mod:`bench.harness.page_cache`.
-    """
+    """Drop files below ``directory`` from the page cache; mapped pages stay."""
     sync_files(directory)  # only clean pages can be dropped
     for descriptor in _opened(directory):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

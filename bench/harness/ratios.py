@@ -130,11 +130,7 @@ class Figures(Generic[M]):
         return spread(figures.values()) if figures else None
 
     def ratios(self, *, more_is_better: bool = False) -> list[Ratio]:
-        """The ratios of phases with figures above 0, to the peer of best median.
-
-        lsmkv and a peer must have them.  Where more is better it is lsmkv's figure by the peer's: over
-        1, lsmkv is ahead there too.
-        """
+        """lsmkv's ratios to the peer of best median; over 1, lsmkv is ahead also where more is better."""
         found = (
             self._best_ratio(phase, engines, more_is_better)
             for phase, engines in self._by_phase.items()

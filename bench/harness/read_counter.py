@@ -118,21 +118,13 @@ def _sorted(files: Iterable[FileReads]) -> tuple[FileReads, ...]:
 
 @contextmanager
 def preloaded() -> Iterator[Preloaded]:
-    """The library for a while.
-
-    Raises:
-        OSError: there is no C compiler, or it fails.
-    """
+    """The library for a while.  OSError: there is no C compiler, or it fails."""
     with tempfile.TemporaryDirectory(prefix="lsmkv-reads-") as directory:
         yield Preloaded(directory)
 
 
 def count_reads(command: list[str], way: Way) -> tuple[int, Reads]:
-    """Run a command, and return its exit status and what it read.
-
-    Raises:
-        OSError: the command, the compiler or strace cannot be run.
-    """
+    """Run a command; its exit status, and what it read.  OSError: a tool cannot be run."""
     if way == "preload":
         with preloaded() as library:
             done = subprocess.run(command, env={**os.environ, **library.environment})

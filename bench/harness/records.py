@@ -22,12 +22,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 Kind = Literal["setting", "count", "time"]
-SCHEMA: Final = 1
-"""Raised when a column changes its meaning."""
+SCHEMA: Final = 1  # raised when a column changes its meaning
 
 
-Form = str | Callable[[Any], str]
-"""A format specification, or a function that makes the text."""
+Form = str | Callable[[Any], str]  # a format specification, or a function that makes the text
 
 
 def column(meaning: str, kind: Kind = "count", *, heading: str = "", form: Form = "") -> Any:

@@ -26,10 +26,7 @@ def style() -> str:
 
 
 def write(path: str, experiment: Any, results: Any, story: Story) -> None:
-    """Write the page; ``experiment`` and ``results`` are those of :mod:`bench.harness.experiment`.
-
-    The charts are shown as :func:`bench.harness.charts.save` drew them in the same folder.
-    """
+    """Write the page of an experiment, with the charts that were saved in the same folder."""
     templates = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,

@@ -12,13 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from lsmkv.filters import ribbon
-from lsmkv.filters.maths.layouts import (
-    MAX_RIBBON_COLUMNS,
-    ribbon_columns_for,
-    ribbon_rate,
-    ribbon_share,
-    ribbon_slots_for,
-)
+from lsmkv.filters.maths import layouts
 
 MIXED_KEYS: Final = 4096
 """The most keys of a filter that has one of two numbers of columns, as ``RibbonPolicy`` decides."""
@@ -41,7 +35,7 @@ def mean_bytes(key_count: int, columns: int) -> float:
     if not key_count or not columns:
         return 0.0
     if key_count > MIXED_KEYS:
-        return -(-ribbon_slots_for(key_count) * columns // 8)
+        return -(-layouts.ribbon_slots_for(key_count) * columns // 8)
     draw = random.Random(f"ribbon sizes/{key_count}/{columns}")
     filters = min(_MOST_FILTERS, _SAMPLED_KEYS // key_count)
     total = sum(
@@ -55,11 +49,11 @@ def expected_bytes(key_count: int, error_rate: float) -> float:
     """The mean bytes of a filter that ``RibbonPolicy`` builds for ``error_rate``."""
     if not key_count or error_rate >= 1.0:
         return 0.0
-    columns = ribbon_columns_for(error_rate)
+    columns = layouts.ribbon_columns_for(error_rate)
     more = mean_bytes(key_count, columns)
     if key_count > MIXED_KEYS:
         return more
-    share = ribbon_share(error_rate)
+    share = layouts.ribbon_share(error_rate)
     return (1.0 - share) * more + share * mean_bytes(key_count, columns - 1) if share else more
 
 
@@ -80,22 +74,17 @@ def rate_within(filters: Mapping[int, int], budget_bytes: float) -> float:
         return sum(count * mean_bytes(keys, columns) for keys, count in filters.items())
 
     columns = 0
-    while columns < MAX_RIBBON_COLUMNS and total(columns + 1) <= budget_bytes:
+    while columns < layouts.MAX_RIBBON_COLUMNS and total(columns + 1) <= budget_bytes:
         columns += 1
-    if columns == MAX_RIBBON_COLUMNS or max(filters, default=0) > MIXED_KEYS:
-        return ribbon_rate(columns)
+    if columns == layouts.MAX_RIBBON_COLUMNS or max(filters, default=0) > MIXED_KEYS:
+        return layouts.ribbon_rate(columns)
     # A part of the filters can have one column more.
     part = (budget_bytes - total(columns)) / (total(columns + 1) - total(columns))
-    return (1.0 - part) * ribbon_rate(columns) + part * ribbon_rate(columns + 1)
+    return (1.0 - part) * layouts.ribbon_rate(columns) + part * layouts.ribbon_rate(columns + 1)
 
 
 def fit(filters: Mapping[int, int], budget_bytes: int, write: Callable[[float], int]) -> float:
-    """The lowest rate found whose filters, as written, take no more than ``budget_bytes``.
-
-    ``write`` writes them for a rate and returns their bytes; its last call was for that rate.  Which of
-    them get a column more, and how much they grow, depends on the keys, so that the first ones may
-    have a few bytes too many.  ValueError if no filter fits.
-    """
+    """The lowest rate found whose filters ``write`` puts into ``budget_bytes``; its last call had it."""
     target = float(budget_bytes)
     while (rate := rate_within(filters, target)) < 1.0:
         excess = write(rate) - budget_bytes

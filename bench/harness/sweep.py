@@ -28,12 +28,7 @@ def sweep(
     plugin_files: Sequence[str] = (),
     step: Step = lambda _: None,
 ) -> list[M]:
-    """The results of ``measure(task, directory)``, in the order of tasks.
-
-    ``measure`` is a module's function, and its directory, below ``work``, is empty.  Without an
-    executor tasks run here, one after the other.  ``step`` is called with each finished task.  The
-    first error of a task is raised, and cancels the tasks that have not begun.
-    """
+    """The results of ``measure(task, directory)`` in order of tasks; the first error cancels others."""
     if executor is None:
         results = []
         for task in tasks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
@@ -13,11 +12,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """A new process that runs one call at a time.
-
-    An error of the call is raised here, with the worker's traceback as its cause.  A worker that dies
-    raises ``BrokenProcessPool``.
-    """
+    """A process that runs one call at a time, and raises its errors here, or ``BrokenProcessPool``."""
 
     def __init__(self) -> None:
         # spawn: the process starts with an empty memory, not with a copy of this one.
@@ -30,12 +25,7 @@ class Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._pool.shutdown()
 
 

@@ -15,11 +15,7 @@ _LEVELED: Final = {"leveled": "all", "tiered": "none", "lazy-leveled": "last"}
 
 
 def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) -> float:
-    """Expected block reads of an absent lookup, cache off.
-
-    It is the sum, over the tables that span the key, of the exact rate of their filters (Bose et al.
-    2008).  Absent keys follow live keys directly, all with the same chance.  O(tables log keys).
-    """
+    """Expected reads of an absent key: the sum of exact rates of the tables that span it."""
     if not len(live_numbers):
         return 0.0
     spanned = 0.0
@@ -27,9 +23,7 @@ def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) 
         ends = numpy.searchsorted(
             live_numbers, [key_number(table.smallest), key_number(table.largest)]
         )
-        assert table.expected_rate is not None, (
-            "without snapshots the index tells every filter's keys"
-        )
+        assert table.expected_rate is not None, "the index tells every filter's keys"
         spanned += float(ends[1] - ends[0]) * table.expected_rate
     return spanned / len(live_numbers)
 

@@ -106,22 +106,14 @@ def fnv64(numbers: Numbers) -> NDArray[numpy.uint64]:
 
 
 def scrambled(keyspace: int, count: int, draw: Generator) -> Numbers:
-    """``count`` numbers below ``keyspace``, with popular ones spread all over it.
-
-    As in YCSB: the hash of a rank of ten billion, modulo the key space.  The popularity of the first
-    ranks does not depend on the key space.
-    """
+    """``count`` numbers, with popular ones spread all over, as in YCSB: hashed ranks of ten billion."""
     ranks = Zipfian(SCRAMBLED_ITEMS, ZIPFIAN_CONSTANT, SCRAMBLED_ZETA).ranks(count, draw)
     numbers: Numbers = (fnv64(ranks) % numpy.uint64(keyspace)).astype(numpy.int64)
     return numbers
 
 
 def scrambled_present(present: Numbers, keyspace: int, draw: Generator) -> Numbers:
-    """As :func:`scrambled`, with each number below the same draw's of ``present``.
-
-    ``present`` is the number of records at each draw, 1 or more.  A record that is not there yet is
-    drawn again, as in YCSB, so that inserts do not change which records are popular.
-    """
+    """As :func:`scrambled`, each below the same draw's of ``present``; others are drawn again."""
     numbers = scrambled(keyspace, len(present), draw)
     wrong = numpy.flatnonzero(numbers >= present)
     while len(wrong):
@@ -131,11 +123,7 @@ def scrambled_present(present: Numbers, keyspace: int, draw: Generator) -> Numbe
 
 
 def latest(present: Numbers, draw: Generator) -> Numbers:
-    """Numbers skewed towards the newest: the last record is the most popular at each draw.
-
-    ``present`` is the number of records at each draw; it never falls.  This is YCSB's
-    SkewedLatestGenerator, except that eta grows with n too, and that record 0 can be drawn.
-    """
+    """Numbers skewed towards the newest of ``present``, as YCSB's, but with an eta that grows."""
     if not len(present):
         return present.copy()
     least, most = int(present[0]), int(present[-1])
@@ -176,11 +164,7 @@ def _powers(first: int, last: int, theta: float) -> Reals:
 
 
 def _gray(drawn: Reals, items: Any, sums: Any, theta: float) -> Numbers:
-    """Gray's method: a rank for each uniform number; ``items`` and their zeta for all or for each.
-
-    Where theta is 0.99 the exponent is 100, which would magnify an error of the platform's ``pow`` a
-    hundredfold.  Multiplications, and eta without its last digits, give the same ranks everywhere.
-    """
+    """Gray's method: a rank for each uniform number, by products that are the same everywhere."""
     zeta_of_two = 1.0 + 0.5**theta
     spread = numpy.where(numpy.asarray(items) > 2, 1.0 - zeta_of_two / sums, 1.0)
     eta = numpy.round((1.0 - (2.0 / items) ** (1.0 - theta)) / spread, _ETA_DECIMALS)

@@ -14,10 +14,8 @@ from typing import Final
 
 import xxhash
 
-FILE_LIMIT: Final = 20_000
-"""The most files of a tree."""
-HASHED_BYTES: Final = 1024 * 1024
-"""The part of each file that its hash covers."""
+FILE_LIMIT: Final = 20_000  # the most files of a tree
+HASHED_BYTES: Final = 1024 * 1024  # the part of each file that its hash covers
 Entry = tuple[bytes, bytes]
 
 
@@ -55,11 +53,7 @@ def find_files(roots: Sequence[tuple[bytes, str]]) -> Iterator[tuple[bytes, str]
 
 
 def describe_file(path: str) -> bytes | None:
-    """A file's size, mode, times and partial hash, as compact JSON.
-
-    Times are in ns; the hash is XXH3-128 of the first MiB.  None for a file that is not regular or not
-    readable.
-    """
+    """A file's size, mode, times in ns and XXH3-128 of its first MiB, as JSON; None if unreadable."""
     try:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):

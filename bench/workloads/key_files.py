@@ -28,8 +28,7 @@ _GZIP: Final = b"\x1f\x8b"
 _JSON: Final = (".jsonl", ".ndjson", ".json")
 _PARQUET: Final = (".parquet", ".pq")
 
-Sized = tuple[bytes, int]
-"""A key, and the bytes of its value."""
+Sized = tuple[bytes, int]  # a key, and the bytes of its value
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,10 +126,7 @@ def _shuffled_keys(numbers: range, seed: int) -> list[bytes]:
 
 
 class Keys:
-    """The keys of the counted operations.
-
-    Even numbers are stored, and every fifth of these again; odd ones are absent.
-    """
+    """The keys of the counted operations: even numbers, every fifth again; odd ones are absent."""
 
     def __init__(self, scale: int = 1) -> None:
         stored = STORED * scale

@@ -32,8 +32,7 @@ Closing goes on in a thread, whatever is cancelled, and whoever awaits it waits 
 from __future__ import annotations
 
 from lsmkv.aio.batch import AsyncBatch
-from lsmkv.aio.db import AsyncDB
-from lsmkv.aio.opening import Opening, open
+from lsmkv.aio.db import AsyncDB, Opening, open
 from lsmkv.aio.ranges import AsyncRange
 from lsmkv.aio.reading import AsyncReader, AsyncSnapshot
 

@@ -7,16 +7,12 @@ from typing import Any, Self, SupportsIndex
 
 import lsmkv
 from lsmkv import Buffer
-from lsmkv.aio.buffers import copied
+from lsmkv.aio.reading import copied
 from lsmkv.errors import uncopyable
 
 
 class AsyncBatch:
-    """Operations collected by ``AsyncDB.write_batch``: applied in order, all or none.
-
-    Leaving the ``async with`` block commits them, through an exception discards them.  Without it, await
-    ``commit``.  Collecting them needs no await.
-    """
+    """Operations of ``AsyncDB.write_batch``; ``commit`` or the end of ``async with`` applies all."""
 
     def __init__(
         self,
@@ -66,10 +62,7 @@ class AsyncBatch:
         self._size_bytes, self._key = 0, None
 
     async def commit(self) -> None:
-        """Apply everything, in one step.  Raises as ``DB.put``.
-
-        The batch takes nothing more from here on, also if this is cancelled.
-        """
+        """Apply everything in one step.  Raises as ``DB.put``.  It takes nothing more from here on."""
         batch = self._open()
         self._batch = None
         await self._apply(batch, self._size_bytes, self._key)

@@ -1,22 +1,21 @@
-"""An open store, as asyncio sees it."""
+"""Opens a store, and shows it as an event loop sees it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import lsmkv
 from lsmkv import Buffer
 from lsmkv.aio.batch import AsyncBatch
-from lsmkv.aio.buffers import copied
-from lsmkv.aio.reading import AsyncReader, AsyncSnapshot
+from lsmkv.aio.reading import AsyncReader, AsyncSnapshot, copied
 from lsmkv.aio.work import Work
 
-if TYPE_CHECKING:  # loaded by `explain` alone
-    from lsmkv import Explanation
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _INLINE_BYTES: Final = 256 * 1024
 """The largest write in the event loop: it takes below a millisecond."""
@@ -29,6 +28,20 @@ class _Sync:
 
     has_begun = False
     future: Future[None]
+
+
+def _in_thread(
+    method: Callable[Concatenate[lsmkv.DB, P], T],
+) -> Callable[Concatenate[AsyncDB, P], Coroutine[Any, Any, T]]:
+    """The same method of an ``AsyncDB``: it runs in a thread, on copies of its buffers."""
+
+    @wraps(method)
+    async def run(db: AsyncDB, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        own = {name: copied(value) for name, value in kwargs.items()}
+        call: Callable[..., T] = getattr(db._reader, method.__name__)
+        return await db._work.read(call, *map(copied, args), **own)
+
+    return run
 
 
 class AsyncDB(AsyncReader):
@@ -101,10 +114,7 @@ class AsyncDB(AsyncReader):
             self._reader.sync()
 
     async def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value.
-
-        KeyError: the store is empty.
-        """
+        """Remove the first key, and return it with its value; KeyError without one."""
         self._work.check()
         return await self._work.write(self._reader.popitem)
 
@@ -120,10 +130,7 @@ class AsyncDB(AsyncReader):
             self._work.check()
 
     def _may_write_inline(self, size_bytes: int) -> bool:
-        """Whether a write may run in the loop.
-
-        It must not wait, nor block the loop for long, nor overtake another.
-        """
+        """Whether a write may run in the loop: it neither waits, nor blocks, nor overtakes another."""
         return (
             size_bytes <= _INLINE_BYTES
             and not self._work.is_writing
@@ -157,30 +164,11 @@ class AsyncDB(AsyncReader):
 
     # Upkeep, in threads
 
-    async def flush(self) -> None:
-        """Write the memtable to a table, and wait.  BackgroundError: it failed."""
-        await self._work.read(self._reader.flush)
-
-    async def compact_range(
-        self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False
-    ) -> None:
-        """Merge all entries between two keys into one sorted run.  See :meth:`DB.compact_range`."""
-        await self._work.read(self._reader.compact_range, copied(start), copied(stop), force=force)
-
-    async def wait_until_settled(self) -> None:
-        """Wait until no flush and no compaction is due."""
-        await self._work.read(self._reader.wait_until_settled)
-
-    async def resume(self) -> None:
-        """Accept writes again after a failure, such as a full disk."""
-        await self._work.read(self._reader.resume)
-
-    async def refresh(self) -> bool:
-        """Show what another process has written since a read-only store was opened.
-
-        Returns whether there was anything.
-        """
-        return await self._work.read(self._reader.refresh)
+    flush = _in_thread(lsmkv.DB.flush)
+    compact_range = _in_thread(lsmkv.DB.compact_range)
+    wait_until_settled = _in_thread(lsmkv.DB.wait_until_settled)
+    resume = _in_thread(lsmkv.DB.resume)
+    refresh = _in_thread(lsmkv.DB.refresh)
 
     # Looking inside
 
@@ -194,33 +182,14 @@ class AsyncDB(AsyncReader):
         self._work.check()
         return self._reader.memory_usage()
 
-    async def approximate_count(self) -> int:
-        """About how many keys there are; overwritten ones may count twice."""
-        return await self._work.read(self._reader.approximate_count)
-
-    async def approximate_size(
-        self, start: Buffer | None = None, stop: Buffer | None = None
-    ) -> int:
-        """About how many bytes of tables and logs a range takes."""
-        return await self._work.read(self._reader.approximate_size, copied(start), copied(stop))
-
-    async def disk_bytes(self) -> int:
-        """How many bytes all files of the store have."""
-        return await self._work.read(self._reader.disk_bytes)
-
-    async def explain(self, key: Buffer) -> Explanation:
-        """Every step of one lookup, as data; ``print`` shows it as text."""
-        return await self._work.read(self._reader.explain, copied(key))
-
-    async def inspect(self) -> Any:
-        """Levels, runs and tables, as :meth:`DB.inspect` returns them."""
-        return await self._work.read(self._reader.inspect)
+    approximate_count = _in_thread(lsmkv.DB.approximate_count)
+    approximate_size = _in_thread(lsmkv.DB.approximate_size)
+    disk_bytes = _in_thread(lsmkv.DB.disk_bytes)
+    explain = _in_thread(lsmkv.DB.explain)
+    inspect = _in_thread(lsmkv.DB.inspect)
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Any:
-        """Check every byte of every file, and report all damage.
-
-        The report is that of :meth:`DB.verify`.  ``progress`` is called in the event loop.
-        """
+        """As :meth:`DB.verify`, which calls ``progress`` in the event loop."""
         if progress is None:
             return await self._work.read(self._reader.verify)
         loop = asyncio.get_running_loop()
@@ -273,3 +242,57 @@ class AsyncDB(AsyncReader):
 
 
 def _nothing() -> None: ...
+
+
+class Opening:
+    """Result of :func:`lsmkv.aio.open`, which opens a store in a thread.
+
+    ``async with`` it, which closes the store at the end, or await it for an ``AsyncDB``.  If that is
+    cancelled, the store is closed once it is open.
+    """
+
+    def __init__(self, opened: partial[lsmkv.DB]) -> None:
+        self._open = opened
+        self._db: AsyncDB | None = None
+
+    async def _opened(self) -> AsyncDB:
+        opener = ThreadPoolExecutor(1, "lsmkv-aio-opener")
+        opening = opener.submit(self._open)
+        opener.shutdown(wait=False)  # its thread ends with the opening
+        try:
+            db = await asyncio.shield(asyncio.wrap_future(opening))
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close)
+            raise
+        finally:
+            if opening.done():
+                opener.shutdown()  # at once: wait for the thread's last instructions
+        return AsyncDB(db, close_db=True)
+
+    def __await__(self) -> Generator[Any, None, AsyncDB]:
+        return self._opened().__await__()
+
+    async def __aenter__(self) -> AsyncDB:
+        self._db = await self._opened()
+        return self._db
+
+    async def __aexit__(self, *_error: object) -> None:
+        assert self._db is not None
+        await self._db.close()
+
+
+def _close(opening: Future[lsmkv.DB]) -> None:
+    """Close a store that was opened after its caller had gone."""
+    if opening.exception() is None:
+        opening.result().close()
+
+
+def _opening(opened: Callable[P, lsmkv.DB]) -> Callable[P, Opening]:
+    @wraps(opened)
+    def open(*args: P.args, **kwargs: P.kwargs) -> Opening:
+        return Opening(partial(opened, *args, **kwargs))
+
+    return open
+
+
+open = _opening(lsmkv.open)

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Any, Self, SupportsIndex, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, SupportsIndex, TypeVar, overload
 
 import lsmkv
 from lsmkv import Buffer
-from lsmkv.aio.buffers import all_copied, copied
 from lsmkv.aio.ranges import AsyncRange, size_of_item
 from lsmkv.aio.work import Work
 from lsmkv.errors import uncopyable
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class AsyncReader:
-    """The reading part of a store or snapshot.
+def _async_range(
+    view_of: Callable[Concatenate[lsmkv.DB, _P], Collection[_T]], size_of: Callable[[_T], int]
+) -> Callable[Concatenate[AsyncReader, _P], AsyncRange[_T]]:
+    """The same method of an :class:`AsyncReader`; its view is for ``async for``."""
 
-    Errors are those of :class:`lsmkv.DB`, and RuntimeError in another event loop than the one that
-    opened the store.
-    """
+    @wraps(view_of)
+    def range_of(reader: AsyncReader, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncRange[_T]:
+        reader._work.check()
+        view = getattr(reader._reader, view_of.__name__)(*args, **kwargs)
+        return AsyncRange(reader._work, view, size_of, view_of.__name__)
+
+    return range_of
+
+
+def copied(data: Any) -> Any:
+    """``data`` as bytes; what is not bytes-like stays as it is, for the store to refuse."""
+    if type(data) is bytes:
+        return data
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        return data
+
+
+def all_copied(keys: Iterable[Any]) -> Iterable[Any]:
+    """Each of ``keys`` as :func:`copied`; what is one key stays as it is, for the store to refuse."""
+    if isinstance(keys, (bytes, bytearray, memoryview, str)):
+        return keys
+    return list(map(copied, keys))
+
+
+class AsyncReader:
+    """The reading part of a store or snapshot; RuntimeError in another event loop than its own."""
 
     def __init__(self, work: Work, reader: lsmkv.DB | lsmkv.Snapshot) -> None:
         self._work = work
@@ -33,10 +61,7 @@ class AsyncReader:
     @overload
     async def get(self, key: Buffer, default: _T, *, in_thread: bool = False) -> bytes | _T: ...
     async def get(self, key: Buffer, default: Any = None, *, in_thread: bool = False) -> Any:
-        """The value of ``key``, or ``default`` when it is not there.
-
-        ``in_thread``: read in a thread, because the block may have to come from a slow disk.
-        """
+        """The value of ``key``, or ``default``; ``in_thread``: the block may be on a slow disk."""
         if in_thread:
             return await self._work.read(self._reader.get, copied(key), default)
         self._work.check()
@@ -52,10 +77,7 @@ class AsyncReader:
     async def multi_get(
         self, keys: Iterable[Buffer], *, in_thread: bool = False
     ) -> list[bytes | None]:
-        """The value of each key, in order, or None.  Arguments as :meth:`get`.
-
-        Without ``in_thread``, the event loop does nothing else meanwhile.
-        """
+        """The value of each key, in order, or None.  Without ``in_thread`` the event loop waits."""
         if in_thread:
             return await self._work.read(self._reader.multi_get, all_copied(keys))
         self._work.check()
@@ -64,44 +86,9 @@ class AsyncReader:
             await self._work.turns.wait()
         return self._reader.multi_get(keys)
 
-    def keys(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> AsyncRange[bytes]:
-        """The keys of a range as they are now, for ``async for``.  Arguments as :meth:`DB.keys`."""
-        self._work.check()
-        view = self._reader.keys(start=start, stop=stop, prefix=prefix, reverse=reverse)
-        return AsyncRange(self._work, view, len, "keys")
-
-    def values(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> AsyncRange[bytes]:
-        """The values of the keys that :meth:`keys` returns, in their order."""
-        self._work.check()
-        view = self._reader.values(start=start, stop=stop, prefix=prefix, reverse=reverse)
-        return AsyncRange(self._work, view, len, "values")
-
-    def items(
-        self,
-        *,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        prefix: Buffer | None = None,
-        reverse: bool = False,
-    ) -> AsyncRange[tuple[bytes, bytes]]:
-        """The keys that :meth:`keys` returns, each with its value."""
-        self._work.check()
-        view = self._reader.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
-        return AsyncRange(self._work, view, size_of_item, "items")
+    keys = _async_range(lsmkv.DB.keys, len)
+    values = _async_range(lsmkv.DB.values, len)
+    items = _async_range(lsmkv.DB.items, size_of_item)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """All keys: ``async for key in db``."""
@@ -112,9 +99,7 @@ class AsyncReader:
 
 
 class AsyncSnapshot(AsyncReader):
-    """The store as it was at ``AsyncDB.snapshot``.
-
-    End it with ``async with`` or ``close``."""
+    """The store as it was at ``AsyncDB.snapshot``; end it with ``async with`` or ``close``."""
 
     _reader: lsmkv.Snapshot
 

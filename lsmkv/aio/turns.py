@@ -7,18 +7,12 @@ import time
 from collections import deque
 from typing import Final
 
-TURN_S: Final = 0.0005
-"""Time of a round of the event loop for calls; the last one may exceed it."""
-
+TURN_S: Final = 0.0005  # time of a round of the event loop for calls; the last one may exceed it
 _WOKEN_AT_ONCE: Final = 16  # few: those who find the turn over go back to sleep
 
 
 class Turns:
-    """Limits calls to :data:`TURN_S` in each round of the loop.
-
-    Before a call: ``if turns.must_wait(): await turns.wait()``.  Who comes first goes first, and each
-    round serves at least one.
-    """
+    """Limits calls to :data:`TURN_S` a round of the loop; who ``must_wait`` waits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lsmkv.background.events import EventTeller
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.pace import Pacer, Starvation, StarvedError, Urgency
+from lsmkv.background.work import Work
 from lsmkv.background.worker import Worker
 from lsmkv.changes import Changes
-from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.log.log_set import LogSet
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import SnapshotList
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.format import TableFormat, TableMeta
+from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import write_tables
-from lsmkv.sstable.stored_blocks import StoredBlocks
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
@@ -26,10 +25,7 @@ from lsmkv.tree.version_set import VersionSet
 if TYPE_CHECKING:
     from lsmkv.background.process.runner import JobRunner
 
-
-_LEAST_MOVED_BYTES: Final = (
-    1 << 20
-)  # a smaller job stays in the thread, even if it is starved there
+_LEAST_MOVED_BYTES: Final = 1 << 20  # a smaller job stays in the thread, even a starved one
 
 
 class OpenStore(Protocol):
@@ -117,43 +113,37 @@ class BackgroundThread(Pacer):
         self.runner = self.runner or found
         return None if self.is_stopping() else found  # whoever stops has seen it, or is seen here
 
-    def run_job(
-        self,
-        input_bytes: int,
-        runner: JobRunner | None,
-        in_process: Callable[[JobRunner], list[TableMeta] | None],
-        in_thread: Callable[[], list[TableMeta]],
-    ) -> list[TableMeta]:
-        """The tables of a job that ``runner`` does, or this thread.
+    def set_pace(self, work: Work) -> None:
+        """Begin the pace of ``work`` in this thread."""
+        raise NotImplementedError
 
-        Where busy threads starve this one, the job begins again in a process, if there may be one.
-        ``in_process`` gives None if it cannot do the job.
-        """
+    def may_be_helped(self) -> bool:
+        """Whether a helper process may do the next piece of work."""
+        return True
+
+    def do(
+        self, work: Work, runner: JobRunner | None, is_cancelled: Callable[[], bool]
+    ) -> list[TableMeta]:
+        """The tables of some work, by ``runner`` or this thread; a starved one moves to a process."""
         find = self.find_runner
         is_paused = self.runner is not None and self.runner.is_paused
-        may_move = self._may_move_jobs and not is_paused and input_bytes >= _LEAST_MOVED_BYTES
+        may_move = self._may_move_jobs and not is_paused and work.input_bytes >= _LEAST_MOVED_BYTES
         if runner is None and find is not None and may_move:
             self._starvation = Starvation()
             try:
-                return in_thread()
+                return self._do_here(work, is_cancelled)
             except StarvedError:
                 runner = self._found_runner(find)
                 self._may_move_jobs = runner is not None  # or each job would be done twice
             finally:
                 self._starvation = None
-        tables = None if runner is None else in_process(runner)
-        return in_thread() if tables is None else tables
+        tables = work.run_by(runner) if runner is not None and self.may_be_helped() else None
+        return self._do_here(work, is_cancelled) if tables is None else tables
 
-    def write_tables(
-        self,
-        batches: Iterator[EntryBatch | StoredBlocks],
-        form: TableFormat,
-        is_cancelled: Callable[[], bool],
-        replaced: Sequence[int] = (),
-    ) -> list[TableMeta]:
-        """Write tables in this thread, at the pace that was started."""
-        job = self.tables.job(form, is_cancelled, self._pause, replaced)
-        return write_tables(batches, job)
+    def _do_here(self, work: Work, is_cancelled: Callable[[], bool]) -> list[TableMeta]:
+        self.set_pace(work)
+        job = self.tables.job(work.form, is_cancelled, self._pause, work.replaces)
+        return write_tables(work.batches(), job)
 
     def _pause(self, done: int) -> None:
         self.give_way(done)

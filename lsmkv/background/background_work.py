@@ -97,11 +97,7 @@ class BackgroundWork:
                 await_change(ticket)
 
     def _work_here(self, is_callback: bool) -> bool:
-        """Do a piece of work in a worker's own thread.
-
-        A callback in that thread waits for it.  False in any other thread, or without work.
-        RuntimeError inside a job, where only finalizers come: it would wait for itself.
-        """
+        """Do work in a worker's own thread, for a callback there; RuntimeError inside a job."""
         for thread in (self.flusher, self.compactor):
             if thread.worker.is_this_thread:
                 if thread.works_for_callback or not is_callback:

@@ -7,23 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.events import CompactionEnded
 from lsmkv.background.malloc_trim import trim_heap
-from lsmkv.background.process.jobs import CompactionJob
 from lsmkv.background.threads import Errand
-from lsmkv.compaction import budget
-from lsmkv.compaction.merge import compact_tables
-from lsmkv.compaction.picker import (
-    Compaction,
-    PickState,
-    output_error_rate,
-    pick,
-    pick_for_reads,
-    pick_range,
-)
+from lsmkv.background.work import CompactionWork, Work
+from lsmkv.compaction import budget, picker
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, untraced
 from lsmkv.read.view import SuperVersion
@@ -33,9 +24,6 @@ from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import table_format
-
-if TYPE_CHECKING:
-    from lsmkv.background.process.runner import JobRunner
 
 _LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syncing a table's file
 
@@ -53,7 +41,7 @@ class Compactor(BackgroundThread):
         self._late_level0_runs = trigger + before_slowdown * 3 // 4
         self._busy_options = replace(options, level0_compaction_trigger=self._busy_level0_runs)
         self._urgent_level0_runs = 0  # of the running compaction
-        self._picked = PickState()
+        self._picked = picker.PickState()
         self._compacts_for_reads = options.read_compaction_rate_bytes > 0
         self.running = threading.Lock()
 
@@ -78,11 +66,11 @@ class Compactor(BackgroundThread):
         self.urgency.nap()
         return True
 
-    def due(self, version: Version, state: PickState) -> Compaction | None:
+    def due(self, version: Version, state: picker.PickState) -> picker.Compaction | None:
         """The most urgent compaction; None when none is due, but for reads."""
         snapshots = self.store.snapshots.sequence_numbers()
         state.oldest_view = snapshots[0] if snapshots else MAX_SEQUENCE
-        return pick(version.levels, self.store.options, state)
+        return picker.pick(version.levels, self.store.options, state)
 
     def _may_gather(self, current: SuperVersion) -> bool:
         """Whether busy writers let level 0 gather more runs."""
@@ -92,7 +80,7 @@ class Compactor(BackgroundThread):
         levels = current.version.levels
         return (
             options.level0_compaction_trigger <= levels.level0_run_count
-            and pick(levels, self._busy_options, PickState()) is None
+            and picker.pick(levels, self._busy_options, picker.PickState()) is None
         )
 
     # Compactions for reads
@@ -101,7 +89,7 @@ class Compactor(BackgroundThread):
         """Give the new ``version`` its budget of wasted probes."""
         if not self._compacts_for_reads:
             return
-        chosen = pick_for_reads(version.levels, self.store.options, PickState())
+        chosen = picker.pick_for_reads(version.levels, self.store.options, picker.PickState())
         if chosen is not None:
             size_bytes = sum(meta.size_bytes for meta in chosen.tables())
             budget = size_bytes // self.store.options.read_compaction_rate_bytes
@@ -116,59 +104,44 @@ class Compactor(BackgroundThread):
         return version.needs_read_compaction and self._compacts_for_reads
 
     def _compact_for_reads(self, current: SuperVersion) -> bool:
-        """Run the compaction that saves lookups most; False when none is due.
-
-        It is optional: it must not disturb busy writers, and a full disk does not fail the store.
-        """
+        """Run the compaction that saves lookups most, unless writers are busy; False when none is due."""
         if not self.is_due_for_reads(current.version):
             return False
         if self.writers_are_busy():
             self.set_read_budget(current.version)  # start again with a full budget
             return False
-        chosen = pick_for_reads(current.version.levels, self.store.options, self._picked)
+        chosen = picker.pick_for_reads(current.version.levels, self.store.options, self._picked)
         if chosen is None:
             return False
-        if chosen.move:
-            self._move(chosen)
-            return True
-        started = time.perf_counter()
-        try:
-            tables = self._merge(current, chosen, self.is_stopping)
-        except OSError:
-            self._compacts_for_reads = False
-            return False
-        self._install_merged(chosen, tables, started)
+        started, tables = time.perf_counter(), chosen.tables()
+        if not chosen.move:
+            try:
+                tables = self._merge(current, chosen, self.is_stopping)
+            except OSError:
+                self._compacts_for_reads = False
+                return False
+        self._install(chosen, tables, started)
         return True
 
     # Compactions of a range
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
-        """Merge everything between two keys into one run.
+        """Merge all between two keys into one run, :meth:`exclusively`; an interrupt cancels it."""
 
-        Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
-        """
-        self.exclusively(
-            "lsmkv-range",
-            lambda is_cancelled: self._compact_range(start, stop, force, is_cancelled),
-        )
+        def compact(is_cancelled: Callable[[], bool]) -> None:
+            current = self.store.super_version
+            assert current is not None, "closing waits for this"
+            options = self.store.options
+            chosen = picker.pick_range(current.version.levels, options, start, stop, force=force)
+            if chosen is None:
+                return
+            try:
+                self._run(current, chosen, is_cancelled)
+            except (OSError, CorruptionError) as error:
+                self.store.work_failed(untraced(error))  # here: the caller may have given up
+                raise
 
-    def _compact_range(
-        self,
-        start: bytes | None,
-        stop: bytes | None,
-        force: bool,
-        is_cancelled: Callable[[], bool],
-    ) -> None:
-        current = self.store.super_version
-        assert current is not None, "closing waits for this"
-        chosen = pick_range(current.version.levels, self.store.options, start, stop, force=force)
-        if chosen is None:
-            return
-        try:
-            self._run(current, chosen, is_cancelled)
-        except (OSError, CorruptionError) as error:
-            self.store.work_failed(untraced(error))  # here, because the caller may have given up
-            raise
+        self.exclusively("lsmkv-range", compact)
 
     def exclusively(
         self,
@@ -209,58 +182,40 @@ class Compactor(BackgroundThread):
     # Running one
 
     def _run(
-        self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
+        self, current: SuperVersion, chosen: picker.Compaction, is_cancelled: Callable[[], bool]
     ) -> None:
-        if chosen.move:
-            self._move(chosen)
-        else:
-            started = time.perf_counter()
-            tables = self._merge(current, chosen, is_cancelled)
-            self._install_merged(chosen, tables, started)
+        started = time.perf_counter()
+        tables = chosen.tables() if chosen.move else self._merge(current, chosen, is_cancelled)
+        self._install(chosen, tables, started)
 
-    def _install_merged(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
-        number = chosen.output_run
-        if number is None:
-            number = tables[0].number if tables else 0
-        input_levels = self._levels_of(chosen)
-        self._install(chosen, number, tables)
-        written = sum(meta.size_bytes for meta in tables)
-        stats = self.store.stats
-        stats.compactions += 1
-        stats.compaction_write_bytes += written
-        duration_s = time.perf_counter() - started
-        stats.compaction_us.add(duration_s * 1e6)
-        trim_heap()
-        self._note_end(chosen, input_levels, tables, duration_s)
-
-    def _move(self, chosen: Compaction) -> None:
-        run = chosen.output_run
-        if run is None:
+    def _install(self, chosen: picker.Compaction, tables: list[TableMeta], started: float) -> None:
+        """Put ``tables`` in the place of the inputs; counts and notes it."""
+        inputs, run = chosen.tables(), chosen.output_run
+        if run is None and chosen.move:
             run = self.tables.manifest.allocate()
-        moved = chosen.tables()
-        started, input_levels = time.perf_counter(), self._levels_of(chosen)
-        self._install(chosen, run, moved)
-        count = len(moved)
-        self.store.stats.tables_moved += count
-        self._note_end(chosen, input_levels, moved, time.perf_counter() - started)
-
-    def _levels_of(self, chosen: Compaction) -> tuple[int, ...]:
-        """The levels of the input tables; asked before they leave the tree."""
-        numbers = {meta.number for meta in chosen.tables()}
+        elif run is None:
+            run = tables[0].number if tables else 0
+        numbers = {meta.number for meta in inputs}
         placed = self.tables.manifest.state.levels.placed()
-        return tuple(sorted({table.level for table in placed if table.meta.number in numbers}))
-
-    def _note_end(
-        self,
-        chosen: Compaction,
-        input_levels: tuple[int, ...],
-        tables: list[TableMeta],
-        duration_s: float,
-    ) -> None:
-        inputs = chosen.tables()
+        levels = {table.level for table in placed if table.meta.number in numbers}
+        edit = VersionEdit(
+            added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
+            removed=[meta.number for meta in inputs],
+            asks={} if chosen.move else budget.inherited_asks(self.tables, chosen.inputs, tables),
+        )
+        self.tables.install(edit, lambda version: self.store.publish(version, None))
+        stats = self.store.stats
+        duration_s = time.perf_counter() - started
+        if chosen.move:
+            stats.tables_moved += len(tables)
+        else:
+            stats.compactions += 1
+            stats.compaction_write_bytes += sum(meta.size_bytes for meta in tables)
+            stats.compaction_us.add(duration_s * 1e6)
+            trim_heap()
         event = CompactionEnded(
             self.store.directory,
-            input_levels=input_levels,
+            input_levels=tuple(sorted(levels)),
             output_level=chosen.output_level,
             input_tables=len(inputs),
             input_bytes=sum(meta.size_bytes for meta in inputs),
@@ -271,16 +226,8 @@ class Compactor(BackgroundThread):
         )
         self.store.events.note(event)
 
-    def _install(self, chosen: Compaction, run: int, tables: list[TableMeta]) -> None:
-        edit = VersionEdit(
-            added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
-            removed=[meta.number for meta in chosen.tables()],
-            asks={} if chosen.move else budget.inherited_asks(self.tables, chosen.inputs, tables),
-        )
-        self.tables.install(edit, lambda version: self.store.publish(version, None))
-
     def _merge(
-        self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
+        self, current: SuperVersion, chosen: picker.Compaction, is_cancelled: Callable[[], bool]
     ) -> list[TableMeta]:
         store = self.store
         inputs = chosen.tables()
@@ -291,34 +238,27 @@ class Compactor(BackgroundThread):
             form = budget.of_output(self.tables, current.version, chosen)
         else:
             place = chosen.output_level, chosen.output_run
-            rate = output_error_rate(
-                current.version.levels, replaced, entry_count, store.options, place
-            )
-            form = table_format(store.options, rate)
-        snapshots = store.snapshots.sequence_numbers()
+            levels, options = current.version.levels, store.options
+            rate = picker.output_error_rate(levels, replaced, entry_count, options, place)
+            form = table_format(options, rate)
+        work = CompactionWork(
+            form=form,
+            snapshots=store.snapshots.sequence_numbers(),
+            drop_deletions=chosen.drop_deletions,
+            input_bytes=size,
+            entry_count=entry_count,
+            replaces=replaced,
+            runs=[self.tables.readers(run) for run in chosen.inputs],
+            may_copy=chosen.may_copy,
+        )
+        is_deep = chosen.output_level > 1
+        self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
+        return self.do(work, self.runner_for(size), is_cancelled)
 
-        def in_process(runner: JobRunner) -> list[TableMeta] | None:
-            job = CompactionJob(
-                spec=runner.spec(form, snapshots, size, entry_count, replaced),
-                runs=[list(run) for run in chosen.inputs],
-                drop_deletions=chosen.drop_deletions,
-                may_copy=chosen.may_copy,
-            )
-            return runner.run(job, entry_count)
-
-        def in_thread() -> list[TableMeta]:
-            runs = [self.tables.readers(run) for run in chosen.inputs]
-            copied_as = form if chosen.may_copy else None
-            batches = compact_tables(runs, snapshots, chosen.drop_deletions, copied_as)
-            is_deep = chosen.output_level > 1
-            self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
-            room = max(0, self._urgent_level0_runs - self._level0_run_count())
-            self.start(
-                total=entry_count, allowance_bytes=room * store.options.write_buffer_size_bytes
-            )
-            return self.write_tables(batches, form, is_cancelled, replaced)
-
-        return self.run_job(size, self.runner_for(size), in_process, in_thread)
+    def set_pace(self, work: Work) -> None:
+        room = max(0, self._urgent_level0_runs - self._level0_run_count())
+        allowance_bytes = room * self.store.options.write_buffer_size_bytes
+        self.start(total=work.entry_count, allowance_bytes=allowance_bytes)
 
     def is_urgent(self) -> bool:
         return super().is_urgent() or self._level0_run_count() >= self._urgent_level0_runs

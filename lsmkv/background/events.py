@@ -19,9 +19,7 @@ from typing import Final, Literal
 from lsmkv.background.threads import in_worker
 from lsmkv.background.worker import Worker
 
-STALL_S: Final = 1.0
-"""A write that waits so long is logged as a warning."""
-
+STALL_S: Final = 1.0  # a write that waits so long is logged as a warning
 _DEBUG: Final = 10  # the levels of logging, which most programs need not import
 _INFO: Final = 20
 _WARNING: Final = 30
@@ -38,11 +36,6 @@ class Event:
     """What happened to the store at ``path``; ``str(event)`` is its line in the log."""
 
     path: str
-
-    @property
-    def _level(self) -> int:
-        """The level at which it is logged."""
-        return _INFO
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,26 +106,15 @@ class WriteStalled(Event):
     reason: StallReason
     duration_s: float
 
-    @property
-    def _level(self) -> int:
-        return _WARNING if self.duration_s >= STALL_S else _DEBUG
-
     def __str__(self) -> str:
         return f"{self.path}: a write waited {self.duration_s:.3f} s ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
 class BackgroundFailed(Event):
-    """A flush, compaction or log write failed: the store takes no more writes.
-
-    ``error`` is the cause.  ``DB.resume`` ends that state.
-    """
+    """A flush, compaction or log write failed by ``error``: no more writes until ``DB.resume``."""
 
     error: BaseException
-
-    @property
-    def _level(self) -> int:
-        return _ERROR
 
     def __str__(self) -> str:
         return (
@@ -152,10 +134,6 @@ class HelperFailed(Event):
 
     reason: str
     pause_s: float
-
-    @property
-    def _level(self) -> int:
-        return _WARNING
 
     def __str__(self) -> str:
         return (
@@ -189,19 +167,22 @@ class Ingested(Event):
 
 @dataclass(frozen=True, slots=True)
 class Refreshed(Event):
-    """A read-only handle shows writes that are new.
-
-    ``sequence_number`` is that of the last one.
-    """
+    """A read-only handle shows new writes, up to number ``sequence_number``."""
 
     sequence_number: int
 
-    @property
-    def _level(self) -> int:
-        return _DEBUG
-
     def __str__(self) -> str:
         return f"{self.path}: refreshed, up to write {self.sequence_number:,}"
+
+
+_LEVELS: Final = {BackgroundFailed: _ERROR, HelperFailed: _WARNING, Refreshed: _DEBUG}
+
+
+def _level(event: Event) -> int:
+    """The level at which an event is logged."""
+    if isinstance(event, WriteStalled):
+        return _WARNING if event.duration_s >= STALL_S else _DEBUG
+    return _LEVELS.get(type(event), _INFO)
 
 
 def _count(number: int, one: str, many: str = "") -> str:
@@ -248,7 +229,7 @@ class EventTeller:
                 event = events.pop(0)
                 told -= 1
                 own = told < 0 and isinstance(event, WriteStalled)
-                self._log.add(event._level, event)
+                self._log.add(_level(event), event)
                 if self.callback is not None and not own:
                     self._call(self.callback, event)
         finally:

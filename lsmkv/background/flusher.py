@@ -10,9 +10,8 @@ from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.compactor import Compactor
 from lsmkv.background.events import FlushEnded
 from lsmkv.background.malloc_trim import trim_heap
-from lsmkv.background.process.jobs import FlushJob
+from lsmkv.background.work import FlushWork, Work
 from lsmkv.compaction import budget
-from lsmkv.compaction.merge import flushed_batches
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.format import TableFormat, TableMeta
@@ -74,9 +73,8 @@ class Flusher(BackgroundThread):
         options, count = self.tables.options, memtable.key_count_bound
         if options.filter_memory_bytes:
             planned = budget.of_new_tables(self.tables, version, count, memtable.log_bytes)
-            return replace(
-                table_format(options, options.error_rate, is_flush=True), plan=planned.plan
-            )
+            form = table_format(options, options.error_rate, is_flush=True)
+            return replace(form, plan=planned.plan)
         rate = output_error_rate(version.levels, (), count, options)
         return table_format(options, rate, is_flush=True)
 
@@ -84,36 +82,30 @@ class Flusher(BackgroundThread):
         self, memtable: Memtable, end_seq: int, form: TableFormat, drop_deletions: bool
     ) -> list[TableMeta]:
         """Write the tables; ``drop_deletions``: the store has no older data."""
-        snapshots = self.store.snapshots.sequence_numbers()
-        size, count = memtable.log_bytes, memtable.key_count_bound
+        work = FlushWork(
+            form=form,
+            snapshots=self.store.snapshots.sequence_numbers(),
+            drop_deletions=drop_deletions,
+            input_bytes=memtable.log_bytes,
+            entry_count=memtable.key_count_bound,
+            replaces=[],
+            memtable=memtable,
+            end_seq=end_seq,
+        )
+        return self.do(work, self.runner_for(work.input_bytes), self.is_stopping)
 
-        def in_process(runner: JobRunner) -> list[TableMeta] | None:
-            # After a failure the log may be what failed: then only memory surely holds all writes.
-            if not self.store.may_compact():
-                return None
-            job = FlushJob(
-                spec=runner.spec(form, snapshots, size, count),
-                log_number=memtable.log_number,
-                log_bytes=size,
-                first_seq=memtable.first_seq,
-                end_seq=end_seq,
-                key_count=None if memtable.batches else len(memtable),
-                drop_deletions=drop_deletions,
-            )
-            return runner.run(job, count)
+    def set_pace(self, work: Work) -> None:
+        sorting = work.entry_count // _SORTING_DIVISOR
+        self.start(
+            total=sorting + work.entry_count,
+            first=sorting,
+            allowance_bytes=self.store.options.write_buffer_size_bytes // 2,
+        )
+        self.give_way(0)
 
-        def in_thread() -> list[TableMeta]:
-            batches = flushed_batches(memtable.entry_batches(), snapshots, drop_deletions)
-            sorting = count // _SORTING_DIVISOR
-            self.start(
-                total=sorting + count,
-                first=sorting,
-                allowance_bytes=self.store.options.write_buffer_size_bytes // 2,
-            )
-            self.give_way(0)
-            return self.write_tables(batches, form, self.is_stopping)
-
-        return self.run_job(size, self.runner_for(size), in_process, in_thread)
+    def may_be_helped(self) -> bool:
+        """Not after a failure: the log may be what failed, and only memory surely holds all writes."""
+        return self.store.may_compact()
 
     def runner_for(self, input_bytes: int) -> JobRunner | None:
         """As for compactions; but what may run in a thread does, where the memtable is."""

@@ -87,10 +87,7 @@ class Pacer:
         self.start(total=0, allowance_bytes=0)
 
     def start(self, *, total: int, allowance_bytes: int, first: int = 0) -> None:
-        """Pace a job of ``total`` units while writers may write ``allowance_bytes``.
-
-        The job does ``first`` units of it before it can sleep.  With an allowance of 0 it never sleeps.
-        """
+        """Pace ``total`` units, after ``first``, while writers write so many bytes; 0: never sleep."""
         self._total = total
         self._first = first
         self._allowance_bytes = allowance_bytes
@@ -101,9 +98,8 @@ class Pacer:
         """Sleep while the job is ahead; ``done`` counts from ``first``."""
         if monotonic() < self._work_until_s:
             return
-        while (
-            self._is_ahead(self._first + done) and self.writers_are_busy() and not self.is_urgent()
-        ):
+        done += self._first
+        while self._is_ahead(done) and self.writers_are_busy() and not self.is_urgent():
             self.nap()
         self._work_until_s = monotonic() + _WORK_S
 

@@ -13,11 +13,7 @@ from lsmkv.errors import untraced
 
 
 class Refresher:
-    """Calls ``refresh`` every ``every_s`` seconds, from :meth:`start` to :meth:`stop`.
-
-    An error is logged, unless the call before failed for the same reason, and kept for
-    :meth:`raise_error`.  The calls go on.
-    """
+    """Calls ``refresh`` every ``every_s`` seconds until :meth:`stop`; logs errors, and keeps the last."""
 
     def __init__(self, path: str, every_s: float, refresh: Callable[[], object]) -> None:
         self._path = path

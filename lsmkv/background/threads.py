@@ -122,10 +122,7 @@ class Errand:
 
 
 def in_own_thread(name: str, action: Callable[[], object]) -> None:
-    """Wait for ``action``, which no interrupt cuts short: one ends the waiting alone.
-
-    It may be called twice: again in this thread, if no other can be started.
-    """
+    """Wait for ``action``, which no interrupt cuts short; it is called again if no thread starts."""
     try:
         Errand(name, action).run()
     except RuntimeError:

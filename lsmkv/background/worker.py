@@ -124,10 +124,7 @@ class Worker:
 
 
 def _release_locals(error: BaseException) -> None:
-    """Clear the frames of ``error``.
-
-    Their locals would keep tables and memtables alive as long as the error lives.
-    """
+    """Clear the frames of ``error``; their locals would keep tables and memtables alive."""
     traceback = error.__traceback__
     while traceback is not None:
         with contextlib.suppress(RuntimeError):  # this frame, and those above it, still run

@@ -13,10 +13,7 @@ from lsmkv.cli.version import version
 
 
 def _open_closed_streams() -> None:
-    """Keep the store's files from getting the numbers of closed standard streams.
-
-    /dev/null takes these, opened the wrong way round, so that using such a stream is an error.
-    """
+    """Replace closed standard streams; else files get their numbers.  Using one is an error."""
     for name, mode, flags in (
         ("stdin", "r", os.O_WRONLY),
         ("stdout", "w", os.O_RDONLY),

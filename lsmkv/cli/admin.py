@@ -1,4 +1,4 @@
-"""Commands that maintain a store: verify, repair, compact, publish, destroy."""
+"""Commands that maintain or copy a store."""
 
 from __future__ import annotations
 
@@ -8,17 +8,9 @@ from typing import Any
 import click
 
 import lsmkv
+from lsmkv.cli import parameters
 from lsmkv.cli.group import DAMAGED, describe
 from lsmkv.cli.output import confirm, print_json, print_report, progress
-from lsmkv.cli.parameters import (
-    form_options,
-    json_option,
-    settings_option,
-    start_option,
-    stop_option,
-    store_argument,
-    wait_option,
-)
 from lsmkv.inspection.report import Problem, count, count_entries, size
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.inspection.verify import VerifyReport
@@ -30,8 +22,8 @@ from lsmkv.tree.ownership import check_is_ours
 
 
 @click.command()
-@store_argument
-@json_option()
+@parameters.store_argument
+@parameters.json_option()
 @click.pass_context
 def verify(ctx: click.Context, store: str, as_json: bool) -> None:
     """Check every byte of STORE: checksums, order, filters.
@@ -87,15 +79,10 @@ class _Directory(click.Path):
 @click.option("--output", metavar="DIRECTORY", type=click.Path(), help="Build the new store here.")
 @click.option("--in-place", is_flag=True, help="Replace STORE by the new store.")
 @click.option("--yes", is_flag=True, help="Do not ask before --in-place.")
-@json_option()
+@parameters.json_option()
 @click.pass_context
 def repair(
-    ctx: click.Context,
-    source: str,
-    output: str | None,
-    in_place: bool,
-    yes: bool,
-    as_json: bool,
+    ctx: click.Context, source: str, output: str | None, in_place: bool, yes: bool, as_json: bool
 ) -> None:
     """Build a sound store from what can be read of STORE.
 
@@ -124,14 +111,14 @@ def repair(
 
 
 @click.command(short_help="Merge STORE, or a range of its keys, into one sorted run.")
-@store_argument
-@start_option
-@stop_option
+@parameters.store_argument
+@parameters.start_option
+@parameters.stop_option
 @click.option("--force", is_flag=True, help="Rewrite also what is one sorted run already.")
-@form_options
-@settings_option()
-@wait_option
-@json_option()
+@parameters.form_options
+@parameters.settings_option()
+@parameters.wait_option
+@parameters.json_option()
 def compact(
     store: str,
     start: bytes | None,
@@ -169,8 +156,54 @@ def compact(
     click.echo(f"After:  {_described(after)}")
 
 
+@click.command(short_help="Make a store of its own in TARGET that shares STORE's tables.")
+@parameters.store_argument
+@click.argument("target", type=click.Path())
+@parameters.json_option()
+def checkpoint(store: str, target: str, as_json: bool) -> None:
+    """Make a store of its own in TARGET: STORE, as it is now.
+
+    TARGET is an empty directory, or one that does not exist.  It gets hard links to STORE's tables, which
+    never change, so it takes little time and space; on another device they are copied.  A program may
+    write to STORE meanwhile.  STORE may be a URL to which a store was published.
+
+    What was interrupted leaves no store in TARGET, and the same command makes it anew.
+
+    \b
+    Example:  lsmkv checkpoint users.db users-monday.db
+    """
+    with (
+        lsmkv.open(store, create_if_missing=False, read_only=True) as db,
+        progress("Copying", of_bytes=True) as report_progress,
+    ):
+        report = db.checkpoint(target, progress=report_progress)
+    print_report(report, as_json)
+
+
+@click.command(short_help="Copy STORE to TARGET, or what is new in it since the last backup.")
+@parameters.store_argument
+@click.argument("target", type=click.Path())
+@parameters.json_option()
+def backup(store: str, target: str, as_json: bool) -> None:
+    """Copy STORE to TARGET, or bring the backup there up to date.
+
+    Tables that are in TARGET already are not copied again, and nothing is linked.  A program may write to
+    STORE meanwhile.  Whatever interrupts the command, TARGET opens as the previous backup or as the new
+    one; the same command goes on.
+
+    A backup is a store: "lsmkv verify" checks it, "lsmkv scan" reads it, and "cp -r" restores it.  A
+    backup that was written to is refused, as is one of another store.
+
+    \b
+    Example:  lsmkv backup users.db /mnt/usb/users.db
+    """
+    with progress("Backing up", of_bytes=True) as report_progress:
+        report = lsmkv.backup(store, target, progress=report_progress)
+    print_report(report, as_json)
+
+
 @click.command(short_help="Copy STORE to object storage, to be read from there.")
-@store_argument
+@parameters.store_argument
 @click.argument("url")
 @click.option(
     "--keep",
@@ -178,16 +211,11 @@ def compact(
     metavar="N",
     help="Keep the newest N generations, and remove older ones (default: remove none).",
 )
-@settings_option()
-@wait_option
-@json_option()
+@parameters.settings_option()
+@parameters.wait_option
+@parameters.json_option()
 def publish(
-    store: str,
-    url: str,
-    keep: int | None,
-    settings: dict[str, Any],
-    wait_s: float,
-    as_json: bool,
+    store: str, url: str, keep: int | None, settings: dict[str, Any], wait_s: float, as_json: bool
 ) -> None:
     """Copy STORE to object storage, as a new generation below URL.
 
@@ -213,9 +241,9 @@ def publish(
 
 
 @click.command(short_help="Remove STORE and every entry in it.")
-@store_argument
+@parameters.store_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option('Print {"path": ..., "directory_removed": ...}.')
+@parameters.json_option('Print {"path": ..., "directory_removed": ...}.')
 def destroy(store: str, yes: bool, as_json: bool) -> None:
     """Remove STORE and every entry in it.
 

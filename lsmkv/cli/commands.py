@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lsmkv.cli import admin, copies, data, explore, loading, shape, sizes
+from lsmkv.cli import admin, data, explore, loading, shape, sizes
 from lsmkv.cli.group import CommandGroup
 from lsmkv.cli.version import version
 
@@ -51,8 +51,8 @@ for _command in (
     admin.verify,
     admin.repair,
     admin.compact,
-    copies.checkpoint,
-    copies.backup,
+    admin.checkpoint,
+    admin.backup,
     admin.publish,
     admin.destroy,
     sizes.command,

@@ -10,23 +10,10 @@ from typing import Any, Final
 import click
 
 import lsmkv
+from lsmkv.cli import parameters
 from lsmkv.cli.group import ABSENT, saying_how_far
 from lsmkv.cli.keys import render
 from lsmkv.cli.output import confirm, print_json
-from lsmkv.cli.parameters import (
-    BYTES,
-    Bytes,
-    chosen_form,
-    create_option,
-    form_options,
-    json_option,
-    key_option,
-    prefix_option,
-    start_option,
-    stop_option,
-    store_argument,
-    wait_option,
-)
 from lsmkv.cli.records import json_line
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
 from lsmkv.encoding.text_form import shortened, to_text
@@ -35,22 +22,20 @@ from lsmkv.inspection.report import count_entries
 _DELETE_BATCH: Final = 1000
 
 
-class _BytesOrInput(Bytes):
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> bytes:
+class _BytesOrInput(parameters.Bytes):
+    def convert(self, value: Any, param: Any, ctx: Any) -> bytes:
         if value == "-":
             return sys.stdin.buffer.read(MAX_VALUE_BYTES + 1)
         return super().convert(value, param, ctx)
 
 
 @click.command()
-@store_argument
-@click.argument("key", type=BYTES)
+@parameters.store_argument
+@click.argument("key", type=parameters.BYTES)
 @click.argument("value", type=_BytesOrInput())
-@form_options
-@create_option
-@wait_option
+@parameters.form_options
+@parameters.create_option
+@parameters.wait_option
 def put(store: str, key: bytes, value: bytes, create: bool, wait_s: float) -> None:
     """Set KEY to VALUE in STORE.
 
@@ -68,10 +53,10 @@ def put(store: str, key: bytes, value: bytes, create: bool, wait_s: float) -> No
 
 
 @click.command()
-@store_argument
-@click.argument("key", type=BYTES)
-@form_options
-@json_option('Print {"key": ..., "value": ...}.')
+@parameters.store_argument
+@click.argument("key", type=parameters.BYTES)
+@parameters.form_options
+@parameters.json_option('Print {"key": ..., "value": ...}.')
 @click.option(
     "--newline/--no-newline",
     default=True,
@@ -96,18 +81,18 @@ def get(ctx: click.Context, store: str, key: bytes, as_json: bool, newline: bool
     if as_json:
         shown = json_line(key, value)
     else:
-        shown = render(value, chosen_form()) + (b"\n" if newline else b"")
+        shown = render(value, parameters.chosen_form()) + (b"\n" if newline else b"")
     sys.stdout.buffer.write(shown)
 
 
 @click.command(short_help="Delete each KEY from STORE, or every key with a prefix.")
-@store_argument
-@click.argument("keys", nargs=-1, type=BYTES, metavar="[KEY]...")
-@key_option("--prefix", "Delete every key that starts with this.")
+@parameters.store_argument
+@click.argument("keys", nargs=-1, type=parameters.BYTES, metavar="[KEY]...")
+@parameters.key_option("--prefix", "Delete every key that starts with this.")
 @click.option("--yes", is_flag=True, help="Do not ask before --prefix.")
-@form_options
-@wait_option
-@json_option('With --prefix: print {"deleted": N}.')
+@parameters.form_options
+@parameters.wait_option
+@parameters.json_option('With --prefix: print {"deleted": N}.')
 def delete(
     store: str,
     keys: tuple[bytes, ...],
@@ -168,11 +153,8 @@ def _delete_prefix(db: lsmkv.DB, prefix: bytes) -> int:
 
 
 @click.command()
-@store_argument
-@start_option
-@stop_option
-@prefix_option
-@form_options
+@parameters.store_argument
+@parameters.range_options
 @click.option("--reverse", is_flag=True, help="Print from the last key to the first.")
 @click.option(
     "--limit",
@@ -181,7 +163,7 @@ def _delete_prefix(db: lsmkv.DB, prefix: bytes) -> int:
     help="Print at most N entries (default: all).",
 )
 @click.option("--keys-only", is_flag=True, help="Print keys without their values.")
-@json_option("Print JSON lines.")
+@parameters.json_option("Print JSON lines.")
 def scan(
     store: str,
     start: bytes | None,
@@ -202,7 +184,7 @@ def scan(
     Example:  lsmkv scan users.db --prefix user: --limit 10
               lsmkv scan old.db | lsmkv load new.db - --format tsv
     """
-    out, form = sys.stdout.buffer, chosen_form()
+    out, form = sys.stdout.buffer, parameters.chosen_form()
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         entries: Iterable[tuple[bytes, bytes | None]]
         if keys_only:
@@ -220,13 +202,10 @@ def scan(
 
 
 @click.command()
-@store_argument
-@start_option
-@stop_option
-@prefix_option
-@form_options
+@parameters.store_argument
+@parameters.range_options
 @click.option("--approximate", is_flag=True, help="Estimate the count without reading tables.")
-@json_option('Print {"count": N, "approximate": ...}.')
+@parameters.json_option('Print {"count": N, "approximate": ...}.')
 def count(
     store: str,
     start: bytes | None,

@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from lsmkv.cli.output import output_file, refuse_inside
-from lsmkv.cli.parameters import settings_option
+from lsmkv.cli.parameters import refuse_empty, settings_option
 from lsmkv.inspection.report import size
 
 
 @click.command(short_help="Show STORE as a page: its map, lookups, filters.")
-@click.argument("store", type=click.Path(), required=False)
+@click.argument("store", type=click.Path(), required=False, callback=refuse_empty)
 @click.option(
     "--demo", is_flag=True, help="Show a small store of four runs, made for it; opens it."
 )
@@ -65,8 +65,6 @@ def explore(
         )
     if demo and store is not None:
         raise click.UsageError(f"--demo shows a store of its own: leave out {store}, or --demo")
-    if store == "":  # an unset shell variable must not mean the present directory
-        raise click.UsageError("STORE is empty; the present directory is .")
     if not demo and store is None:
         raise click.UsageError("name a STORE, or give --demo for one that is ready to try")
     with _demo_store() if demo else contextlib.nullcontext(store or "") as path:

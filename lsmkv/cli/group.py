@@ -13,9 +13,7 @@ import click
 import lsmkv
 from lsmkv.cli.parameters import Bytes
 
-ABSENT: Final = 3
-"""Exit code of ``get`` when the store does not have the key."""
-
+ABSENT: Final = 3  # exit code of get when the store does not have the key
 DAMAGED: Final = 4
 """Exit code of ``verify`` when it finds damage, and of ``repair`` when it cannot keep everything."""
 

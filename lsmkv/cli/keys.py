@@ -66,14 +66,13 @@ def jsonable(value: object) -> object:
     """
     if isinstance(value, bytes):
         return json_text(value)
-    if isinstance(value, Mapping):
-        return dict(_jsonable_field(name, item) for name, item in value.items())
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in value]
-    return value
-
-
-def _jsonable_field(name: str, value: object) -> tuple[str, object]:
-    if name.endswith("_hex") and (value is None or isinstance(value, str)):
-        return name.removesuffix("_hex"), None if value is None else json_text(bytes.fromhex(value))
-    return name, jsonable(value)
+    if not isinstance(value, Mapping):
+        return value
+    fields: dict[str, object] = {}
+    for name, item in value.items():
+        if name.endswith("_hex") and (item is None or isinstance(item, str)):
+            name, item = name.removesuffix("_hex"), item and bytes.fromhex(item)
+        fields[name] = jsonable(item)
+    return fields

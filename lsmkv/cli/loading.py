@@ -11,19 +11,11 @@ from typing import Any, BinaryIO, Final
 import click
 
 import lsmkv
+from lsmkv.cli import parameters
 from lsmkv.cli.fields import Fields
 from lsmkv.cli.group import describe, saying_how_far
 from lsmkv.cli.keys import Form
 from lsmkv.cli.output import Progress, output_file, progress, refuse_inside
-from lsmkv.cli.parameters import (
-    Decorator,
-    chosen_form,
-    create_option,
-    form_options,
-    settings_option,
-    store_argument,
-    wait_option,
-)
 from lsmkv.cli.records import (
     FORMATS,
     BadRecordError,
@@ -40,7 +32,7 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024  # a batch takes its memory twice: here an
 _REPORT_EVERY: Final = 1000  # entries
 
 
-def _format_option(help_text: str) -> Decorator:
+def _format_option(help_text: str) -> parameters.Decorator:
     return click.option(
         "--format",
         "file_format",
@@ -98,7 +90,7 @@ class BulkLoader:
 
 
 @click.command()
-@store_argument
+@parameters.store_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @_format_option("Format of FILE; auto means by its suffix, or else jsonl.")
 @click.option(
@@ -131,11 +123,11 @@ class BulkLoader:
     is_flag=True,
     help="With --bulk: the keys of FILE ascend, each once, so nothing needs sorting.",
 )
-@form_options
+@parameters.form_options
 @click.option("--sync", is_flag=True, help="Sync each batch to the disk before the next.")
-@create_option
-@settings_option()
-@wait_option
+@parameters.create_option
+@parameters.settings_option()
+@parameters.wait_option
 def load(  # more than 60 lines: its parameters and its help
     store: str,
     file: str,
@@ -183,14 +175,18 @@ def load(  # more than 60 lines: its parameters and its help
     """
     if is_sorted and not bulk:
         raise click.UsageError("--sorted is for --bulk; entries may come in any order without it")
-    form = chosen_form()
+    form = parameters.chosen_form()
     is_guess = file_format == "auto" and format_by_suffix(file) is None
     file_format = _chosen_format(file, file_format, form)
     fields = Fields(key_field, value_field, header)
     _refuse_header(file_format, fields)
     hints: list[str] = []
     with contextlib.ExitStack() as stack:
-        stack.callback(_print_hints, file, hints)  # after the progress bar is gone
+        stack.callback(  # after the progress bar is gone
+            lambda: click.echo(
+                "".join(f"Hint: {file}: {hint}\n" for hint in hints), None, False, True
+            )
+        )
         stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
         db = stack.enter_context(
             lsmkv.open(store, create_if_missing=create, wait_s=wait_s, **settings)
@@ -226,11 +222,6 @@ def _ascending(records: Iterator[Record]) -> Iterator[Record]:
         yield record
 
 
-def _print_hints(file: str, hints: list[str]) -> None:
-    for hint in hints:
-        click.echo(f"Hint: {file}: {hint}", err=True)
-
-
 def _reporting(
     records: Iterator[Record], stream: BinaryIO, size: int | None, report: Progress
 ) -> Iterator[Record]:
@@ -258,7 +249,7 @@ def _refuse_header(file_format: str, fields: Fields) -> None:
 
 
 @click.command(short_help="Write every entry of STORE to a file or a pipe.")
-@store_argument
+@parameters.store_argument
 @_format_option("Format to write; auto means by the suffix of --output, or else jsonl.")
 @click.option("--hex", "as_hex", is_flag=True, help="Write keys and values of TSV and CSV in hex.")
 @click.option(

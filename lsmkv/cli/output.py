@@ -51,20 +51,13 @@ def percent(rate: float) -> str:
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, text: Collection[str]
 ) -> bool:
-    """Print a table; the columns not named in ``text`` hold numbers.
-
-    Returns whether all of it was shown: a narrow terminal cuts text.
-    """
+    """Print a table, numbers but for the columns in ``text``; returns whether none of it was cut."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(
-        title=title or None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
+        title=title or None, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=0
     )
     for name in columns:
         is_text = name in text
@@ -91,10 +84,7 @@ def _width() -> int | None:
 
 @contextlib.contextmanager
 def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) -> Iterator[Progress]:
-    """A progress bar on standard error, if that is a terminal.
-
-    With ``beside_data`` the block prints data: no bar then, if standard output is a terminal.
-    """
+    """A progress bar on a terminal's standard error; none if the block prints data to a terminal."""
     if not sys.stderr.isatty() or (beside_data and sys.stdout.isatty()):
         yield lambda _done, _total: None
         return

@@ -21,13 +21,13 @@ _FORM: Final = "lsmkv.form"  # in a context's ``meta``: the form that --hex or -
 # The store
 
 
-def _refuse_empty(_ctx: click.Context, _param: click.Parameter, store: str) -> str:
-    if not store:  # an unset shell variable must not mean the present directory
+def refuse_empty(_ctx: click.Context, _param: click.Parameter, store: str | None) -> str | None:
+    if store == "":  # an unset shell variable must not mean the present directory
         raise click.BadParameter("it is empty; the present directory is .")
     return store
 
 
-store_argument = click.argument("store", type=click.Path(), callback=_refuse_empty)
+store_argument = click.argument("store", type=click.Path(), callback=refuse_empty)
 create_option = click.option(
     "--create/--no-create",
     default=True,
@@ -62,9 +62,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 
     name = "bytes"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> bytes:
+    def convert(self, value: Any, param: Any, ctx: Any) -> bytes:
         form = chosen_form()
         if form is Form.RAW:
             return os.fsencode(value)
@@ -108,6 +106,11 @@ def form_options(command: Callable[..., None]) -> Callable[..., None]:
             help=help_text,
         )(command)
     return command
+
+
+def range_options(command: Callable[..., None]) -> Callable[..., None]:
+    """``--start``, ``--stop`` and ``--prefix``, and the form of their keys."""
+    return start_option(stop_option(prefix_option(form_options(command))))
 
 
 # Options of a store

@@ -74,11 +74,7 @@ def read_records(
     fields: Fields = _KEY_AND_VALUE,
     hint: Callable[[str], None] = lambda _text: None,
 ) -> Iterator[Record]:
-    """The records of ``stream``, without blank lines and byte order mark.
-
-    BadRecordError at the first line that is no record; ValueError at a record that is too long, or
-    damaged gzip data.  ``hint`` takes what the user may have meant otherwise.
-    """
+    """The records of ``stream`` until BadRecordError or ValueError; ``hint`` takes likely mistakes."""
     longest = _MOST_CHARACTERS[file_format] * (MAX_KEY_BYTES + MAX_VALUE_BYTES) + _REST_BYTES
     lines = Lines(stream, longest=longest, is_text=form is not Form.RAW)
     records = (
@@ -133,11 +129,7 @@ _DIALECTS: Final[dict[str, type[csv.Dialect]]] = {"tsv": _Tsv, "csv": _Csv}
 
 
 def _read_delimited(
-    lines: Lines,
-    file_format: str,
-    form: Form,
-    fields: Fields,
-    hint: Callable[[str], None],
+    lines: Lines, file_format: str, form: Form, fields: Fields, hint: Callable[[str], None]
 ) -> Iterator[Record]:
     columns = None if fields.have_header else Columns(fields, form, None)
     may_hint = fields.header is None

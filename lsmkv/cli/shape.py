@@ -179,9 +179,7 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
         f"{count(len(rows), 'table')}, {size(sum(table.size_bytes for table in chosen))}; "
         f"keys in memtables: {counts}"
     )
-    _tell_of_cut_keys(
-        is_whole, [key for table in chosen for key in (table.smallest, table.largest)]
-    )
+    _tell_of_cut_keys(is_whole, [key for it in chosen for key in (it.smallest, it.largest)])
 
 
 def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:
@@ -206,9 +204,7 @@ def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:
     ]
     title = f"Table {table.number} ({table.file_name})"
     is_whole = print_table(title, headings, rows, text=["codec", *_KEYS])
-    _tell_of_cut_keys(
-        is_whole, [key for block in blocks for key in (block.first_key, block.last_key)]
-    )
+    _tell_of_cut_keys(is_whole, [key for it in blocks for key in (it.first_key, it.last_key)])
 
 
 def _tell_of_cut_keys(is_whole: bool, keys: list[bytes]) -> None:

@@ -9,21 +9,8 @@ import click
 
 from lsmkv.cli.output import percent, print_json
 from lsmkv.cli.parameters import json_option
-from lsmkv.filters.maths.layouts import (
-    MAX_RIBBON_COLUMNS,
-    ribbon_bits_for,
-    ribbon_columns_for,
-    ribbon_rate,
-)
+from lsmkv.filters.maths import layouts, sizing
 from lsmkv.filters.maths.rates import keys_that_fit
-from lsmkv.filters.maths.sizing import (
-    bits_for,
-    classic_rate,
-    exact_rate,
-    keys_for,
-    lower_bound_bits,
-    probes_for,
-)
 from lsmkv.inspection.report import count, size
 
 _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
@@ -31,10 +18,7 @@ _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 
 @dataclass(frozen=True, slots=True)
 class RibbonSize:
-    """A ribbon filter of n keys with r columns in m bits.
-
-    Some sets of keys need a byte or so more.
-    """
+    """A ribbon filter of n keys with r columns in m bits; some sets of keys need a byte more."""
 
     key_count: int
     bit_count: int
@@ -45,10 +29,7 @@ class RibbonSize:
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """A Bloom filter of n keys in m bits with k probes.
-
-    ``ribbon`` is the ribbon filter of the same two figures, or None.
-    """
+    """A Bloom filter of n keys in m bits; the ribbon filter of the same figures."""
 
     key_count: int
     bit_count: int
@@ -61,26 +42,23 @@ class FilterSize:
 
 
 def ribbon_size(keys: int | None, bits: int | None, error_rate: float | None) -> RibbonSize | None:
-    """The ribbon filter that two of the three describe; None if there is none.
-
-    It has the rate that was asked for, or a lower one, and no more bits than were given.
-    """
-    if error_rate is not None and error_rate < ribbon_rate(MAX_RIBBON_COLUMNS):
+    """The ribbon filter with at most these bits or this rate; None if there is none."""
+    if error_rate is not None and error_rate < layouts.ribbon_rate(layouts.MAX_RIBBON_COLUMNS):
         return None
     if keys is None:
         assert bits is not None and error_rate is not None
-        keys = keys_that_fit(ribbon_bits_for, bits, error_rate)
+        keys = keys_that_fit(layouts.ribbon_bits_for, bits, error_rate)
     if error_rate is not None:
-        columns = ribbon_columns_for(error_rate)
+        columns = layouts.ribbon_columns_for(error_rate)
     else:
         assert bits is not None
-        columns = MAX_RIBBON_COLUMNS
-        while columns and ribbon_bits_for(keys, ribbon_rate(columns)) > bits:
+        columns = layouts.MAX_RIBBON_COLUMNS
+        while columns and layouts.ribbon_bits_for(keys, layouts.ribbon_rate(columns)) > bits:
             columns -= 1
     if not keys or not columns:
         return None
-    bit_count = ribbon_bits_for(keys, ribbon_rate(columns))
-    return RibbonSize(keys, bit_count, columns, ribbon_rate(columns), bit_count / keys)
+    bit_count = layouts.ribbon_bits_for(keys, layouts.ribbon_rate(columns))
+    return RibbonSize(keys, bit_count, columns, layouts.ribbon_rate(columns), bit_count / keys)
 
 
 def filter_size(keys: int | None, bits: int | None, error_rate: float | None) -> FilterSize:
@@ -92,22 +70,22 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
     ribbon = ribbon_size(keys, bits, error_rate)
     if keys is None:
         assert bits is not None and error_rate is not None
-        keys = keys_for(bits, error_rate)
+        keys = sizing.keys_for(bits, error_rate)
     if bits is None:
         assert error_rate is not None
-        bits = bits_for(keys, error_rate)
+        bits = sizing.bits_for(keys, error_rate)
     if keys < 1 or bits < 1:
         raise ValueError(f"{keys} keys in {bits} bits: a filter needs at least one of each")
-    probes = probes_for(bits, keys)
-    exact = exact_rate(bits, keys, probes)
+    probes = sizing.probes_for(bits, keys)
+    exact = sizing.exact_rate(bits, keys, probes)
     return FilterSize(
         keys,
         bits,
         probes,
         exact,
-        classic_rate(bits, keys, probes),
+        sizing.classic_rate(bits, keys, probes),
         bits / keys,
-        lower_bound_bits(keys, exact) / keys if exact > 0 else float("inf"),
+        sizing.lower_bound_bits(keys, exact) / keys if exact > 0 else float("inf"),
         ribbon,
     )
 

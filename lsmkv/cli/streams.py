@@ -48,11 +48,7 @@ class _Rejoined(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """Unpacked bytes of gzip data, up to the first damage or cut.
-
-    The next read raises ValueError.  (``gzip.GzipFile`` drops what it unpacked in the same step.)
-    ``taken`` counts the packed bytes so far.
-    """
+    """Unpacked gzip data; ValueError at damage, after all before it.  ``taken`` counts packed bytes."""
 
     def __init__(self, packed: _Buffered) -> None:
         self._packed = packed

@@ -75,10 +75,7 @@ def sorted_rows(table: pa.Table) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Size of a part, and sampled keys with their entries' bytes.
-
-    ``threshold``: every key with a lower hash is among them; None: every key is.
-    """
+    """Size of a part, and sampled keys; each key with a hash below ``threshold``, or None, is there."""
 
     pairs: int
     source_bytes: int
@@ -115,10 +112,7 @@ def sample(table: pa.Table, count: int) -> Sample:
 
 
 def plan(samples: Sequence[Sample], partitions: int, partition_bytes: int) -> Plan:
-    """Partitions of about the same bytes: ``partitions``, or more if one had too many.
-
-    ``partition_bytes`` is the most that one should have.
-    """
+    """Partitions of about the same bytes: ``partitions``, or more if one had over ``partition_bytes``."""
     source_bytes = sum(part.source_bytes for part in samples)
     count = max(1, -(-source_bytes // partition_bytes), partitions)
     keys = pd.concat([part.keys for part in samples]).drop_duplicates("hash")
@@ -162,11 +156,7 @@ class WrittenPartition:
 
 
 def write_partition(frame: pd.DataFrame, staging: str, options: lsmkv.Options) -> WrittenPartition:
-    """Sort the pairs of a partition and write them to tables.
-
-    These are in a new folder: a task that Dask runs twice writes two, of which one counts.  After an
-    error the folder is removed.
-    """
+    """Sort the pairs of a partition and write them to tables; each call makes a new folder."""
     table = pa.Table.from_pandas(frame, columns=["key", "value", "order"], preserve_index=False)
     table = table.combine_chunks()
     del frame

@@ -19,25 +19,30 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Final
 
+from lsmkv.compaction.merge import flushed_batches
+from lsmkv.compaction.picker import output_error_rate
 from lsmkv.copies.contents import content_of, copy_table, install, source_path, with_empty_log
 from lsmkv.copies.lineage import Previous, check_descends, previous_backup
-from lsmkv.copies.log_tables import highest_number, tables_of_logs
 from lsmkv.copies.record import Fingerprint, TableRecord, new_record, write_records
-from lsmkv.copies.target import Progress, Steps, check_new, check_outside, locked, new_copy
+from lsmkv.copies.target import Progress, Steps, check_new, check_outside, new_copy
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Report, count
 from lsmkv.inspection.table_check import UNREADABLE, open_uncached
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.storage import Storage
-from lsmkv.storage.store_lock import holds_store
+from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.capture import Capture
 from lsmkv.tree.levels import PlacedTable
-from lsmkv.tree.manifest import State, read_current
+from lsmkv.tree.manifest import State, check_file_number, read_current
+from lsmkv.tree.version_set import table_format
+
+_AHEAD: Final = 1 << 20  # file numbers: the source gives out fewer between two backups
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,6 @@ class BackupReport(Report):
         made_count: tables made of the writes that were only in the source's logs.
         removed_count: files of the previous backup that were removed.
     """
-
-    derived: ClassVar[tuple[str, ...]] = ()
 
     source: str
     target: str
@@ -87,10 +90,8 @@ def back_up(
         check_new(storage, target)
         with new_copy(storage, target, keep=True):
             return _Backup(storage, source, target, None, capture(), options, progress).run()
-    previous_backup(
-        storage, target
-    )  # first of all: nothing is locked in another program's directory
-    with locked(storage, target):
+    previous_backup(storage, target)  # first: nothing is locked in another program's directory
+    with lock_store(storage, target):
         previous = previous_backup(storage, target)
         captured = capture()
         check_descends(storage, captured, previous, source, target)
@@ -175,10 +176,7 @@ class _Backup:
         return TableRecord(table.number, table.size_bytes, table.checksum, content, original)
 
     def _content_there(self, table: TableMeta, original: Fingerprint | None) -> str | None:
-        """The checksum of the target's file if that is this table, whole; None if it is to be copied.
-
-        CorruptionError if the present backup has another table of this number.
-        """
+        """The checksum of the table that the target has already; None if it is to be copied."""
         if not self._is_whole(table):
             return None
         known = None if self.previous is None else self.previous.tables.get(table.number)
@@ -242,3 +240,46 @@ class _Backup:
         ]
         found.sort(key=lambda item: -age.get(item[0][1], -1) if item[0][0] == "table" else 1)
         return (name for _, name in found)
+
+
+# Tables made of the source's logs
+
+
+def highest_number(storage: Storage, directory: str) -> int:
+    """The highest file number in a directory; 0 without files."""
+    parsed = filter(None, map(parse_file_name, storage.list_directory(directory)))
+    return max((number for _, number in parsed), default=0)
+
+
+def tables_of_logs(
+    storage: Storage, target: str, capture: Capture, options: Options
+) -> list[PlacedTable]:
+    """Write each memtable as a run of level 0, oldest first; all is synced."""
+    memtables = [memtable for memtable in capture.memtables if not memtable.is_empty]
+    if not memtables:
+        return []
+    first = max(capture.state.next_file + _AHEAD, highest_number(storage, target) + 1)
+    numbers = _numbers(first, target)
+    made: list[PlacedTable] = []
+    for memtable in memtables:
+        count = memtable.key_count_bound
+        rate = output_error_rate(capture.state.levels, (), count, options)
+        job = TableJob(
+            storage,
+            target,
+            table_format(options, rate, is_flush=True),
+            options.table_size_bytes,
+            lambda: next(numbers),
+            lambda: False,
+        )
+        metas = write_tables(flushed_batches(memtable.entry_batches(), [], False), job)
+        made += [PlacedTable(0, metas[0].number, meta) for meta in metas]
+    return made
+
+
+def _numbers(first: int, target: str) -> Iterator[int]:
+    number = first
+    while True:
+        check_file_number(number, target)
+        yield number
+        number += 1

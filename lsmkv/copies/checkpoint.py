@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
-from lsmkv.copies.contents import (
-    copy_logs,
-    copy_table,
-    install,
-    link_table,
-    log_bytes,
-    source_path,
-)
+from lsmkv.copies.contents import copy_logs, copy_table, install, link_table, source_path
 from lsmkv.copies.target import Progress, Steps, check_new, check_outside, new_copy
 from lsmkv.inspection.report import Report, count
 from lsmkv.storage.file_names import table_path
@@ -32,8 +24,6 @@ class CheckpointReport(Report):
         copied_bytes: the bytes of those that are copies.
         log_bytes: the length of the logs that were copied.
     """
-
-    derived: ClassVar[tuple[str, ...]] = ()
 
     path: str
     table_count: int
@@ -57,10 +47,7 @@ def checkpoint(
     target: str,
     progress: Progress | None,
 ) -> CheckpointReport:
-    """Make a checkpoint in ``target``.  Raises as ``DB.checkpoint``.
-
-    ``source`` is the original's directory; None for a published store.
-    """
+    """Make a checkpoint of ``source``, if it is a directory.  Raises as ``DB.checkpoint``."""
     if source is not None:
         check_outside(source, target)
     check_new(storage, target)
@@ -73,7 +60,8 @@ def _copied(
 ) -> CheckpointReport:
     tables = list(capture.state.levels.tables())
     table_bytes = sum(table.size_bytes for table in tables)
-    steps = Steps(progress, table_bytes + log_bytes(capture.logs))
+    log_bytes = sum(log.end for log in capture.logs)
+    steps = Steps(progress, table_bytes + log_bytes)
     linked = copied_bytes = 0
     for table in tables:  # first of all: a compaction may remove them, and then they are copied
         source, path = source_path(capture, table.number), table_path(target, table.number)
@@ -91,5 +79,5 @@ def _copied(
         table_bytes=table_bytes,
         linked_count=linked,
         copied_bytes=copied_bytes,
-        log_bytes=log_bytes(capture.logs),
+        log_bytes=log_bytes,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +14,7 @@ from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import UNFINISHED, log_path, table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
-from lsmkv.tree.capture import Capture, CapturedLog
+from lsmkv.tree.capture import Capture
 from lsmkv.tree.manifest import Manifest, State
 
 _COPY_BYTES: Final = 1 << 20
@@ -48,10 +47,7 @@ def link_table(storage: Storage, source: str, file: RandomFile, target: str) -> 
 
 
 def copy_table(storage: Storage, file: RandomFile, path: str, steps: Steps) -> str:
-    """Copy a table to ``path``; whole and synced, it gets that name.
-
-    Returns the XXH3-128 of its bytes in hexadecimal.  The caller syncs the directory.
-    """
+    """Copy a table to ``path``, whole and synced; returns its XXH3-128 in hexadecimal."""
     temporary = path + UNFINISHED
     storage.remove(temporary)
     running = running_content_checksum()
@@ -120,10 +116,6 @@ def install(storage: Storage, target: str, state: State) -> None:
         manifest.rewrite()
     finally:
         manifest.close()
-
-
-def log_bytes(logs: Sequence[CapturedLog]) -> int:
-    return sum(log.end for log in logs)
 
 
 def source_path(capture: Capture, number: int) -> str | None:

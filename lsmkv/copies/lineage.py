@@ -19,10 +19,7 @@ from lsmkv.tree.ownership import check_is_ours
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The backup that is there: its record, its state, and the records of its tables by number.
-
-    ``log_salt`` is that of its log, which has no record.
-    """
+    """The backup that is there; its tables are by number, and the salt is of its empty log."""
 
     record: Record
     state: State
@@ -31,11 +28,7 @@ class Previous:
 
 
 def previous_backup(storage: Storage, target: str) -> Previous:
-    """The backup in ``target``.
-
-    Raises FileExistsError if the store there is none, NotAStoreError if another program wrote it,
-    CorruptionError if it is damaged.
-    """
+    """The backup in ``target``.  FileExistsError, NotAStoreError: it is none of ours."""
     check_is_ours(storage, target)
     records = read_records(storage, target)
     if records is None:

@@ -95,10 +95,7 @@ def encode_records(records: list[Record]) -> bytes:
 
 
 def decode_records(data: bytes, path: str) -> list[Record]:
-    """The records in the bytes of BACKUP.
-
-    Raises CorruptionError if they are damaged, UnsupportedFormatError for a newer format.
-    """
+    """The records in the bytes of BACKUP; CorruptionError or UnsupportedFormatError."""
     return decode_line(data, path, Records, FORMAT, "backup record").records
 
 

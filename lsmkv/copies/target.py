@@ -78,19 +78,19 @@ def check_new(storage: Storage, target: str) -> None:
 
 @contextlib.contextmanager
 def new_copy(storage: Storage, target: str, *, keep: bool) -> Iterator[None]:
-    """Prepare ``target`` for a new copy, which the block makes, CURRENT last.
-
-    An error removes what the block has made; with ``keep`` it stays for the next attempt, and so does
-    what an earlier attempt left.
-    """
+    """Prepare ``target`` for a copy, CURRENT last; an error removes all, unless ``keep`` is set."""
     existed = storage.exists(target)
     storage.make_directory(target)
     if existed:
         storage.sync_name(target)  # whoever made it may have failed before
-    with locked(storage, target):
+    with lock_store(storage, target):
         check_new(storage, target)  # again: another process may have been faster
         try:
-            _mark(storage, target)
+            path = os.path.join(target, UNFINISHED_COPY)
+            if storage.exists(path):
+                storage.sync_directory(target)
+            else:
+                storage.write_atomically(path, UNFINISHED_NOTE)
             if not keep:
                 _clear(storage, target)
             yield
@@ -107,23 +107,6 @@ def new_copy(storage: Storage, target: str, *, keep: bool) -> Iterator[None]:
         with contextlib.suppress(OSError):  # the copy is whole; an opening for writing removes it
             storage.remove(os.path.join(target, UNFINISHED_COPY))
             storage.sync_directory(target)
-
-
-@contextlib.contextmanager
-def locked(storage: Storage, target: str) -> Iterator[None]:
-    lock = lock_store(storage, target)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _mark(storage: Storage, target: str) -> None:
-    path = os.path.join(target, UNFINISHED_COPY)
-    if not storage.exists(path):
-        storage.write_atomically(path, UNFINISHED_NOTE)
-    else:
-        storage.sync_directory(target)
 
 
 def _clear(storage: Storage, target: str) -> None:

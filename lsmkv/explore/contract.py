@@ -9,7 +9,7 @@ printable UTF-8), cut to a length that fits on a screen, with their full length 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -24,6 +24,16 @@ StepKind = Literal["state", "flush", "compaction", "move"]
 
 class Part(msgspec.Struct, forbid_unknown_fields=True):
     """Base of every part of the page's data; nobody changes one."""
+
+
+P = TypeVar("P", bound=Part)
+
+
+def part_of(kind: type[P], source: object, /, **others: object) -> P:
+    """A part with ``others``; the other fields are those of ``source``."""
+    names = [name for name in kind.__struct_fields__ if name not in others]
+    fields = {name: getattr(source, name) for name in names}
+    return msgspec.convert(fields | others, kind, from_attributes=True)
 
 
 class Key(Part):

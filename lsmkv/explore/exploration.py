@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass, replace
-from types import TracebackType
+from functools import partial
 from typing import Any, Final, Self
 
 import lsmkv
@@ -29,25 +29,18 @@ from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import RATES, what_if
 
 SEED: Final = 1970
-CACHE_BYTES: Final = 256 * 1024
-"""The block cache of the lookups that run with one."""
-
+CACHE_BYTES: Final = 256 * 1024  # the block cache of the lookups that run with one
 DEVICES: Final = (
-    contract.Device(
-        name="hard disk",
-        read_ms=8.0,
-        assumption="a seek and half a turn at 7,200 turns a minute",
-    ),
-    contract.Device(name="SSD", read_ms=0.1, assumption="a random read of 4 KiB, one at a time"),
-    contract.Device(
-        name="object store", read_ms=30.0, assumption="the first byte of a small GET in one region"
-    ),
+    contract.Device("hard disk", 8.0, "a seek and half a turn at 7,200 turns a minute"),
+    contract.Device("SSD", 0.1, "a random read of 4 KiB, one at a time"),
+    contract.Device("object store", 30.0, "the first byte of a small GET in one region"),
 )
 
 _WHAT_IF_S: Final = 5.0
 _DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most stores need less
 _PICKING_S: Final = 1.0
 _MOST_STEPS: Final = 3_000  # kept in memory; a live page may follow a store for days
+_COUNTS: Final = ("present", "absent", "false_positives", "filters", "steps")  # of a Detail
 _SHOWN_OPTIONS: Final = (
     "filter_residency",
     "block_cache_size_bytes",
@@ -81,27 +74,15 @@ class Detail:
 
     def halved(self) -> Detail:
         """Half of everything; at least one cell and table."""
-        return replace(
-            self,
-            extent=Extent(max(1, self.extent.cells // 2), max(1, self.extent.tables // 2)),
-            present=self.present // 2,
-            absent=self.absent // 2,
-            false_positives=self.false_positives // 2,
-            filters=self.filters // 2,
-            steps=self.steps // 2,
-        )
+        extent = Extent(max(1, self.extent.cells // 2), max(1, self.extent.tables // 2))
+        return replace(self, extent=extent, **{name: getattr(self, name) // 2 for name in _COUNTS})
 
     def no_more_than(self, page: contract.Page) -> Detail:
         """At most what ``page`` has, so that half of it is less."""
         kinds = Counter(lookup.kind for lookup in page.lookups)
-        return replace(
-            self,
-            present=min(self.present, kinds["present"]),
-            absent=min(self.absent, kinds["absent"]),
-            false_positives=min(self.false_positives, kinds["false positive"]),
-            filters=min(self.filters, len(page.filters)),
-            steps=min(self.steps, len(page.history.steps)),
-        )
+        looked_up = [kinds[kind] for kind in ("present", "absent", "false positive")]
+        most = zip(_COUNTS, [*looked_up, len(page.filters), len(page.history.steps)], strict=True)
+        return replace(self, **{name: min(getattr(self, name), count) for name, count in most})
 
 
 def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
@@ -123,16 +104,11 @@ def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
 
 
 class Exploration:
-    """Explores the store in ``path``; any number of threads may use it.
-
-    ``settings`` are options of the handles, such as ``block_cache_size_bytes``.  Raises as
-    :func:`lsmkv.open`.
-    """
+    """Explores a store, for any number of threads; ``settings`` and errors are those of its opening."""
 
     def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
-        options = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False).replace(
-            **settings
-        )
+        defaults = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False)
+        options = defaults.replace(**settings)
         self._is_live = is_live
         self._lock = threading.RLock()
         with contextlib.ExitStack() as opened:
@@ -168,22 +144,13 @@ class Exploration:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     # The page
 
     def page(self, detail: Detail) -> contract.Page:
-        """The page's data, after lookups of sampled keys.
-
-        Raises:
-            CorruptionError, OSError: a file of the store cannot be read.
-        """
+        """The page's data, after lookups of sampled keys.  CorruptionError, OSError: it is unreadable."""
         with self._lock:
             if self._is_live:
                 self._refresh_if_due()
@@ -193,10 +160,8 @@ class Exploration:
             omitted: list[str] = []
             damage = self._damage(detail, omitted)
             lookups, tried = self._record(survey, detail)
-            uncounted = self._uncounted_tables()
-            store_map = survey.as_map(
-                self._explorer.reads, lambda table: self._codec(uncounted, table)
-            )
+            codec_of = partial(self._codec, self._uncounted_tables())
+            store_map = survey.as_map(self._explorer.reads, codec_of)
             # Before the pictures of filters, which may read some from disk.
             stats, memory = self._stats(), self._db.memory_usage().as_dict()
             steps = self._steps_until(survey.tables.keys())
@@ -221,9 +186,7 @@ class Exploration:
                 rates=list(RATES),
                 what_if=self._what_if(),
                 history=contract.History(
-                    begins_empty=self._history.begins_empty,
-                    skipped=skipped,
-                    steps=steps[left_out:],
+                    begins_empty=self._history.begins_empty, skipped=skipped, steps=steps[left_out:]
                 ),
                 devices=list(DEVICES),
                 stats=stats,
@@ -236,9 +199,8 @@ class Exploration:
         sampler = self._sampler
         present = sampler.present(detail.present, within(_DRAWING_S))
         absent = sampler.absent(detail.absent, within(_DRAWING_S))
-        passed, tried = sampler.false_positives(
-            detail.false_positives, detail.tried, within(_DRAWING_S)
-        )
+        wanted = detail.false_positives, detail.tried
+        passed, tried = sampler.false_positives(*wanted, within(_DRAWING_S))
 
         def looked_up(keys: list[bytes], kind: contract.LookupKind) -> list[contract.Lookup]:
             found = []
@@ -277,11 +239,7 @@ class Exploration:
         return [found for found in self._checked.values() if found is not None]
 
     def _filters(
-        self,
-        survey: Survey,
-        lookups: list[contract.Lookup],
-        most: int,
-        omitted: list[str],
+        self, survey: Survey, lookups: list[contract.Lookup], most: int, omitted: list[str]
     ) -> list[contract.Filter]:
         """The filters that lookups asked, and as many others as fit."""
         found: dict[tuple[int, int | None], contract.Filter] = {}
@@ -360,10 +318,7 @@ class Exploration:
         return [] if live == shown else self._steps
 
     def _refresh_if_due(self) -> None:
-        """Show what other processes wrote.
-
-        It reads their logs anew, which may be long: so it takes a fifth of the time at most.
-        """
+        """Show what other processes wrote; reading their logs anew takes a fifth of the time at most."""
         began_s = time.monotonic()
         if began_s < self._refresh_due_s:
             return
@@ -430,25 +385,18 @@ class Exploration:
         if table is None or not 0 <= number < table.block_count:
             return None
         info = self._uncounted_tables().get(table_number, table).block(number)
-        return messages.BlockReply(
+        return contract.part_of(
+            messages.BlockReply,
+            info,
             version=contract.VERSION,
             table=table_number,
-            number=number,
-            offset=info.offset,
-            length_bytes=info.length_bytes,
-            raw_bytes=info.raw_bytes,
-            codec=info.codec,
-            entry_count=info.entry_count,
             first_key=on_screen(info.first_key),
             last_key=on_screen(info.last_key),
             filter=filter_of(table, number),
         )
 
     def pulse(self) -> messages.Pulse:
-        """Changes since the last call, those of other processes included.
-
-        A store that cannot be read at the moment is a failure in the answer, no exception.
-        """
+        """Changes since the last call; ``failure`` says why the store cannot be read at the moment."""
         failure = None
         with self._lock:
             try:

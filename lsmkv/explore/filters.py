@@ -8,8 +8,7 @@ from typing import Final
 import lsmkv
 from lsmkv.explore import contract
 
-MOST_SHOWN_BYTES: Final = 2048
-"""Of a larger filter, such as a table's, the page shows this part."""
+MOST_SHOWN_BYTES: Final = 2048  # of a larger filter, such as a table's, the page shows this part
 
 
 def filter_of(table: lsmkv.Table, number: int) -> contract.Filter | None:

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-
-import msgspec
+from dataclasses import replace
 
 from lsmkv import DB, TreeChange
 from lsmkv.explore import contract
 
 
-@dataclass(slots=True)
-class _Totals:
-    """Bytes written by all steps so far, and the tables left."""
-
-    flushed_bytes: int = 0
-    compacted_bytes: int = 0
-
-
 class HistoryReader:
-    """Follows the changes of a store's tree; ``poll`` returns the new steps.
-
-    With ``is_recording`` each step gets the time at which a poll saw it, counted from the first poll.
-    Steps that were there at the first poll get none.
-    """
+    """Follows the changes of a store's tree; when recording, steps after the first poll have times."""
 
     def __init__(self, db: DB, *, is_recording: bool = False) -> None:
         self._db = db
@@ -32,15 +18,11 @@ class HistoryReader:
         self._began_s: float | None = None
         self._last: TreeChange | None = None
         self._live: dict[int, tuple[int, int]] = {}  # size and entries by number
-        self._totals = _Totals()
+        self._flushed_bytes = self._compacted_bytes = 0  # written by all steps so far
         self.begins_empty = True
 
     def poll(self) -> list[contract.HistoryStep]:
-        """The steps since the last call.
-
-        Raises:
-            CorruptionError, NotAStoreError, OSError: the changes cannot be read.
-        """
+        """The steps since the last call.  Raises as ``DB.tree_changes``."""
         is_first = self._began_s is None
         if self._began_s is None:
             self._began_s = time.monotonic()
@@ -90,17 +72,17 @@ class HistoryReader:
         if kind != "state":
             written = sum(table.size_bytes for table in change.added if table.number not in moved)
         if kind == "flush":
-            self._totals.flushed_bytes += written
+            self._flushed_bytes += written
         else:
-            self._totals.compacted_bytes += written
-        return contract.HistoryStep(
+            self._compacted_bytes += written
+        return contract.part_of(
+            contract.HistoryStep,
+            change,
             kind=kind,
             at_s=at_s,
-            added=msgspec.convert(change.added, list[contract.HistoryTable], from_attributes=True),
-            removed=list(change.removed),
             written_bytes=written,
-            flushed_bytes=self._totals.flushed_bytes,
-            compacted_bytes=self._totals.compacted_bytes,
+            flushed_bytes=self._flushed_bytes,
+            compacted_bytes=self._compacted_bytes,
             live_bytes=sum(size_bytes for size_bytes, _ in self._live.values()),
             live_entries=sum(entry_count for _, entry_count in self._live.values()),
         )

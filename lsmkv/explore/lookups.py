@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-import msgspec
-
 from lsmkv import DB, Explanation, RunStep, Table
 from lsmkv.explore import contract
 from lsmkv.explore.filters import filter_of
@@ -21,10 +19,7 @@ _VALUE_CHARACTERS = 200
 
 
 class Explorer:
-    """Looks keys up step by step, and counts reads of each block.  One thread uses it.
-
-    ``db`` has no block cache, ``cached`` has one; what is read besides counts in ``aside``.
-    """
+    """Looks keys up in ``db``, with a cache in ``cached``; reads what else it needs from ``aside``."""
 
     def __init__(self, db: DB, cached: DB, aside: DB) -> None:
         self._db, self._cached, self._aside = db, cached, aside
@@ -38,10 +33,9 @@ class Explorer:
         axis: KeyAxis,
         rebuilds: Callable[[], bool] = lambda: True,
     ) -> contract.Lookup:
-        """Look ``key`` up as :meth:`DB.explain` does.
+        """Look ``key`` up as :meth:`DB.explain` does; filters that learn do so.
 
-        ``kind`` is what the key was picked as.  Filters that learn do so, as from any lookup.  With
-        ``rebuilds`` false, no filters are built anew for it.
+        ``kind`` is what it was picked as; no filters are built anew for it unless ``rebuilds()``.
         """
         explained = self._db.explain(key)
         for step in explained.runs:
@@ -84,25 +78,15 @@ class Explorer:
 def _as_lookup(explained: Explanation, kind: contract.LookupKind, axis: KeyAxis) -> contract.Lookup:
     spanning = [step.spanning for step in explained.runs if step.spanning is not None]
     value = explained.value
-    return contract.Lookup(
+    return contract.part_of(
+        contract.Lookup,
+        explained,
         kind=kind,
         key=on_screen(explained.key),
         position=axis.start(explained.key),
-        seq=explained.seq,
-        outcome=explained.outcome,
         value_text=None if value is None else text_of(value, _VALUE_CHARACTERS),
         value_bytes=0 if value is None else len(value),
-        memtables=[
-            msgspec.convert(step, contract.MemtableStep, from_attributes=True)
-            for step in explained.memtables
-        ],
         runs=[_run_step(step) for step in explained.runs],
-        blocks_searched=explained.blocks_searched,
-        blocks_read=explained.blocks_read,
-        read_bytes=explained.read_bytes,
-        filters_asked=explained.filters_asked,
-        filter_negatives=explained.filter_negatives,
-        false_positives=explained.false_positives,
         reads_without_filters=len(spanning),
         read_bytes_without_filters=sum(block.length_bytes for block in spanning),
         cached_runs=[],
@@ -136,22 +120,9 @@ def _tell_part(filter: contract.FilterStep, table: Table, key: bytes, step: RunS
 
 def _run_step(step: RunStep) -> contract.RunStep:
     spanning = step.spanning
-    return contract.RunStep(
-        level=step.level,
-        run=step.run,
-        table=step.table,
-        file_name=step.file_name,
-        block=step.block,
-        filter=None
-        if step.filter is None
-        else msgspec.convert(step.filter, contract.FilterStep, from_attributes=True),
-        blocks=[
-            msgspec.convert(block, contract.BlockStep, from_attributes=True)
-            for block in step.blocks
-        ],
-        outcome=step.outcome,
-        seq=step.seq,
-        is_false_positive=step.is_false_positive,
+    return contract.part_of(
+        contract.RunStep,
+        step,
         spanning_block=None if spanning is None else spanning.number,
         spanning_bytes=0 if spanning is None else spanning.length_bytes,
     )

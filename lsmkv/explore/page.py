@@ -16,18 +16,12 @@ import msgspec
 from lsmkv.explore import contract
 from lsmkv.explore.exploration import Detail, Exploration
 
-MOST_BYTES: Final = 2_000_000
-"""The most bytes of a page in a file."""
-
+MOST_BYTES: Final = 2_000_000  # the most bytes of a page in a file
 WHOLE: Final = Detail()
 
 
 def file_page(path: str, detail: Detail = WHOLE, **settings: Any) -> str:
-    """The page of a store as one file of at most :data:`MOST_BYTES`.
-
-    ``detail`` says how much it holds at most; some is left out until it fits.  Raises as
-    :func:`lsmkv.open`.
-    """
+    """The page of a store as a file of at most :data:`MOST_BYTES`; parts are left out until it fits."""
     for attempt in count(1):
         # Opened anew each time: counters and lookups must be of one attempt.
         with Exploration(path, **settings) as exploration:
@@ -50,11 +44,7 @@ def file_page(path: str, detail: Detail = WHOLE, **settings: Any) -> str:
 
 
 def render(page: contract.Page) -> str:
-    """The HTML of a page.
-
-    Nothing in it can load anything: the policy allows this script and this style by their hashes, and a
-    live page requests to its own server.
-    """
+    """The HTML of a page; its policy lets only its script, its style and its own server do anything."""
     return Template(_asset("page.html")).substitute(
         policy=html.escape(content_policy(is_live=page.source.is_live)),
         title=html.escape(page.source.name),

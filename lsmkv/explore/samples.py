@@ -17,9 +17,7 @@ _TRIES: Final = 50
 _MOST_FAILURES: Final = 100  # draws that met a damaged block
 _SHARE_WITHIN: Final = 0.8  # of absent keys, so many lie where a block could hold them
 _STEPS: Final = 64
-GoOn = Callable[[], bool]
-"""Asked before each draw; False ends the drawing."""
-
+GoOn = Callable[[], bool]  # asked before each draw; False ends the drawing
 _CLASSES: Final = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 
 
@@ -34,10 +32,7 @@ def within(seconds: float) -> GoOn:
 
 
 class KeySampler:
-    """Draws keys of an open store; ``seed`` decides which.  One thread uses it.
-
-    Its own reads count in its handle, so give it one of its own.
-    """
+    """Draws keys of an open store, whose counters count its reads.  One thread uses it."""
 
     def __init__(self, db: DB, seed: int) -> None:
         self._db = db
@@ -103,11 +98,7 @@ class KeySampler:
                     yield from table.keys(block)
 
     def _absent_near(self, key: bytes, *, by_prefix: bool) -> bytes | None:
-        """An absent key beside ``key``, of its length if there is one; None if none was found.
-
-        It mostly lies where a block could hold it: that is what filters are asked for.  With
-        ``by_prefix``, and filters that hold prefixes, its prefix is absent too.
-        """
+        """An absent key beside ``key``, or None; ``by_prefix``: its filtered prefix is absent too."""
         tables = self._db.tables()
         within = bool(tables) and self._draw.random() < _SHARE_WITHIN
         filter_key = prefix_key(tables) if by_prefix else None
@@ -161,10 +152,7 @@ class KeySampler:
         return found, tried
 
     def absent_within(self, keys: list[bytes], count: int, filter_key: FilterKey) -> list[bytes]:
-        """Up to ``count`` different absent keys within the range of ``keys``.
-
-        ``keys`` ascend; a result shares the part of its key that filters hold with none of them.
-        """
+        """Up to ``count`` absent keys between ``keys``, which ascend; filters hold other parts."""
         found: dict[bytes, None] = {}
         by_prefix = None if filter_key.is_whole else filter_key
         parts = set(map(filter_key.part, keys))

@@ -312,15 +312,7 @@ class LiveServer(uvicorn.Server):
 
 
 def serve(exploration: Exploration, port: int, ready: Callable[[str], Any]) -> None:
-    """Serve ``exploration`` on this machine until SIGINT or SIGTERM.  For the main thread.
-
-    Args:
-        port: 0 for any that is free.
-        ready: called with the address once requests can come.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    """Serve until SIGINT or SIGTERM, in the main thread.  OSError: the port is taken."""
     token = secrets.token_urlsafe(24)
     with socket.create_server((ADDRESS, port)) as listening:
         own_port = listening.getsockname()[1]

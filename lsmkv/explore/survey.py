@@ -9,17 +9,22 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Final
 
-from lsmkv import DB, Table, TableInfo
+from lsmkv import DB, RunInfo, Table, TableInfo
 from lsmkv.explore import contract
+from lsmkv.explore.contract import part_of
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
 
 BlockReads = Mapping[tuple[int, int], int]
 """How often each block was read, by the numbers of table and block."""
 
-CodecOf = Callable[[Table], str]
-"""The codec of a table's first block."""
+CodecOf = Callable[[Table], str]  # the codec of a table's first block
+_SUMMED: Final = [
+    field.name for field in fields(TableInfo) if field.name.endswith(("_bytes", "_count"))
+]
+"""Fields that several tables shown as one have together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,45 +89,25 @@ class Survey:
             yield _Cell(table, first, min(count, first + step))
 
     def as_map(self, reads: BlockReads, codec_of: CodecOf) -> contract.StoreMap:
-        """The map, with how often the page's lookups read each block.
+        """The map; ``codec_of`` is called for each table that it shows."""
 
-        ``codec_of`` is called for each table that the map shows.
-        """
-        info = self._info
-        return contract.StoreMap(
-            memtable_key_counts=list(info.memtable_key_counts),
-            size_bytes=info.size_bytes,
-            entry_count=info.entry_count,
-            filter_bytes=info.filter_bytes,
-            filter_memory_bytes=info.filter_memory_bytes,
+        def run_part(run: RunInfo) -> contract.Run:
+            step = self._tables_per_item
+            parts = [run.tables[at : at + step] for at in range(0, len(run.tables), step)]
+            tables = [self._table(infos, reads, codec_of) for infos in parts]
+            return part_of(contract.Run, run, tables=tables)
+
+        return part_of(
+            contract.StoreMap,
+            self._info,
             table_count=len(self.tables),
-            block_count=sum(table.block_count for table in info.tables()),
+            block_count=sum(table.block_count for table in self._info.tables()),
             blocks_per_cell=self._blocks_per_cell,
             levels=[
-                contract.Level(
-                    number=level.number,
-                    size_bytes=level.size_bytes,
-                    entry_count=level.entry_count,
-                    runs=[
-                        contract.Run(
-                            number=run.number,
-                            size_bytes=run.size_bytes,
-                            entry_count=run.entry_count,
-                            tables=list(self._tables(run.tables, reads, codec_of)),
-                        )
-                        for run in level.runs
-                    ],
-                )
-                for level in info.levels
+                part_of(contract.Level, level, runs=list(map(run_part, level.runs)))
+                for level in self._info.levels
             ],
         )
-
-    def _tables(
-        self, tables: tuple[TableInfo, ...], reads: BlockReads, codec_of: CodecOf
-    ) -> Iterator[contract.Table]:
-        step = self._tables_per_item
-        for at in range(0, len(tables), step):
-            yield self._table(tables[at : at + step], reads, codec_of)
 
     def _table(
         self, infos: tuple[TableInfo, ...], reads: BlockReads, codec_of: CodecOf
@@ -131,29 +116,15 @@ class Survey:
         first, last = infos[0], infos[-1]
         tables = [self.tables[info.number] for info in infos]
         rates = [(info.expected_rate, info.block_count) for info in infos]
-        return contract.Table(
-            number=first.number,
-            file_name=first.file_name,
-            size_bytes=sum(info.size_bytes for info in infos),
-            entry_count=sum(info.entry_count for info in infos),
-            tombstone_count=sum(info.tombstone_count for info in infos),
+        return part_of(
+            contract.Table,
+            first,
+            **{name: sum(getattr(info, name) for info in infos) for name in _SUMMED},
             smallest=on_screen(first.smallest),
             largest=on_screen(last.largest),
             smallest_seq=min(info.smallest_seq for info in infos),
             largest_seq=max(info.largest_seq for info in infos),
-            block_count=sum(info.block_count for info in infos),
-            raw_bytes=sum(info.raw_bytes for info in infos),
-            stored_bytes=sum(info.stored_bytes for info in infos),
-            dictionary_bytes=sum(info.dictionary_bytes for info in infos),
-            index_bytes=sum(info.index_bytes for info in infos),
-            filter_kind=first.filter_kind,
-            granularity=first.granularity,
-            filter_key=first.filter_key,
-            filter_bytes=sum(info.filter_bytes for info in infos),
-            filter_memory_bytes=sum(info.filter_memory_bytes for info in infos),
-            requested_rate=first.requested_rate,
             expected_rate=_weighted(rates),
-            writer=first.writer,
             codec=codec_of(tables[0]),
             table_count=len(infos),
             written_at_s=_written_at(os.path.join(self._path, first.file_name)),

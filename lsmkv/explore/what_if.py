@@ -43,10 +43,7 @@ class _Built:
 
 
 def what_if(tables: Sequence[Table], sampler: KeySampler, seed: int) -> contract.WhatIf | None:
-    """Rebuild the filters of sampled blocks; None if there is no block to sample.
-
-    O(sampled keys) for each policy and rate.
-    """
+    """Rebuild the filters of sampled blocks; None without blocks.  O(keys) for each policy and rate."""
     samples = _samples(tables, sampler, random.Random(seed))
     if not samples:
         return None
@@ -187,10 +184,7 @@ class Rebuilder:
         self._kept: dict[tuple[int, int], list[_Built]] = {}
 
     def passing(self, explained: Explanation, tables: Mapping[int, Table]) -> list[list[int]]:
-        """The runs in which such filters let the key pass, by rate.
-
-        They are items of ``explained.runs``.  Empty where a table is gone or a block is damaged.
-        """
+        """For each rate the items of ``explained.runs`` that let the key pass; empty if unknown."""
         passing: list[list[int]] = [[] for _ in RATES]
         for at, step in enumerate(explained.runs):
             if step.table is None or step.spanning is None:

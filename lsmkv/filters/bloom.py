@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64, u8
 
-from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
+from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, packed_hashes
 
 MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
 """2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one.
@@ -35,19 +35,11 @@ MAX_BYTES: Final = MAX_BITS // 8
 
 def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:
     """A filter of these 63-bit hashes.  O(len(hashes) * probe_count)."""
-    packed = BytesWriter()
-    for h in hashes:
-        write_i64_le(packed, h)
-    return _build(packed.getvalue(), 8, byte_count, probe_count)
+    return build_from_digests(packed_hashes(hashes), byte_count, probe_count)
 
 
-def build_from_digests(packed: bytes, byte_count: int, probe_count: int) -> bytes:
+def build_from_digests(packed: bytes, byte_count: i64, probe_count: i64) -> bytes:
     """As :func:`build`, of the hashes in :func:`~lsmkv.filters.hashing.digests`."""
-    return _build(packed, DIGEST_BYTES, byte_count, probe_count)
-
-
-def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> bytes:
-    """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
     bits = vec[u8]([0] * byte_count)
     bit_count = byte_count * 8
     ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8
@@ -61,15 +53,12 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3
             bits[place] = bits[place] | ones[bit & 7]
-        at += stride
+        at += DIGEST_BYTES
     return bytes(bits)
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:
-    """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
-
-    A filter of no bytes may hold anything.  O(probe_count); a "no" takes two probes on average.
-    """
+    """Whether ``bits[start : start + byte_count]``, if any, may hold the hash ``h``.  O(probe_count)."""
     bit_count: i64 = byte_count * 8
     if bit_count == 0:
         return True

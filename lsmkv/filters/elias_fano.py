@@ -63,19 +63,9 @@ def number_at(
 
 
 def first_between(
-    bits: bytes,
-    start: i64,
-    byte_count: i64,
-    count: i64,
-    low_bits: i64,
-    least: i64,
-    most: i64,
+    bits: bytes, start: i64, byte_count: i64, count: i64, low_bits: i64, least: i64, most: i64
 ) -> i64:
-    """The position of the first number from ``least`` to ``most``; -1 if there is none.
-
-    The sequence of ``count`` numbers is ``bits[start : start + byte_count]``.  It must have room for
-    their low bits; apart from that it may be any bytes.  The search passes over 64 bits at a time.
-    """
+    """The position of the first number from ``least`` to ``most``, or -1; any bytes will do."""
     end = (byte_count << 3) - count * low_bits
     high = least >> low_bits
     last = most >> low_bits

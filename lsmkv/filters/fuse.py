@@ -53,10 +53,7 @@ def is_shape(bits: bytes, width: int) -> bool:
 
 
 def build(hashes: list[int], width: int) -> bytes:
-    """The bits of a filter of these distinct 63-bit hashes.
-
-    ``FilterBuildError`` when no seed works, ``ValueError`` for too many hashes.
-    """
+    """The bits of a filter of these distinct 63-bit hashes.  FilterBuildError: no seed works."""
     length, segments = fuse_shape(len(hashes))
     if length * segments * (width // 8) + HEADER_BYTES > MAX_BYTES:
         raise ValueError(f"{len(hashes)} keys are too many for one filter")
@@ -75,10 +72,7 @@ def build(hashes: list[int], width: int) -> bytes:
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, width: i64, h: i64) -> bool:
-    """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
-
-    A filter of no segments may hold anything.  O(1).
-    """
+    """Whether ``bits[start : start + byte_count]``, if any, may hold the hash ``h``.  O(1)."""
     if byte_count < HEADER_BYTES:
         return True
     seed: i64 = bits[start]
@@ -124,10 +118,7 @@ def _cells_of(word: i64, length: i64, segments: i64) -> tuple[int, int, int]:
 
 
 def _peel(hashes: list[int], seed: int, length: int, segments: int) -> list[tuple[int, int]] | None:
-    """Mixed hashes, each with a cell that no later one needs.
-
-    None when peeling gets stuck.
-    """
+    """Mixed hashes, each with a cell that no later one needs; None when peeling gets stuck."""
     users = [0] * (length * segments)  # of each cell: how many hashes, and their xor
     words = [0] * (length * segments)
     for h in hashes:

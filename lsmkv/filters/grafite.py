@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, read_i64_le
 from mypy_extensions import i64, u8
 
 from lsmkv.filters import hashing
@@ -64,21 +64,10 @@ def hash_key(key: bytes) -> i64:
     return (hashing.hash_key(key[: length - 1]) & _GRANULES) | place
 
 
-def build(hashes: list[int], low_bits: int, byte_count: int) -> bytes:
-    """A filter of these hashes, which cannot be asked for ranges; repeats count as keys.
+def build_from_digests(packed: bytes, low_bits: i64, byte_count: i64) -> bytes:
+    """A filter of hashes and key lengths, 8 bytes each.  O(n log n).
 
-    Size and low bits are from :func:`~lsmkv.filters.maths.layouts.grafite_shape`.  O(n log n).
-    """
-    packed = BytesWriter()
-    for h in hashes:
-        write_i64_le(packed, h)
-    return _build(packed.getvalue(), 8, 0, low_bits, byte_count)
-
-
-def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
-    """A filter of keys: 8 bytes each for the hash, then 8 for the length in bytes.
-
-    It can be asked for ranges if they have one length, of up to 255 bytes.
+    It can be asked for ranges if all lengths are one from 1 to 255.
     """
     key_length = read_i64_le(packed, 8)
     if key_length > _MAX_LENGTH:
@@ -88,20 +77,15 @@ def build_from_digests(packed: bytes, low_bits: int, byte_count: int) -> bytes:
         if read_i64_le(packed, at) != key_length:
             key_length = 0
         at += DIGEST_BYTES
-    return _build(packed, DIGEST_BYTES, key_length, low_bits, byte_count)
-
-
-def _build(packed: bytes, stride: i64, key_length: i64, low_bits: i64, byte_count: i64) -> bytes:
-    """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
-    count = len(packed) // stride
+    count: i64 = len(packed) // DIGEST_BYTES
     body: i64 = byte_count - grafite_header_bytes(count)
     r = _code_count(body, count, low_bits)
     assert r >= GRANULE_KEYS
     codes: list[int] = []
-    at: i64 = 0
+    at = 0
     while at < len(packed):
         codes.append(_code(read_i64_le(packed, at) & MASK_63, r))
-        at += stride
+        at += DIGEST_BYTES
     codes.sort()
     header = BytesWriter()
     rest: i64 = count
@@ -132,19 +116,12 @@ def _code(h: i64, r: i64) -> i64:
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64) -> bool:
-    """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
-
-    False is certain.  A filter whose bytes do not fit together may hold anything.  O(n / 64).
-    """
+    """Whether ``bits[start : start + byte_count]`` may hold the hash ``h``.  O(n / 64)."""
     return _may_hold(bits, start, byte_count, low_bits, h, 1)
 
 
 def may_contain_between(bits: bytes, low_bits: i64, least: bytes, stop: bytes) -> bool:
-    """Whether a filter may hold a key from ``least`` to below ``stop``.
-
-    False is certain.  Always True if the keys have several lengths, or one over 255 bytes, or if the
-    range reaches over more than two granules.  O(n / 64 + length of a key).
-    """
+    """Whether a filter may hold a key from ``least`` to below ``stop``; True if it cannot tell."""
     byte_count = len(bits)
     at: i64 = 0
     while at < byte_count and bits[at] > 0x7F:
@@ -169,10 +146,7 @@ def may_contain_between(bits: bytes, low_bits: i64, least: bytes, stop: bytes) -
 
 
 def _granule(bound: bytes, key_length: i64) -> bytes:
-    """The granule of a bound: of the first key that is not below it.
-
-    That key is in the next granule if :func:`_place` is 256.
-    """
+    """The granule of the first key not below a bound; the next one if :func:`_place` is 256."""
     return bound[: key_length - 1].ljust(key_length - 1, b"\0")
 
 

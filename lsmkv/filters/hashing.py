@@ -55,6 +55,15 @@ def digests(keys: list[bytes]) -> bytes:
     return out.getvalue()
 
 
+def packed_hashes(hashes: list[int]) -> bytes:
+    """Bytes in the form of :func:`digests` that have these hashes."""
+    out = BytesWriter()
+    for h in hashes:
+        write_i64_le(out, h)
+        write_i64_le(out, 0)
+    return out.getvalue()
+
+
 def append_digest(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
     """Append the digest of the key ``data[at:end]`` to ``out``; compiled builds only."""
     first, second = _halves(data, at, end)
@@ -69,10 +78,7 @@ def append_fingerprint(out: BytesWriter, data: bytes, at: i64, end: i64) -> None
 
 
 def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:
-    """The two halves of :func:`murmur3_128` of ``key[at:end]``, signed; compiled builds only.
-
-    For a short key the library's function takes five times as long.
-    """
+    """Both halves of MurmurHash3 of ``key[at:end]``, signed; compiled builds only, where it is faster."""
     length = end - at
     h1: i64 = 0
     h2: i64 = 0

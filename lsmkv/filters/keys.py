@@ -21,10 +21,7 @@ _MAX_COUNT: Final = 255
 
 
 class FilterKey(ABC):
-    """Which part of each key a filter holds: a pure function from a key to a prefix of it.
-
-    Equal objects give the same part of every key.
-    """
+    """Which part of each key a filter holds: equal objects give the same prefix of every key."""
 
     __slots__ = ()
 
@@ -129,11 +126,7 @@ class DelimitedPrefix(FilterKey):
         return key if end < 0 else key[:end]
 
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
-        """The same of ``prefix``; None when it holds fewer than ``count`` delimiters.
-
-        Later bytes of a key move no delimiter in ``prefix``: all have the same length, so one that
-        ends after ``prefix`` also starts after every one inside.
-        """
+        """The same of ``prefix``; None when it holds fewer than ``count`` delimiters."""
         end = self._end(prefix)
         return None if end < 0 else prefix[:end]
 

@@ -22,9 +22,7 @@ from lsmkv.encoding.fences import first_head
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.hashing import MASK_63
 
-MAX_LIST_BYTES: Final = 1 << 15
-"""Size of a full list, of which a table has two."""
-
+MAX_LIST_BYTES: Final = 1 << 15  # size of a full list, of which a table has two
 _PAD: Final = 8  # bytes before the first entry, which reads of whole words need
 _SPARE_BITS: Final = 6  # of a short entry, beyond those that number the keys of a block
 _LEAST_LOW_BITS: Final = 8
@@ -34,11 +32,7 @@ _ONE: Final = i64(1)
 
 
 class LearntKeys:
-    """The absent keys that one table has learnt to deny.
-
-    Any number of threads may ask and add.  Of two keys that are added at once, one may be lost: it passes
-    once more.
-    """
+    """The absent keys that a table denies; any thread may ask and add, and lose one."""
 
     def __init__(self, block_count: int, entry_count: int) -> None:
         block_bits = (block_count - 1).bit_length()
@@ -63,11 +57,7 @@ class LearntKeys:
         )
 
     def add(self, block_number: i64, h: i64, shared_bits: i64) -> bool:
-        """Deny ``h`` for a block; False if nothing tells it from a key.
-
-        ``shared_bits``: how many of its lowest bits the hash of some key there has too.  O(n), since the
-        list is copied.
-        """
+        """Deny ``h``, of which a key there has so many low bits; False if none tells it apart."""
         if shared_bits < self._short_bits:
             entry = _entry(block_number, h, self._short_bits)
             self._short = _with(self._short, self._short_width, entry)

@@ -31,12 +31,8 @@ SCHEME_NONE: Final = 0
 SCHEME_BLOOM: Final = 1
 SCHEME_RIBBON: Final = 4
 SCHEME_GRAFITE: Final = 5
-PRIVATE_SCHEMES: Final = (6, 7)
-"""The schemes of registered policies."""
-
-AUTO: Final = "auto"
-"""The name that stands for two policies: see :func:`chosen_policy`."""
-
+PRIVATE_SCHEMES: Final = (6, 7)  # the schemes of registered policies
+AUTO: Final = "auto"  # the name that stands for two policies: see chosen_policy
 MAX_PARAMETER: Final = 31  # 5 bits of a block's trailer
 
 NO_FILTER: Final = (b"", 0)
@@ -84,10 +80,7 @@ class FilterPolicy(ABC):
         return type(self).hash_key is not FilterPolicy.hash_key
 
     def digests(self, keys: list[bytes]) -> bytes:
-        """The keys for ``build_from_digests``: 16 bytes each, of which the first 8 are the hash.
-
-        After a hash of the policy's own follows the key's length in bytes.
-        """
+        """The keys for ``build_from_digests``: 8 bytes of hash, then 8 (an own hash: the length)."""
         if not self.has_own_hash:
             return hashing.digests(keys)
         packed = BytesWriter()
@@ -112,10 +105,7 @@ class FilterPolicy(ABC):
         raise NotImplementedError
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
-        """As :meth:`build`, of the hashes in :meth:`digests`.
-
-        Writers call this for blocks.  A policy may override it to save an integer for each hash.
-        """
+        """As :meth:`build`, of the hashes in :meth:`digests`: what writers call for blocks."""
         return self.build(hashes_of(packed), error_rate)
 
     @abstractmethod
@@ -158,6 +148,9 @@ class _NumberedPolicy(FilterPolicy):
     def name(self) -> str:
         return self._name
 
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        return self.build_from_digests(hashing.packed_hashes(hashes), error_rate)
+
 
 class NoPolicy(_NumberedPolicy):
     """No filters: a lookup searches every block whose key range holds the key."""
@@ -187,12 +180,6 @@ def _bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
 class BloomPolicy(_NumberedPolicy):
     """Bloom filters (:mod:`lsmkv.filters.bloom`); the parameter is k."""
 
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        byte_count, probe_count = _bloom_shape(len(hashes), error_rate)
-        if byte_count == 0:
-            return NO_FILTER
-        return bloom.build(hashes, byte_count, probe_count), probe_count
-
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         byte_count, probe_count = _bloom_shape(len(packed) // DIGEST_BYTES, error_rate)
         if byte_count == 0:
@@ -209,28 +196,19 @@ class BloomPolicy(_NumberedPolicy):
         return byte_count == 0 or (0 < byte_count <= MAX_BYTES and 1 <= parameter <= MAX_PARAMETER)
 
 
-_MIXED_KEYS: Final = 4096
-"""Larger filters are one of few, so each gets the rate that was asked for."""
+_MIXED_KEYS: Final = 4096  # larger filters are one of few, so each gets the rate that was asked for
 
 
 @lru_cache(maxsize=4096)
 def _ribbon_mix(error_rate: float) -> tuple[int, int]:
-    """Columns for a mean rate, and which filters get one fewer.
-
-    These are the ones whose mixed hash is below the second number.  No columns where no filter is
-    worth its bits.  Memoised.
-    """
+    """Columns for a mean rate; below the second number, a mixed hash gets one fewer.  Memoised."""
     if error_rate >= 1.0:
         return 0, 0
     return ribbon_columns_for(error_rate), int(ribbon_share(error_rate) * 2.0**63)
 
 
 def _ribbon_columns(first_hash: i64, key_count: i64, error_rate: float) -> i64:
-    """Columns for one of many filters with a mean rate of ``error_rate``; 0 for no filter.
-
-    Some get one column fewer than others.  Which, the first hash decides: that is as good as chance,
-    and gives the same bytes each time.
-    """
+    """Columns for one of many filters of a mean rate; the first hash decides which of two."""
     columns, limit = _ribbon_mix(error_rate)
     mixed = (first_hash * bloom.MULTIPLIER) & MASK_63
     return columns - 1 if key_count <= _MIXED_KEYS and mixed < limit else columns
@@ -242,13 +220,6 @@ class RibbonPolicy(_NumberedPolicy):
     The rate of one filter is 2**-r.  Filters of up to 4,096 keys have one of two r, so that the mean
     of many is the rate asked for; larger ones have at most that rate.
     """
-
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        if not hashes:
-            return NO_FILTER
-        columns = _ribbon_columns(hashes[0], len(hashes), error_rate)
-        bits = ribbon.build(hashes, columns) if columns else b""
-        return (bits, columns) if bits else NO_FILTER
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         if not packed:
@@ -269,21 +240,10 @@ class RibbonPolicy(_NumberedPolicy):
 
 
 class GrafitePolicy(_NumberedPolicy):
-    """Grafite filters (:mod:`lsmkv.filters.grafite`); the parameter is the low bits of a code.
-
-    A filter of few keys, or of a high rate, has a lower one.
-    """
+    """Grafite filters (:mod:`lsmkv.filters.grafite`); the parameter is the low bits of a code."""
 
     def hash_key(self, key: bytes) -> i64:
         return grafite.hash_key(key)
-
-    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        if not hashes or error_rate >= 1.0:
-            return NO_FILTER
-        low_bits, byte_count = grafite_shape(len(hashes), error_rate)
-        if byte_count > MAX_BYTES:
-            return NO_FILTER
-        return grafite.build(hashes, low_bits, byte_count), low_bits
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         if not packed or error_rate >= 1.0:
@@ -360,10 +320,7 @@ def register(policy: FilterPolicy) -> None:
 
 
 def policy_for(scheme: int, name: str = "") -> FilterPolicy:
-    """The policy with the number ``scheme`` on disk; ValueError if this process knows none.
-
-    ``name`` is the name it must have, because anybody may use schemes 6 and 7; "" for any.
-    """
+    """The policy with this scheme; also with this name, unless "".  ValueError: none is known."""
     for policy in _known:
         if policy.scheme == scheme and name in ("", policy.name):
             return policy

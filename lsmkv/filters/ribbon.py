@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64, u8
 
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
-from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
+from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, packed_hashes
 from lsmkv.filters.maths.layouts import MAX_RIBBON_COLUMNS, ribbon_slots_for
 
 WINDOW_BITS: Final = 56
@@ -69,22 +69,14 @@ def build(hashes: list[int], columns: int) -> bytes:
     It has hardly more bytes than the system needs for a solution.  Empty if there are no hashes, too
     many, or some that differ in their result bits alone.  O(n * (WINDOW_BITS + columns)).
     """
-    packed = BytesWriter()
-    for h in hashes:
-        write_i64_le(packed, h)
-    return _build(packed.getvalue(), 8, columns)
+    return build_from_digests(packed_hashes(hashes), columns)
 
 
-def build_from_digests(packed: bytes, columns: int) -> bytes:
+def build_from_digests(packed: bytes, columns: i64) -> bytes:
     """As :func:`build`, of the hashes in :func:`~lsmkv.filters.hashing.digests`."""
-    return _build(packed, DIGEST_BYTES, columns)
-
-
-def _build(packed: bytes, stride: i64, columns: i64) -> bytes:
-    """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
-    count = len(packed) // stride
+    count: i64 = len(packed) // DIGEST_BYTES
     if count < WINDOW_BITS:
-        built = _build_small(packed, stride, columns)
+        built = _build_small(packed, columns)
         if built:
             return built
     byte_count: i64 = (ribbon_slots_for(count) * columns + 7) >> 3
@@ -93,15 +85,15 @@ def _build(packed: bytes, stride: i64, columns: i64) -> bytes:
         slots = (byte_count << 3) // columns
         windows = vec[i64]([0] * slots)
         results = vec[i64]([0] * slots)
-        if _eliminate(packed, stride, columns, windows, results):
+        if _eliminate(packed, columns, windows, results):
             return _columns(windows, results, byte_count, columns)
         byte_count += 1 + byte_count // _GROWTH
         tries -= 1
     return b""
 
 
-def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
-    """As :func:`_build`, with the fewest slots; empty if these do not fit into a word.
+def _build_small(packed: bytes, columns: i64) -> bytes:
+    """As :func:`build_from_digests`, with the fewest slots; empty if these do not fit into a word.
 
     An equation is a word: coefficients, and above them result bits.  The equation whose lowest
     coefficient is for slot i stands at the place of 2^i.  Where a place is empty it holds 0, as does
@@ -119,7 +111,7 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
     end: i64 = len(packed)
     while at < end:
         h = read_i64_le(packed, at) & mask
-        at += stride
+        at += DIGEST_BYTES
         row = ((((h ^ (h >> 32)) * _MIX) >> 7) & coefficients) | 1
         row |= (h & result_mask) << most_slots
         while True:
@@ -132,7 +124,7 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
         if lowest:
             equations[place] = row
             taken |= lowest
-    slots = end // stride
+    slots = end // DIGEST_BYTES
     while taken >> slots:
         slots += 1
     byte_count = (slots * columns + 7) >> 3
@@ -211,14 +203,8 @@ def _write_lanes(bits: vec[u8], lanes: i64, bit: i64, slots: i64, columns: i64) 
         left -= 1
 
 
-def _eliminate(
-    packed: bytes, stride: i64, columns: i64, windows: vec[i64], results: vec[i64]
-) -> bool:
-    """Bring the keys' equations into echelon form; False if they contradict each other.
-
-    The equation at slot i has the coefficients ``windows[i]``, the lowest of them for slot i and 1,
-    and the bits ``results[i]``; a slot without one has the window 0.
-    """
+def _eliminate(packed: bytes, columns: i64, windows: vec[i64], results: vec[i64]) -> bool:
+    """Bring the equations (window, result) of all slots into echelon form; False: they contradict."""
     slots: i64 = len(windows)
     mask = (_ONE << (slots if slots < WINDOW_BITS else WINDOW_BITS)) - 1
     starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1
@@ -226,7 +212,7 @@ def _eliminate(
     at: i64 = 0
     while at < len(packed):
         h = read_i64_le(packed, at) & MASK_63
-        at += stride
+        at += DIGEST_BYTES
         slot = ((((h * MULTIPLIER) & MASK_63) >> 31) * starts) >> 32
         window = ((((h ^ (h >> 32)) * _MIX) >> 7) & mask) | 1
         result = h & result_mask
@@ -247,10 +233,7 @@ def _eliminate(
 
 
 def _columns(windows: vec[i64], results: vec[i64], byte_count: i64, columns: i64) -> bytes:
-    """The packed columns that solve the equations; slots without one are 0.
-
-    It goes from the last slot to the first.  Each column's bits under the window are in a word.
-    """
+    """The packed columns that solve the equations; slots without one are 0."""
     slots: i64 = len(windows)
     bits = vec[u8]([0] * byte_count)
     ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8

@@ -12,9 +12,7 @@ from typing import Final, Literal
 from lsmkv.encoding.text_form import to_text
 
 Fate = Literal["avoided", "wasted", "found", "aside"]
-Row = tuple[str, Fate, str]
-"""The name of a place, what became of its read, and the same in words."""
-
+Row = tuple[str, Fate, str]  # the name of a place, what became of its read, and the same in words
 _LOOKS: Final[dict[Fate, tuple[str, str]]] = {
     "avoided": ("#56b4e9", "⊘"),
     "wasted": ("#d55e00", "✕"),

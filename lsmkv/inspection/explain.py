@@ -74,11 +74,7 @@ class MemtableStep(Report):
 
     def row(self) -> Row:
         """This step in a picture."""
-        return (
-            "memtable",
-            "aside" if self.outcome == "absent" else "found",
-            _ENDS[self.outcome],
-        )
+        return ("memtable", "aside" if self.outcome == "absent" else "found", _ENDS[self.outcome])
 
     def __str__(self) -> str:
         return _laid_out([self._line()])[0]
@@ -427,10 +423,7 @@ def _laid_out(lines: list[_Line]) -> list[str]:
 
 
 def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
-    """Look ``key`` up as of ``seq``, and report each step.
-
-    It fills the cache as a lookup does, and counts reads, but no lookups and filter answers.
-    """
+    """Report each step of a lookup as of ``seq``; it fills the cache, and counts reads alone."""
     memtable_steps: list[MemtableStep] = []
     run_steps: list[RunStep] = []
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar, Final, Literal
 
 from lsmkv.inspection.report import Report, count, count_entries
@@ -135,60 +137,59 @@ class TableInfo(Report):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo(Report):
-    """One run; a higher number is newer within a level.  Its tables are by ascending key."""
+class _Tables(Report):
+    """The base of what has tables."""
 
+    __slots__ = ()
     derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
+
+    @abstractmethod
+    def _tables(self) -> Iterable[TableInfo]: ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all table files."""
+        return sum(table.size_bytes for table in self._tables())
+
+    @property
+    def entry_count(self) -> int:
+        """Entries, deletions and old versions included."""
+        return sum(table.entry_count for table in self._tables())
+
+    def _totals(self) -> str:
+        return f"{count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo(_Tables):
+    """One run; a higher number is newer within a level.  Its tables are by ascending key."""
 
     number: int
     tables: tuple[TableInfo, ...]
 
-    @property
-    def size_bytes(self) -> int:
-        """Length of its files."""
-        return sum(table.size_bytes for table in self.tables)
-
-    @property
-    def entry_count(self) -> int:
-        """Entries, deletions and old versions included."""
-        return sum(table.entry_count for table in self.tables)
+    def _tables(self) -> Iterable[TableInfo]:
+        return self.tables
 
     def __str__(self) -> str:
-        return (
-            f"run {self.number}: {count(len(self.tables), 'table')}, "
-            f"{count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')}"
-        )
+        return f"run {self.number}: {count(len(self.tables), 'table')}, {self._totals()}"
 
 
 @dataclass(frozen=True, slots=True)
-class LevelInfo(Report):
+class LevelInfo(_Tables):
     """One level, and its runs, newest first."""
-
-    derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
 
     number: int
     runs: tuple[RunInfo, ...]
 
-    @property
-    def size_bytes(self) -> int:
-        """Length of its files."""
-        return sum(run.size_bytes for run in self.runs)
-
-    @property
-    def entry_count(self) -> int:
-        """Entries, deletions and old versions included."""
-        return sum(run.entry_count for run in self.runs)
+    def _tables(self) -> Iterable[TableInfo]:
+        return chain.from_iterable(run.tables for run in self.runs)
 
     def __str__(self) -> str:
-        return (
-            f"level {self.number}: {count(len(self.runs), 'run')}, "
-            f"{count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')}"
-        )
+        return f"level {self.number}: {count(len(self.runs), 'run')}, {self._totals()}"
 
 
 @dataclass(frozen=True, slots=True)
-class StoreInfo(Report):
+class StoreInfo(_Tables):
     """A store at one moment.
 
     Attributes:
@@ -209,18 +210,9 @@ class StoreInfo(Report):
     def tables(self) -> Iterator[TableInfo]:
         """Every table, newest data first."""
         for level in self.levels:
-            for run in level.runs:
-                yield from run.tables
+            yield from level._tables()
 
-    @property
-    def size_bytes(self) -> int:
-        """Length of all table files."""
-        return sum(level.size_bytes for level in self.levels)
-
-    @property
-    def entry_count(self) -> int:
-        """Entries, deletions and old versions included."""
-        return sum(level.entry_count for level in self.levels)
+    _tables = tables
 
     @property
     def filter_bytes(self) -> int:
@@ -241,8 +233,7 @@ class StoreInfo(Report):
                 lines.append(f"  {run}")
                 lines += [f"    {table}" for table in run.tables]
         lines.append(
-            f"in all: {count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')} in "
-            f"{count(sum(1 for _ in self.tables()), 'table')}, "
+            f"in all: {self._totals()} in {count(sum(1 for _ in self.tables()), 'table')}, "
             f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes:,} in memory)"
         )
         return "\n".join(lines)
@@ -250,9 +241,8 @@ class StoreInfo(Report):
 
 def inspect_store(current: SuperVersion) -> StoreInfo:
     """The shape of ``current``; reads no block."""
-    runs: dict[int, list[RunInfo]] = {
-        level: [] for level in range(len(current.version.levels.by_depth))
-    }
+    depths = range(len(current.version.levels.by_depth))
+    runs: dict[int, list[RunInfo]] = {level: [] for level in depths}
     for run in current.version.runs:
         tables = tuple(map(table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))
@@ -296,11 +286,7 @@ def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]
         return bits, properties.filter_key_count, properties.probe_count
     counts_entries = table.filters.filter_key.is_whole and not properties.has_versions
     _, length, parameter = index.filter_place(number)
-    return (
-        int(length) * 8,
-        index.entry_count(number) if counts_entries else None,
-        int(parameter),
-    )
+    return (int(length) * 8, index.entry_count(number) if counts_entries else None, int(parameter))
 
 
 def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count: int) -> float:
@@ -311,11 +297,7 @@ def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count:
 
 
 def expected_error_rate(table: TableReader) -> float | None:
-    """The false-positive rate to expect: the mean of the filters' exact rates.
-
-    A block without a filter has a rate of 1.  None if the index lacks the n of filters: of parts of keys,
-    or where keys have several versions.
-    """
+    """The mean of the filters' exact rates, 1 without one; None if the index lacks their n."""
     if table.footer.filters_length == 0:
         return 1.0
     is_per_block = table.properties.granularity != "table"

@@ -50,9 +50,7 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
         table.verify_sections()
     except UNREADABLE as error:
         problems.append(Problem.of(error, table.path))
-    filters_are_sound = (
-        not problems
-    )  # else the blocks' filters, which have checksums, are the better
+    filters_are_sound = not problems  # else those of blocks, which have checksums, are better
     for number in range(table.index.block_count):
         offset = table.index.offset(number)
         try:
@@ -84,10 +82,7 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
 
 
 class _Sums:
-    """A table's properties, as its blocks add up to them.
-
-    ``one_seq``: the sequence number of all entries, whatever the blocks say; None: as they say.
-    """
+    """A table's properties, as its blocks add up to them; all of one number if ``one_seq`` is given."""
 
     def __init__(self, one_seq: int | None) -> None:
         self._one_seq = one_seq
@@ -150,10 +145,7 @@ def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
 
 
 def _is_reachable(table: TableReader, block: Block, number: int) -> bool:
-    """Whether the index leads lookups of the block's keys to it.
-
-    They begin in an earlier block that may have newer versions of the same key.
-    """
+    """Whether lookups of the block's keys reach it; they may begin in earlier blocks."""
     index, has_versions = table.index, table.has_versions
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
         last = index.find(key)

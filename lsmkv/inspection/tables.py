@@ -8,15 +8,7 @@ from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.errors import uncopyable
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey
-from lsmkv.inspection.store_info import (
-    BlockInfo,
-    FilterInfo,
-    TableInfo,
-    block_info,
-    filter_rate,
-    filter_shape,
-    table_info,
-)
+from lsmkv.inspection import store_info
 from lsmkv.sstable.reader import TableReader
 
 
@@ -42,14 +34,16 @@ class Table:
 
     def __init__(self, reader: TableReader, level: int, run: int) -> None:
         self._reader = reader
-        self._filters: dict[tuple[int, int | None, int], FilterInfo] = {}  # by shape: few differ
+        self._filters: dict[
+            tuple[int, int | None, int], store_info.FilterInfo
+        ] = {}  # by shape: few differ
         self.number = reader.meta.number
         self.level = level
         self.run = run
 
-    def info(self) -> TableInfo:
+    def info(self) -> store_info.TableInfo:
         """The table as :meth:`DB.inspect` describes it.  O(blocks)."""
-        return table_info(self._reader)
+        return store_info.table_info(self._reader)
 
     @property
     def smallest(self) -> bytes:
@@ -122,9 +116,9 @@ class Table:
         """Whether the block cache holds a block."""
         return self._reader.is_cached(self._checked(block))
 
-    def block(self, block: int) -> BlockInfo:
+    def block(self, block: int) -> store_info.BlockInfo:
         """A block and its filter, read from disk."""
-        return block_info(self._reader, self._checked(block))
+        return store_info.block_info(self._reader, self._checked(block))
 
     def keys(self, block: int) -> list[bytes]:
         """The keys of a block, in order; one with several versions comes as often."""
@@ -132,16 +126,16 @@ class Table:
 
     # Filters
 
-    def filter(self, block: int) -> FilterInfo:
+    def filter(self, block: int) -> store_info.FilterInfo:
         """A block's filter, or that of the whole table; reads no block."""
         reader = self._reader
-        shape = filter_shape(reader, self._checked(block))
+        shape = store_info.filter_shape(reader, self._checked(block))
         if shape not in self._filters:
             bit_count, key_count, probe_count = shape
             rate = None
             if key_count is not None or not bit_count:
-                rate = filter_rate(reader, bit_count, key_count or 0, probe_count)
-            self._filters[shape] = FilterInfo(
+                rate = store_info.filter_rate(reader, bit_count, key_count or 0, probe_count)
+            self._filters[shape] = store_info.FilterInfo(
                 policy=reader.filter_policy.name,
                 scope="table" if reader.properties.granularity == "table" else "block",
                 key_count=key_count,

@@ -73,11 +73,7 @@ class VerifyReport(Report):
 def verify_store(
     storage: Storage, directory: str, current: SuperVersion, progress: Progress | None = None
 ) -> VerifyReport:
-    """Check every byte of tables, manifest and logs.
-
-    Tables are opened anew, to check the bytes on disk.  The store may be written to meanwhile.
-    ``progress`` is called with the blocks checked so far and the blocks in all.
-    """
+    """Check every byte of tables, manifest and logs on disk; ``progress`` gets blocks done and in all."""
     problems = run_problems(current)
     tables = list(current.version.tables())
     total = sum(table.properties.block_count for table in tables)
@@ -140,11 +136,7 @@ class _LogCheck:
 
 
 def _check_logs(storage: Storage, directory: str) -> _LogCheck:
-    """Check CURRENT, its manifest, and the logs that this needs.
-
-    A writer may change the store meanwhile, so a problem counts if the next attempt finds it too.  A
-    removed file is not missed twice, because its number is never used again.
-    """
+    """Check CURRENT, manifest and logs; a writer may interfere, so problems count if found twice."""
     earlier: list[Problem] = []
     for _ in range(MAX_READ_ATTEMPTS):
         check = _LogCheck()

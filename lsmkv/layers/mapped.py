@@ -1,4 +1,4 @@
-"""Mappings and batches over those of a store, translated by a coding.
+"""Mappings, cursors and batches over those of a store, by a coding.
 
 ``DB.prefixed`` and ``lsmkv.typed`` differ only in their coding.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar, overload
 
 from lsmkv.encoding.entries import prefix_successor
+from lsmkv.errors import ClosedError, CursorError
+from lsmkv.layers import peers
 from lsmkv.layers.coding import Coding, K, KeyIn, Readable, ReadWritable, V, ValueIn
-from lsmkv.layers.cursors import MappedCursor
 from lsmkv.layers.mapping import OrderedReader
-from lsmkv.layers.peers import wrong_write
 from lsmkv.layers.views import MappedItems, MappedKeys, MappedValues
 
 if TYPE_CHECKING:  # loaded by `DB.explain` alone
@@ -23,6 +23,120 @@ if TYPE_CHECKING:  # loaded by `DB.explain` alone
 _T = TypeVar("_T")
 _MISSING: Final = object()
 _CLEAR_BATCH: Final = 1000
+
+
+class _Closing:
+    """What ends in one below, with ``close`` or ``with``."""
+
+    _below: Any
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed; a batch, whether it was committed or discarded."""
+        return bool(self._below.closed)
+
+    def __enter__(self) -> Self:
+        self._below.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._below.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._below!r}>"
+
+
+@peers.tells_names_of_cursors
+class MappedCursor(_Closing, Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
+    """Moves over a layer's keys as they were: as ``lsmkv.Cursor``."""
+
+    def __init__(self, below: Any, coding: Coding[K, V, KeyIn, Any]) -> None:
+        self._below = below
+        self._coding = coding
+        self._prefix = coding.encode_range(None, None, None)[2] or b""
+        self._inside = False  # whether the cursor below is at a key of the layer
+
+    # Moving
+
+    def seek(self, key: KeyIn | tuple[Any, ...]) -> bool:
+        """Go to the first key at or above ``key``."""
+        return self._at(self._below.seek(self._coding.encode_bound(key)))
+
+    def seek_for_prev(self, key: KeyIn | tuple[Any, ...]) -> bool:
+        """Go to the last key at or below ``key``."""
+        return self._at(self._below.seek_for_prev(self._coding.encode_bound(key)))
+
+    def first(self) -> bool:
+        """Go to the first key."""
+        return self._at(self._below.seek(self._prefix))
+
+    def last(self) -> bool:
+        """Go to the last key."""
+        end = prefix_successor(self._prefix)
+        if end is None:
+            return self._at(self._below.last())
+        found = self._below.seek_for_prev(end)
+        if found and self._below.key == end:
+            found = self._below.prev()
+        return self._at(found)
+
+    def next(self) -> bool:
+        """Go to the next key above."""
+        return self._at(self._below.next()) if self.valid else self._nowhere()
+
+    def prev(self) -> bool:
+        """Go to the next key below."""
+        return self._at(self._below.prev()) if self.valid else self._nowhere()
+
+    def _at(self, found: bool) -> bool:
+        self._inside = found and self._below.key.startswith(self._prefix)
+        return self._inside
+
+    def _nowhere(self) -> bool:
+        if self._below.closed:
+            raise ClosedError("the cursor is closed")
+        return False
+
+    # Looking
+
+    @property
+    def valid(self) -> bool:
+        """Whether the cursor is at a key."""
+        return self._inside and bool(self._below.valid)
+
+    def _entry(self) -> tuple[bytes, bytes]:
+        if not self.valid and not self._nowhere():
+            raise CursorError("the cursor is at no key; move it with seek, first or last")
+        entry: tuple[bytes, bytes] = self._below.item
+        return entry
+
+    @property
+    def item(self) -> tuple[K, V]:
+        """The key and the value at the cursor.  CursorError: it is at no key."""
+        key, value = self._entry()
+        return self._coding.decode_key(key), self._coding.decode_value(key, value)
+
+    @property
+    def key(self) -> K:
+        """The key at the cursor; raises as :attr:`item`."""
+        return self._coding.decode_key(self._entry()[0])
+
+    @property
+    def value(self) -> V:
+        """The value at the cursor; raises as :attr:`item`."""
+        return self._coding.decode_value(*self._entry())
+
+    def __iter__(self) -> NoReturn:
+        raise peers.not_iterable(self)
+
+    def __dir__(self) -> list[str]:
+        return peers.own_names(type(self), super().__dir__())
+
+    # The end
+
+    def close(self) -> None:
+        """End the cursor, so that the store may drop old entries.  A second call does nothing."""
+        self._below.close()
 
 
 class MappedReader(
@@ -87,7 +201,7 @@ class MappedReader(
         return MappedCursor(self._below.cursor(), self._coding)
 
 
-class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn]):
+class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn], _Closing):
     """The reading part, of a snapshot; end it with ``close`` or ``with``."""
 
     @property
@@ -95,21 +209,9 @@ class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn]):
         """The number of the last write that the snapshot sees."""
         return int(self._below.sequence_number)
 
-    @property
-    def closed(self) -> bool:
-        """Whether the snapshot is closed."""
-        return bool(self._below.closed)
-
     def close(self) -> None:
         """End the snapshot itself, also for others that read it."""
         self._below.close()
-
-    def __enter__(self) -> Self:
-        self._below.__enter__()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
 
 class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
@@ -171,14 +273,14 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         @wraps(put)
         def put(self, key, value, unnamed=None, sync=False, ttl=None):
             if unnamed is not None or ttl is not None:
-                raise wrong_write(f"{type(self).__name__}.put", unnamed, ttl)
+                raise peers.wrong_write(f"{type(self).__name__}.put", unnamed, ttl)
             data = self._coding.encode_key(key)
             self._below.put(data, self._coding.encode_value(key, value), sync=sync)
 
         @wraps(delete)
         def delete(self, key, unnamed=None, sync=False):
             if unnamed is not None:
-                raise wrong_write(f"{type(self).__name__}.delete", unnamed, None)
+                raise peers.wrong_write(f"{type(self).__name__}.delete", unnamed, None)
             self._below.delete(self._coding.encode_key(key), sync=sync)
 
     def __delitem__(self, key: KeyIn) -> None:  # type: ignore[override]
@@ -191,10 +293,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
     @overload
     def pop(self, key: KeyIn, default: _T) -> V | _T: ...
     def pop(self, key: KeyIn, default: object = _MISSING) -> object:
-        """Remove ``key``, and return its value or ``default``: ``DB.pop``.
-
-        A value that does not decode is put back.
-        """
+        """Remove ``key``, and return its value or ``default``; one that does not decode is put back."""
         data = self._coding.encode_key(key)
         value = self._below.pop(data, None)
         if value is not None:
@@ -204,10 +303,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         return default
 
     def popitem(self) -> tuple[K, V]:
-        """Remove the first key, and return it with its value: ``DB.popitem``.
-
-        One that does not decode is put back.
-        """
+        """Remove the first key, and return it with its value; one that does not decode is put back."""
         return self._removed(*self._below.popitem())
 
     def _removed(self, key: bytes, value: bytes) -> tuple[K, V]:
@@ -270,7 +366,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         self._below.compact_range(*self._bounds(start, stop), force=force)
 
 
-class MappedBatch(Generic[K, V, KeyIn, ValueIn]):
+class MappedBatch(_Closing, Generic[K, V, KeyIn, ValueIn]):
     """Operations for a batch of the store: applied in order, all or none.
 
     Several of these may collect into one ``WriteBatch``.  Leaving a ``with`` block over any of them
@@ -311,18 +407,3 @@ class MappedBatch(Generic[K, V, KeyIn, ValueIn]):
     def close(self) -> None:
         """Discard the whole batch unless it is committed.  A second call does nothing."""
         self._below.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the batch was committed or discarded."""
-        return bool(self._below.closed)
-
-    def __enter__(self) -> Self:
-        self._below.__enter__()
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._below.__exit__(kind, error, trace)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._below!r}>"

@@ -11,8 +11,7 @@ from lsmkv.layers.peers import KnowsPeers, own_names, tells_names_of_mappings, w
 from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
 
 _T = TypeVar("_T")
-BoundIn = TypeVar("BoundIn")
-"""The type of a range's bounds: ``KeyIn``, or more."""
+BoundIn = TypeVar("BoundIn")  # the type of a range's bounds: KeyIn, or more
 
 
 @tells_names_of_mappings

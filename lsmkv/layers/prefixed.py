@@ -120,10 +120,7 @@ class PrefixedSnapshot(_Prefixed, MappedSnapshot[bytes, bytes, Buffer, Buffer]):
 
 
 class PrefixedMapping(_Prefixed, MappedStore[bytes, bytes, Buffer, Buffer]):
-    """The keys of a transaction that have a prefix, without it.
-
-    It takes anything with ``get``, ``put``, ``delete`` and ``items`` (of ``start``, ``stop``, ...).
-    """
+    """The keys with a prefix, without it; of anything with ``get``, ``put``, ``delete``, ``items``."""
 
     def __init__(self, below: ReadWritable, prefix: Buffer) -> None:
         super().__init__(below, _PrefixCoding(prefix))

@@ -132,14 +132,12 @@ class Bucket:
         self._stats.object_gets += 1
         self._stats.object_get_bytes += length
         try:
-            data: bytes = obstore.get_range(
-                self._store, name, start=offset, length=length
-            ).to_bytes()
+            found = obstore.get_range(self._store, name, start=offset, length=length)
+            data: bytes = found.to_bytes()
         except Exception as error:
             if not any(told in str(error) for told in _BEYOND_THE_END):
-                raise self._failure(
-                    error, name, f"GET of {length} bytes at offset {offset}"
-                ) from None
+                asked = f"GET of {length} bytes at offset {offset}"
+                raise self._failure(error, name, asked) from None
             data = b""
         if len(data) != length:
             reason = "object ends early"
@@ -166,21 +164,14 @@ class Bucket:
 
     def first_names(self, folder: str) -> list[str]:
         """The first names below ``folder``, in order: one request."""
-        return self._run(self._first_names, folder)
-
-    def _first_names(self, folder: str) -> list[str]:
-        if self._is_local:  # whose names come in no order
-            return self._names(folder)[:PAGE_NAMES]
-        return self._listed(folder, 1)
+        most_pages = None if self._is_local else 1  # local names come in no order
+        return sorted(self._run(self._names, folder, most_pages))[:PAGE_NAMES]
 
     def names(self, folder: str) -> list[str]:
         """All names below ``folder``, in order: a request for each thousand."""
-        return self._run(self._names, folder)
+        return sorted(self._run(self._names, folder, None))
 
-    def _names(self, folder: str) -> list[str]:
-        return sorted(self._listed(folder, None))
-
-    def _listed(self, folder: str, most_pages: int | None) -> list[str]:
+    def _names(self, folder: str, most_pages: int | None) -> list[str]:
         """Names of the first pages of a list; asked anew if it was cut, which obstore does not do."""
         for left in reversed(range(self._retries + 1)):
             try:
@@ -222,10 +213,7 @@ class Bucket:
     def start_upload(
         self, name: str, size_bytes: int, read: Callable[[int, int], bytes]
     ) -> Future[None]:
-        """Make an object of what ``read(offset, length)`` returns; :meth:`result` waits.
-
-        One request, or for more than ``PART_BYTES`` one for each part and two more.
-        """
+        """Start sending what ``read(offset, length)`` returns; :meth:`result` waits for it."""
         return self._start(self._upload, name, size_bytes, read)
 
     def _upload(self, name: str, size_bytes: int, read: Callable[[int, int], bytes]) -> None:
@@ -316,10 +304,7 @@ class Bucket:
 
 
 def _aws_profile() -> Any:
-    """Credentials of the profile that AWS_PROFILE names; None: obstore finds them itself.
-
-    Profiles may mean signing in, or taking a role: boto3 knows how.
-    """
+    """Credentials by boto3 of the profile that AWS_PROFILE names; None: obstore finds them itself."""
     if "AWS_PROFILE" not in os.environ or "AWS_ACCESS_KEY_ID" in os.environ:
         return None
     try:

@@ -25,26 +25,13 @@ import threading
 from typing import Final
 
 from lsmkv.errors import CorruptionError, LockedError, note_disk_cache_failure
-from lsmkv.remote.cache_segment import (
-    HEADER,
-    MAX_NAME_BYTES,
-    SegmentEntries,
-    data_of,
-    footer_size,
-    new_tag,
-    pack_record,
-    read_entries,
-    record_key,
-    record_size,
-)
+from lsmkv.remote import cache_segment as segments
 from lsmkv.stats import Stats
 from lsmkv.storage.file_names import LOCK
 from lsmkv.storage.storage import AppendFile, FileLock, PathLike, ReadKind, Storage, absolute_path
 
 MIN_CAPACITY_BYTES: Final = 64 * 1024
-SEGMENTS: Final = 16
-"""A segment takes this part of the budget, so that dropping one drops little."""
-
+SEGMENTS: Final = 16  # a segment takes this part of the budget, so that dropping one drops little
 _LOCK_FILE_BYTES: Final = 64  # the lock's file holds the number of a process
 _NUMBER_SHIFT: Final = 40  # places: segment number, position
 _NAME: Final = re.compile(r"([0-9]{12,})\.segment")
@@ -84,10 +71,7 @@ class DiskCache:
         *,
         storage: Storage | None = None,
     ) -> None:
-        """Open the cache below ``path``, which is made if missing.
-
-        ValueError if ``capacity_bytes`` is below :data:`MIN_CAPACITY_BYTES`.
-        """
+        """Open or make the cache below ``path``.  ValueError: the capacity is below the least."""
         if capacity_bytes < MIN_CAPACITY_BYTES:
             raise ValueError(
                 f"a disk cache of {capacity_bytes} bytes: give it at least {MIN_CAPACITY_BYTES}"
@@ -103,11 +87,11 @@ class DiskCache:
         self._untold = ""  # the first failure, until it is logged
         self._places: dict[int, int] = {}
         # By segment number: the size when its entries were read, and their keys.  No place without it.
-        self._known: dict[int, tuple[int, SegmentEntries]] = {}
+        self._known: dict[int, tuple[int, segments.SegmentEntries]] = {}
         # The segment of this handle, and its number and entries.
         self._file: AppendFile | None = None
         self._number = 0
-        self._entries = SegmentEntries(0)
+        self._entries = segments.SegmentEntries(0)
         try:
             self._storage.make_directory(self.path)
             self._learn(self._numbers())
@@ -121,7 +105,7 @@ class DiskCache:
     def get(self, table: str, offset: int, length: int) -> bytes | None:
         """The bytes put for exactly this range; None if missing or damaged."""
         name = table.encode()
-        key = record_key(name, offset, length)
+        key = segments.record_key(name, offset, length)
         with self._lock:
             place = self._places.get(key)
             if place is None:
@@ -132,8 +116,8 @@ class DiskCache:
         data, is_damaged, failure = None, False, ""
         try:
             with self._storage.open_random(self._segment_path(number)) as file:
-                record = file.pread(position, record_size(name, length), ReadKind.DATA)
-            data = data_of(record, tag, name, offset)
+                record = file.pread(position, segments.record_size(name, length), ReadKind.DATA)
+            data = segments.data_of(record, tag, name, offset)
             is_damaged = data is None
         except FileNotFoundError:  # another process has dropped it
             pass
@@ -157,17 +141,17 @@ class DiskCache:
     def put(self, table: str, offset: int, data: bytes) -> None:
         """Keep ``data``, from ``offset`` of the table, unless there or too long."""
         name = table.encode()
-        size_bytes = record_size(name, len(data))
-        least = HEADER.size + size_bytes + footer_size(1)
-        if least > self._segment_bytes or len(name) > MAX_NAME_BYTES:
+        size_bytes = segments.record_size(name, len(data))
+        least = segments.HEADER.size + size_bytes + segments.footer_size(1)
+        if least > self._segment_bytes or len(name) > segments.MAX_NAME_BYTES:
             return
-        key = record_key(name, offset, len(data))
+        key = segments.record_key(name, offset, len(data))
         with self._lock:
             if self._is_closed or key in self._places:
                 return
             try:
                 if self._has_room(size_bytes) or self._next_segment(size_bytes):
-                    self._append(key, pack_record(self._entries.tag, name, offset, data))
+                    self._append(key, segments.pack_record(self._entries.tag, name, offset, data))
             except OSError as error:
                 self._abandon()
                 self._fail(error)
@@ -205,7 +189,7 @@ class DiskCache:
         if self._file is None:
             return False
         entries = self._entries
-        needed = entries.end + size_bytes + footer_size(len(entries.keys) + 1)
+        needed = entries.end + size_bytes + segments.footer_size(len(entries.keys) + 1)
         return needed <= self._segment_bytes
 
     def _append(self, key: int, record: bytes) -> None:
@@ -215,11 +199,7 @@ class DiskCache:
         self._places[key] = self._number << _NUMBER_SHIFT | position
 
     def _next_segment(self, size_bytes: int) -> bool:
-        """Take a segment with room; False if others hold all there are.
-
-        False, too, while another process does the same: waiting for it would take longer than what the
-        cache saves.
-        """
+        """Take a segment with room; False if others hold all, or another process is taking one."""
         self._seal()
         try:
             lock = self._directory_lock()
@@ -235,7 +215,7 @@ class DiskCache:
             number = max((*numbers, *self._known, self._number), default=0) + 1
             file = self._storage.claim(self._segment_path(number), create=True)
             assert file is not None
-            self._hold(file, number, SegmentEntries(0))
+            self._hold(file, number, segments.SegmentEntries(0))
         return True
 
     def _resume(self, numbers: list[int], size_bytes: int) -> bool:
@@ -252,12 +232,12 @@ class DiskCache:
             self._seal()
         return False
 
-    def _hold(self, file: AppendFile, number: int, entries: SegmentEntries) -> None:
+    def _hold(self, file: AppendFile, number: int, entries: segments.SegmentEntries) -> None:
         """Append to a segment; one without records begins anew."""
         if entries.keys:
             file.truncate(entries.end)
         else:
-            entries = SegmentEntries(new_tag())
+            entries = segments.SegmentEntries(segments.new_tag())
             file.truncate(0)
             file.append(entries.header())
         self._file, self._number, self._entries = file, number, entries
@@ -267,7 +247,7 @@ class DiskCache:
         file, self._file = self._file, None
         if file is None:
             return
-        entries, self._entries = self._entries, SegmentEntries(0)
+        entries, self._entries = self._entries, segments.SegmentEntries(0)
         try:
             with file:  # which unlocks it
                 file.append(entries.footer())
@@ -309,7 +289,7 @@ class DiskCache:
         try:
             with self._storage.open_random(self._segment_path(number)) as file:
                 size_bytes = file.size
-                entries = read_entries(file)
+                entries = segments.read_entries(file)
         except FileNotFoundError:
             return False
         except CorruptionError:
@@ -321,9 +301,8 @@ class DiskCache:
         self.damaged += not entries.is_whole
         self._known[number] = (size_bytes, entries)
         start = number << _NUMBER_SHIFT
-        self._places.update(
-            zip(entries.keys, (start | at for at in entries.positions), strict=True)
-        )
+        places = (start | at for at in entries.positions)
+        self._places.update(zip(entries.keys, places, strict=True))
         return True
 
     def _forget(self, number: int) -> None:
@@ -342,11 +321,7 @@ class DiskCache:
             return None
 
     def _make_room(self, size_bytes: int) -> bool:
-        """Drop the oldest segments until ``size_bytes`` more fit; False if impossible.
-
-        Segments in use stay, and what has the name of one but cannot be opened.  Each counts as full,
-        because its writer may be filling it.
-        """
+        """Drop old segments until so many bytes more fit; False if impossible."""
         sizes = {}
         for number in self._numbers():
             with contextlib.suppress(FileNotFoundError):

@@ -93,10 +93,7 @@ class Publication:
         return self.bucket.start_upload(f"{TABLES}/{name}", reader.meta.size_bytes, read)
 
     def commit(self, tables: list[PublishedTable], last_seq: int) -> Generation:
-        """Create the generation; its tables must be there.
-
-        PublishConflictError: another publication was faster.  ValueError: the tables make no tree.
-        """
+        """Create the generation, whose tables are there.  PublishConflictError: another was faster."""
         generation = Generation(
             format=FORMAT,
             number=self.number,
@@ -121,10 +118,7 @@ def _next_generation(bucket: Bucket) -> int:
 
 
 def _create(bucket: Bucket, number: int, data: bytes) -> None:
-    """Create the generation's object.
-
-    When an answer is lost, nobody knows whether the object was made: a look at it tells.
-    """
+    """Create the generation's object; where an answer is lost, a look tells whether it was made."""
     for is_last in (False, True):
         try:
             bucket.create(generation_name(number), data)
@@ -159,10 +153,7 @@ def publish(
     keep: int | None,
     progress: Progress | None,
 ) -> PublishReport:
-    """Publish the tables of ``current``; raises as ``DB.publish``.
-
-    ``contents`` are whole-file checksums by table number, as far as they are known; others are added.
-    """
+    """Publish the tables of ``current``; adds their whole-file checksums to ``contents``."""
     publication = Publication(bucket)
     readers = {reader.meta.number: reader for reader in current.version.tables()}
     for number, reader in readers.items():
@@ -265,10 +256,7 @@ def _send(
 
 
 def remove_old(bucket: Bucket, keep: int) -> tuple[int, int]:
-    """Keep the newest ``keep`` generations; returns how many generations and tables were removed.
-
-    Generations go first, so that none is there without its tables.
-    """
+    """Remove all but the newest generations, then tables; returns how many of both."""
     listed = map(generation_number, bucket.names(GENERATIONS))
     numbers = sorted(number for number in listed if number is not None)
     if not numbers:  # the list lags behind what was just created

@@ -72,11 +72,7 @@ class PublishedStore:
         return tables
 
     def recover(self) -> tuple[SuperVersion, int]:
-        """The newest generation, opened, and its last sequence number.
-
-        Never an older one than before.  A generation may be removed while it is opened; then a newer
-        one is there.
-        """
+        """The newest generation, or the open one if none is newer; and its last sequence number."""
         missing = -1
         for _ in range(_MOST_ATTEMPTS):
             number = newest_generation(self.bucket)
@@ -156,19 +152,15 @@ class PublishedTables(VersionSet):
         self._by_name: dict[str, TableReader] = {}
 
     def open_generation(self, generation: Generation) -> Version:
-        """The version of a generation; tables that are open already stay so.
-
-        The sections behind the blocks of all others are read at once, and not again.
-        """
+        """The version of a generation; tables that are open stay so, the ends of others are read."""
         known = self._by_name
         missing = [table for table in generation.tables if self._reader(table) is None]
         opened = {table.name: reader for table, reader in self._open_all(missing)}
+        tables = generation.tables
         self._by_name = {
-            table.name: opened.get(table.name) or known[table.name] for table in generation.tables
+            table.name: opened.get(table.name) or known[table.name] for table in tables
         }
-        self._readers = {
-            table.meta.number: self._by_name[table.name] for table in generation.tables
-        }
+        self._readers = {table.meta.number: self._by_name[table.name] for table in tables}
         return Version(generation.levels(), self._readers)
 
     def _reader(self, table: PublishedTable) -> TableReader | None:

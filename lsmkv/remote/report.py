@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from lsmkv.inspection.report import Report, count
 
@@ -20,8 +19,6 @@ class PublishReport(Report):
         sent_count, sent_bytes: the tables that were not there yet.
         removed_generation_count, removed_table_count: what ``keep`` removed.
     """
-
-    derived: ClassVar[tuple[str, ...]] = ()
 
     url: str
     generation: int

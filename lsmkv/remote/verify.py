@@ -72,9 +72,7 @@ class WholeFile(ObjectFile):
     def content_problem(self) -> Problem | None:
         """The problem of the file as a whole, if it has one."""
         try:
-            while (
-                self._part_end < self._blocks_end
-            ):  # a block that failed may have ended the reading
+            while self._part_end < self._blocks_end:  # a block that failed may have ended it
                 self._go_on(self._part_end)
         except UNREADABLE as error:
             return Problem.of(error, self.path)
@@ -91,10 +89,7 @@ def verify_published(
     stats: Stats,
     progress: Progress | None,
 ) -> VerifyReport:
-    """Check every byte of the generation's object and of its tables.
-
-    ``progress`` is called with the blocks checked so far and the blocks in all.
-    """
+    """Check every byte of the generation and its tables; ``progress`` gets blocks done and in all."""
     problems = run_problems(current) + _generation_problems(bucket, generation)
     total = sum(table.properties.block_count for table in current.version.tables())
     done = itertools.count(1)

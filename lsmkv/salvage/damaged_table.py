@@ -55,10 +55,7 @@ class LostBlock:
 
 
 class TableSalvage:
-    """The damaged file of table ``number``.
-
-    ``footer`` and ``properties`` are None if lost; ``problems`` is the damage apart from lost blocks.
-    """
+    """A damaged table; ``problems`` is the damage apart from blocks, lost parts are None."""
 
     def __init__(self, storage: Storage, path: str, number: int, sealed_number: int = 0) -> None:
         """``sealed_number``: the one in the properties, if others know it."""
@@ -224,9 +221,8 @@ class TableSalvage:
                 trailer = at - _MAGIC_AT
                 if trailer >= _SCAN_BYTES or trailer + TRAILER_BYTES > len(data):
                     break
-                length = self._checked_length(
-                    data[trailer : trailer + TRAILER_BYTES], base + trailer
-                )
+                found = data[trailer : trailer + TRAILER_BYTES]
+                length = self._checked_length(found, base + trailer)
                 if length is not None:
                     yield base + trailer - length, base + trailer + TRAILER_BYTES
                 at = data.find(_MAGIC, at + 1)

@@ -34,12 +34,7 @@ class SalvagedLogs:
         self._closed = closed
 
     def read(self, directory: str, numbers: list[int], state: State | None) -> None:
-        """Apply the logs ``numbers``, oldest first, up to the first damage.
-
-        The chain starts at the log that ``state`` names.  Without a state it starts after the last
-        break: logs are removed in order, once tables hold their writes, so those before a missing one
-        are not needed.
-        """
+        """Apply the logs up to the first damage; without ``state`` after the last break."""
         closed = self._closed
         first = 0 if state is None else state.log_number
         needed = [number for number in numbers if number >= first]

@@ -49,11 +49,7 @@ class _Group:
 
 
 def tangled_groups(tables: list[TableMeta]) -> list[list[TableMeta]]:
-    """The groups of tables that must be merged; most have one table.
-
-    Tables of different groups overlap in keys or in sequence numbers, not in both.  O(n log n) for n
-    tables, times how many overlap one another.
-    """
+    """The groups of tables that must be merged; tables of two groups overlap in one way at most."""
     groups = [
         _Group(table.smallest, table.largest, table.smallest_seq, table.largest_seq, (table,))
         for table in tables
@@ -82,11 +78,7 @@ def _join_once(groups: list[_Group]) -> list[_Group]:
 
 
 def stack(tables: list[TableMeta]) -> list[list[TableMeta]]:
-    """The tables in as few runs as possible, newest run first.
-
-    Of tables whose keys overlap, the one with the higher sequence numbers comes first (of equals, the
-    one with the higher number).  O(n log n) for n tables, times the runs.
-    """
+    """The tables in as few runs as possible, newest run first.  O(n log n) times the runs."""
     newest_first = sorted(tables, key=lambda table: (table.largest_seq, table.number), reverse=True)
     runs: list[list[TableMeta]] = []
     for table in newest_first:

@@ -215,10 +215,7 @@ class _Repair:
     def _gather(
         self, state: State | None, outdated: State | None
     ) -> tuple[list[PlacedTable], SalvagedLogs]:
-        """Put the tables into the target, and salvage the logs.
-
-        An ``outdated`` state tells only what is lost: tables that are gone, and that no other replaced.
-        """
+        """Put tables into the target, and salvage logs; ``outdated`` tells only what is lost."""
         if state is None:
             present = self._numbers["table"]
             live, self._uncertain, replaced = live_tables(self._storage, self._source, present)
@@ -319,11 +316,7 @@ class _Repair:
     # The repaired store
 
     def _prepare(self, placed: list[PlacedTable], state: State | None, logs: SalvagedLogs) -> State:
-        """Write the new log; then everything but the manifest is on disk.
-
-        In place, the damaged store must stay as it was until CURRENT changes.  So the new log is one
-        more at the end of its chain, without records.
-        """
+        """Write the new log, one more at the end of the chain; all but the manifest is on disk then."""
         log_number = self._allocate()
         path = log_path(self._target, log_number)
         self._created.append(path)
@@ -362,11 +355,7 @@ class _Repair:
         return [name for name, _ in linked]
 
     def _link(self, names: list[str]) -> list[tuple[str, str]]:
-        """Give files a second name in the folder of lost ones.
-
-        Without it, the next open after a crash could delete them for good.  On a file system without
-        links they are only moved, at the end.  Returns names and paths there.
-        """
+        """Give files a second name in the folder of lost ones; returns names and paths there."""
         folder = os.path.join(self._source, LOST_FOLDER)
         _check_lost_folder(self._source)  # again: it may have changed since
         self._storage.make_directory(folder)

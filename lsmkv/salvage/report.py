@@ -107,13 +107,9 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost and no kept entry may be outdated.
-
-        Without a manifest: as far as the files that are there can tell.
-        """
-        return not (
-            self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
-        )
+        """Whether nothing is lost or outdated; without a manifest as far as files tell."""
+        lost = self.lost_ranges or self.log_bytes_lost or self.tables_lost
+        return not (lost or self.tables_uncertain)
 
     def __str__(self) -> str:
         known = ": nothing is lost" if self.manifest else ": nothing is known to be lost"

@@ -23,10 +23,7 @@ _ORDER_LOST: Final = (
 
 @dataclass(slots=True)
 class FoundState:
-    """The manifest to use and its state; both None without one.
-
-    ``outdated`` is the state of a manifest that was found and cannot be used.
-    """
+    """The manifest to use and its state, or None; ``outdated`` is a state that cannot be used."""
 
     manifest: str | None = None
     state: State | None = None
@@ -36,10 +33,7 @@ class FoundState:
 
 
 def find_state(storage: Storage, directory: str, numbers: dict[str, list[int]]) -> FoundState:
-    """Find the manifest to use; ``numbers`` are those of the files, by kind.
-
-    Without a readable CURRENT it is the newest, if its files are all there and no table is newer.
-    """
+    """Find the manifest to use: that of CURRENT, or the newest if its files are there and none newer."""
     found = FoundState()
     number = _current(storage, directory, found)
     is_named = number is not None
@@ -85,9 +79,8 @@ def _state(
         found.problems.append(Problem.of(error, path))
         return None
     tables = {table.number for table in state.levels.tables()}
-    is_missing_files = (
-        not tables.issubset(numbers["table"]) or state.log_number not in numbers["log"]
-    )
+    is_missing_files = not tables.issubset(numbers["table"])
+    is_missing_files |= state.log_number not in numbers["log"]
     if manifest.torn_bytes:
         found.problems.append(Problem(path, manifest.end, left_out(manifest.torn_bytes)))
     if is_named:  # edits at its end may be lost, and the files that they removed are gone
@@ -124,10 +117,7 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
 def _was_left_behind(
     storage: Storage, directory: str, state: State, numbers: dict[str, list[int]]
 ) -> bool:
-    """Whether this is an old manifest, or lost edits at its end.
-
-    The store has finished newer tables, or any newer file although it was closed in this state.
-    """
+    """Whether the manifest is old or lost edits: newer tables are finished, or it was closed before."""
     newer = [number for number in numbers["table"] if number >= state.next_file]
     if any(_is_finished(storage, directory, number) for number in newer):
         return True

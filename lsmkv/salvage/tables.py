@@ -32,11 +32,7 @@ class RescuedTable:
 
 
 class TableRescue:
-    """Takes tables one after another, and counts.
-
-    ``kept``, ``salvaged`` and ``lost`` count whole, damaged and unreadable tables.  Neighbouring lost
-    blocks may count as one.  ``created`` are the paths of tables written.
-    """
+    """Takes tables one after another, and counts them, their blocks and entries."""
 
     def __init__(
         self,
@@ -60,10 +56,7 @@ class TableRescue:
         self.created: list[str] = []
 
     def take(self, number: int, expected: TableMeta | None) -> RescuedTable | None:
-        """Table ``number``, or a new one with its whole blocks, or None.
-
-        ``expected`` is the manifest's entry for it, if there is a manifest.
-        """
+        """Table ``number``, or a new one with its whole blocks, or None; ``expected`` by the manifest."""
         path = table_path(self._source, number)
         try:
             size = self._storage.file_size(path)
@@ -151,10 +144,7 @@ class TableRescue:
     def _rewrite(
         self, salvage: TableSalvage, known: TableMeta | None
     ) -> tuple[TableMeta | None, list[LostBlock], int]:
-        """Write the whole blocks to a new table.
-
-        Returns its entry (None if no block is left), the lost blocks, and how many were kept.
-        """
+        """Write the whole blocks to a table; returns it, if any, the lost blocks, and how many it has."""
         form = self.form
         if salvage.properties is not None and salvage.footer is not None:
             with contextlib.suppress(ValueError):  # a filter key that is none

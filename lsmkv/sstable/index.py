@@ -8,24 +8,29 @@ from librt.strings import read_i32_le, read_i64_be, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.encoding.fences import MASK_63, fence, first_head, lower_bound
 from lsmkv.encoding.words import common_prefix_length
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.format import Footer, TableProperties
-from lsmkv.sstable.index_check import why_numbers_do_not_fit
+from lsmkv.sstable.index_check import why_numbers_do_not_fit, why_separators_do_not_fit
+from lsmkv.sstable.index_keys import (
+    EIGHT_ZEROS,
+    digits_code,
+    digits_code_below,
+    first_bytes,
+    front_coded,
+    lengths,
+    uncoded,
+    varint,
+)
 from lsmkv.sstable.index_layout import (
     ALL_BITS,
-    EIGHT_ZEROS,
     ENTRIES,
     FENCE_BYTES,
     FILTER_START,
     HEADER,
     KEY_GROUP,
     KEY_GROUP_BITS,
-    LONG,
-    MAX_CODE,
-    MAX_DIGITS,
     MAX_PAIR_BITS,
     NUMBER_GROUP,
     NUMBER_GROUP_BITS,
@@ -35,10 +40,6 @@ from lsmkv.sstable.index_layout import (
     OFFSET_STEP,
     PADDING,
     PARAMETER,
-    digits_code,
-    digits_code_below,
-    digits_of,
-    first_bytes,
     number_at,
     row_bytes,
     u32,
@@ -87,7 +88,16 @@ class TableIndex:
         ):
             self._fail(reason)
         self._check_chunks()
-        self._check_separators(properties.largest[prefix_length:])
+        if reason := why_separators_do_not_fit(
+            data,
+            self._fences,
+            self._key_starts,
+            self._keys,
+            self._numbers,
+            self.block_count,
+            properties.largest[prefix_length:],
+        ):
+            self._fail(reason)
 
     def _error(self, reason: str) -> CorruptionError:
         return CorruptionError(self._path, self._offset, reason)
@@ -104,85 +114,6 @@ class TableIndex:
             before = start
         if before != self.block_count:
             self._fail("filter chunks of the index do not fit their section")
-
-    def _check_separators(self, largest: bytes) -> None:
-        """Check that separators ascend, from an empty one up to ``largest``.  O(blocks)."""
-        data, end = self.section, self._numbers
-        at = self._keys
-        before = b""
-        for group in range(self._groups):
-            if self._group(group) != at or at >= end:
-                self._fail("separators of the index do not fit their section")
-            count = min(self.block_count - KEY_GROUP * group, i64(KEY_GROUP))
-            stored = read_i64_le(data, self._fences + 8 * group)
-            if data[at]:
-                found, at = self._outer_codes(at, end, count, stored)
-            else:
-                found, at = self._front_coded(at + 1, end, count, stored)
-            if stored != fence(found[0], 0, len(found[0])):
-                self._fail("fences of the index are not those of its separators")
-            if group == 0 and found[0]:
-                self._fail("first separator of the index is not empty")
-            for each in found:
-                if each < before or len(each) > MAX_KEY_BYTES:
-                    self._fail("separators of the index do not ascend")
-                before = each
-        if at != end or before > largest:
-            self._fail("separators of the index do not fill their section, or end above its keys")
-
-    def _outer_codes(self, at: i64, end: i64, count: i64, stored: i64) -> tuple[list[bytes], i64]:
-        """First and last separator of a group with codes, and its end.
-
-        Checks that codes ascend.
-        """
-        data = self.section
-        kind, base = i64(data[at]), i64(data[at + 1])
-        of_digits = kind > OF_DIGITS
-        width = kind - OF_DIGITS if of_digits else kind
-        codes = at + 2
-        stop = codes + count * width
-        most = MAX_DIGITS // 2 if of_digits else MAX_CODE
-        if stop > end or not 0 < width <= most or base > FENCE_BYTES or stored < 0:
-            self._fail("separators of the index do not fit their section")
-        mask = ALL_BITS >> (62 - 8 * width)
-        before: i64 = 0
-        place = codes + width - 8  # the 8 bytes that end with a code
-        while place + 8 <= stop:
-            code = read_i64_be(data, place) & mask
-            if code < before:
-                self._fail("separators of the index do not ascend")
-            before = code
-            place += width
-        head = first_bytes(stored)[:base]
-        outer = data[codes : codes + width], data[stop - width : stop]
-        return [head + _uncoded(code, of_digits) for code in outer], stop
-
-    def _front_coded(self, at: i64, end: i64, count: i64, stored: i64) -> tuple[list[bytes], i64]:
-        """The separators of a group without codes, and where it ends.
-
-        ``stored`` is its fence.
-        """
-        data = self.section
-        length, at = self._varint(at, end)
-        rest = max(0, length - FENCE_BYTES)
-        if at + rest > end or stored < 0:
-            self._fail("separators of the index do not fit their section")
-        found = [first_bytes(stored)[:length] + data[at : at + rest]]
-        base, at = self._varint(at + rest, end)
-        for _ in range(count - 1):
-            if at >= end:
-                self._fail("separators of the index do not fit their section")
-            byte = i64(data[at])
-            kept, length, at = self._lengths(at + 1, byte >> 4, byte & LONG)
-            before = found[-1]
-            kept += base
-            if at + length > end or kept > len(before):
-                self._fail("separators of the index do not fit their section")
-            if length > 0 and kept < len(before) and data[at] == before[kept]:
-                self._fail("separators of the index share more than they say")
-            found.append(before[:kept] + data[at : at + length])
-            at += length
-        return found, at
 
     # Search
 
@@ -320,7 +251,7 @@ class TableIndex:
         """
         data, prefix, end = self.section, self.prefix_length, self._numbers
         key_length = len(key)
-        length, at = self._varint(at, end)
+        length, at = varint(data, at, end)
         shared = prefix  # bytes in common with the separator at hand, which is not above the key
         most = min(prefix + min(length, FENCE_BYTES), key_length)
         shift: i64 = 55
@@ -334,12 +265,11 @@ class TableIndex:
                 while shared < most and data[place + shared] == key[shared]:
                     shared += 1
             at += length - FENCE_BYTES
-        base, at = self._varint(at, end)
+        base, at = varint(data, at, end)
         base += prefix
         number: i64 = 1
         while number < count:
-            byte = i64(data[at])
-            kept, length, at = self._lengths(at + 1, byte >> 4, byte & LONG)
+            kept, length, at = lengths(data, at + 1, end, i64(data[at]))
             kept += base
             if kept < shared:
                 break
@@ -356,30 +286,6 @@ class TableIndex:
             number += 1
         return number - 1
 
-    def _lengths(self, at: i64, kept: i64, length: i64) -> tuple[i64, i64, i64]:
-        """Both lengths of a front-coded separator, and where its bytes start."""
-        more: i64
-        if kept == LONG:
-            more, at = self._varint(at, self._numbers)
-            kept += more
-        if length == LONG:
-            more, at = self._varint(at, self._numbers)
-            length += more
-        return kept, length, at
-
-    def _varint(self, at: i64, end: i64) -> tuple[i64, i64]:
-        """The number at ``at``, and where it ends."""
-        number: i64 = 0
-        shift: i64 = 0
-        while at < end and shift <= 14:
-            byte = i64(self.section[at])
-            at += 1
-            number |= (byte & 127) << shift
-            if byte < 128:
-                return number, at
-            shift += 7
-        raise self._error("separators of the index do not fit their section")
-
     def _group(self, group: i64) -> i64:
         return self._keys + u32(self.section, self._key_starts + 4 * group)
 
@@ -394,14 +300,14 @@ class TableIndex:
         stored = read_i64_le(data, self._fences + 8 * group)
         width = i64(data[at])
         if width == 0:
-            found = self._front_coded(at + 1, self._numbers, number + 1, stored)[0]
+            found = front_coded(data, at + 1, self._numbers, number + 1, stored)[0]
             return self._prefix + found[number]
         of_digits = width > OF_DIGITS
         if of_digits:
             width -= OF_DIGITS
         code = at + 2 + number * width
         head = first_bytes(stored)[: data[at + 1]]
-        return self._prefix + head + _uncoded(data[code : code + width], of_digits)
+        return self._prefix + head + uncoded(data[code : code + width], of_digits)
 
     # One block
 
@@ -518,8 +424,3 @@ class TableIndex:
     def chunk_checksum(self, chunk: i64) -> int:
         at = self._chunk_checksums + 8 * chunk
         return int.from_bytes(self.section[at : at + 8], "little")  # unsigned 64 bits
-
-
-def _uncoded(code: bytes, of_digits: bool) -> bytes:
-    """The bytes that a code stands for."""
-    return digits_of(code) if of_digits else code.rstrip(b"\0")

@@ -59,7 +59,6 @@ group, those of blocks that are not there are 0.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from typing import Final
 
 from librt.strings import read_i32_le, read_i64_le
@@ -121,63 +120,3 @@ def number_at(data: bytes, row: i64, bits: i64, number: i64) -> i64:
 def row_bytes(bits: i64) -> i64:
     """The bytes of a row of 65 numbers."""
     return (65 * bits + 7) >> 3
-
-
-def first_bytes(of_fence: int) -> bytes:
-    """The bytes that a fence holds whole."""
-    return (of_fence >> 7).to_bytes(FENCE_BYTES, "big")
-
-
-# For each of the 8 characters of a word, in its byte.
-_ONES: Final = 0x0101_0101_0101_0101
-_LOW: Final = 0x0F0F_0F0F_0F0F_0F0F
-EIGHT_ZEROS: Final = 0x3030_3030_3030_3030  # "00000000" as a big-endian word
-_TO_LETTER: Final = 0x27  # from the character after 9 to a
-
-
-def digits_code(word: i64, width: i64) -> i64:
-    """The code of ``width`` bytes of the hexadecimal digits at the start of a big-endian word.
-
-    Negative if one of the digits that make it is none.  All 8 characters are looked at together.
-    """
-    digits = (word & _LOW) + 9 * ((word >> 6) & _ONES)  # letters have the bit of 64
-    above_nine = ((digits + 6 * _ONES) >> 4) & _ONES
-    wrong = word ^ (digits + EIGHT_ZEROS + _TO_LETTER * above_nine)  # else they give it back
-    wrong |= digits & ~_LOW
-    if wrong >> (64 - 16 * width):
-        return -1
-    digits = (digits | digits >> 4) & 0x00FF_00FF_00FF_00FF
-    digits = (digits | digits >> 8) & 0x0000_FFFF_0000_FFFF
-    return ((digits | digits >> 16) & 0xFFFF_FFFF) >> (32 - 8 * width)
-
-
-_DIGITS: Final = b"0123456789abcdef"
-
-
-def digits_code_below(key: bytes, start: i64, width: i64) -> i64:
-    """The largest code of ``width`` bytes whose digits are not above ``key[start:]``.
-
-    ``key`` has another character there, or its end, before so many digits.
-    """
-    code: i64 = 0
-    left = 2 * width
-    while left > 0:
-        left -= 1
-        code <<= 4
-        character = key[start] if start < len(key) else 0
-        below = bisect_left(_DIGITS, character)
-        if character not in _DIGITS:
-            # A separator that ends here has the digit 0 for padding, and is not above the key.
-            return code << 4 * left if below == 0 else ((code + below) << 4 * left) - 1
-        code |= below
-        start += 1
-    return code
-
-
-def digits_of(code: bytes) -> bytes:
-    """The digits of a code, without the padding.
-
-    >>> digits_of(bytes.fromhex("09a0"))
-    b'09a'
-    """
-    return code.hex().encode().rstrip(b"0")

@@ -19,9 +19,8 @@ are parts of tuples, too.  ``pack`` and ``unpack`` are FoundationDB's tuple enco
 """
 
 from lsmkv.typed.db import DecodeError, TypedBatch, TypedDB, TypedMapping, TypedSnapshot
-from lsmkv.typed.keys import Bytes, Codec, Float, Int64, KeyCodec, Part, Str, Uuid
+from lsmkv.typed.keys import Bytes, Codec, Float, Int64, KeyCodec, Part, Str, Tuple, Uuid
 from lsmkv.typed.pickled import Pickle as Pickle
-from lsmkv.typed.tuple_keys import Tuple
 from lsmkv.typed.tuples import SingleFloat, pack, unpack
 from lsmkv.typed.values import Json, MsgPack
 

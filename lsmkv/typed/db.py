@@ -7,12 +7,7 @@ from typing import Any, Generic, overload
 import lsmkv
 from lsmkv.layers.coding import Coding, K, ReadWritable, V
 from lsmkv.layers.mapped import MappedBatch, MappedDB, MappedReader, MappedSnapshot, MappedStore
-from lsmkv.layers.prefixed import (
-    PrefixedBatch,
-    PrefixedDB,
-    PrefixedMapping,
-    PrefixedSnapshot,
-)
+from lsmkv.layers.prefixed import PrefixedBatch, PrefixedDB, PrefixedMapping, PrefixedSnapshot
 from lsmkv.typed.keys import Codec, KeyCodec, codec_advice
 
 _SHOWN = 200  # characters of a key in an error
@@ -133,10 +128,7 @@ class _Typed(Generic[K, V]):
     @overload
     def on(self, other: ReadWritable) -> TypedMapping[K, V]: ...
     def on(self, other: Any) -> Any:
-        """The same typed keys of a batch, snapshot or transaction.
-
-        A batch or snapshot of another mapping counts as that of the store.
-        """
+        """The same typed keys of a batch, snapshot or transaction; a mapping's counts as its store's."""
         if isinstance(self._below, (PrefixedDB, PrefixedMapping, PrefixedSnapshot)):
             other = self._below.on(other)
         else:
@@ -168,11 +160,7 @@ class TypedSnapshot(_Typed[K, V], MappedSnapshot[K, V, K, V]):
 
 
 class TypedMapping(_Typed[K, V], MappedStore[K, V, K, V]):
-    """A transaction whose keys and values have types.
-
-    It takes anything with ``get``, ``items`` (``start``, ``stop``, ``prefix``, ``reverse``), ``put`` and
-    ``delete``.
-    """
+    """A transaction, or what has ``get``, ``items``, ``put`` and ``delete``, with types."""
 
     def __init__(self, below: ReadWritable, *, key: KeyCodec[K], value: Codec[V]) -> None:
         super().__init__(below, TypedCoding(key, value))

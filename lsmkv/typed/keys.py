@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar, overload
 from uuid import UUID
 
 from lsmkv.typed.tuples import float_bytes, float_of, pack, text_bytes, unpack
@@ -52,10 +53,7 @@ class Codec(ABC, Generic[T]):
 
 
 class KeyCodec(Codec[T]):
-    """A codec that keeps order: a < b means that the bytes of a are below those of b.
-
-    Each key has one encoding, which no other key shares.
-    """
+    """A codec that keeps order; each key has one encoding, which no other shares."""
 
     def bound(self, key: Any, /) -> bytes:
         """The place of ``start`` or ``stop`` of a range; more than keys may have one."""
@@ -109,13 +107,28 @@ class Part(KeyCodec[T]):
         return self.from_element(elements[0])
 
 
-def _expect(key: object, kind: type[T], what: str) -> T:
+def _expect(key: object, kind: type[T], what: str = "") -> T:
     if not isinstance(key, kind) or isinstance(key, bool):
-        raise TypeError(f"{key!r} is {type(key).__name__}, not {what}")
+        name = f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
+        raise TypeError(f"{key!r} is {type(key).__name__}, not {what or name}")
     return key
 
 
-class Str(Part[str]):
+class _Element(Part[T]):
+    """The base of parts whose keys are elements themselves."""
+
+    _kind: type[T]
+
+    def to_element(self, key: Any, /) -> T:
+        """``key`` itself."""
+        return _expect(key, self._kind)
+
+    def from_element(self, element: Any, /) -> T:
+        """``element`` itself."""
+        return _expect(element, self._kind)
+
+
+class Str(_Element[str]):
     """Texts in the order of their code points, as UTF-8.
 
     A prefix is a text: the keys that start with it.  ValueError: a lone surrogate, which has no UTF-8.
@@ -124,9 +137,11 @@ class Str(Part[str]):
     True
     """
 
+    _kind = str
+
     def encode(self, key: str, /) -> bytes:
         """The UTF-8 of ``key``."""
-        return text_bytes(_expect(key, str, "str"))
+        return text_bytes(_expect(key, str))
 
     def decode(self, data: bytes, /) -> str:
         """The text of this UTF-8."""
@@ -139,21 +154,15 @@ class Str(Part[str]):
         """The UTF-8 of the start of a text."""
         return self.encode(head), None
 
-    def to_element(self, key: Any, /) -> str:
-        """``key`` itself."""
-        return _expect(key, str, "str")
 
-    def from_element(self, element: Any, /) -> str:
-        """``element`` itself."""
-        return _expect(element, str, "str")
-
-
-class Bytes(Part[bytes]):
+class Bytes(_Element[bytes]):
     """Bytes as they are, in their order.  A prefix is bytes."""
+
+    _kind = bytes
 
     def encode(self, key: bytes, /) -> bytes:
         """``key`` itself."""
-        return _expect(key, bytes, "bytes")
+        return _expect(key, bytes)
 
     def decode(self, data: bytes, /) -> bytes:
         """``data`` itself."""
@@ -162,14 +171,6 @@ class Bytes(Part[bytes]):
     def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
         """``head`` itself."""
         return self.encode(head), None
-
-    def to_element(self, key: Any, /) -> bytes:
-        """``key`` itself."""
-        return _expect(key, bytes, "bytes")
-
-    def from_element(self, element: Any, /) -> bytes:
-        """``element`` itself."""
-        return _expect(element, bytes, "bytes")
 
 
 class Int64(Part[int]):
@@ -191,14 +192,12 @@ class Int64(Part[int]):
 
     def to_element(self, key: Any, /) -> int:
         """``key`` itself, if it has 64 bits at most."""
-        number = int(_expect(key, int, "int"))
+        number = int(_expect(key, int))
         if not _INT64_MIN <= number <= _INT64_MAX:
             raise ValueError(f"{number} is outside the range of 64 bits, -2**63 <= key < 2**63")
         return number
 
-    def from_element(self, element: Any, /) -> int:
-        """``element`` itself, if it has 64 bits at most."""
-        return self.to_element(element)
+    from_element = to_element
 
 
 class Float(Part[float]):
@@ -234,30 +233,154 @@ class Float(Part[float]):
 
     def from_element(self, element: Any, /) -> float:
         """``element`` itself."""
-        return _expect(element, float, "float")
+        return _expect(element, float)
 
 
-class Uuid(Part[UUID]):
+class Uuid(_Element[UUID]):
     """UUIDs in the order of their sixteen bytes."""
+
+    _kind = UUID
 
     def encode(self, key: UUID, /) -> bytes:
         """The sixteen bytes of ``key``."""
-        return _expect(key, UUID, "uuid.UUID").bytes
+        return _expect(key, UUID).bytes
 
     def decode(self, data: bytes, /) -> UUID:
         """The UUID of sixteen bytes."""
         return UUID(bytes=_sized(data, 16))
-
-    def to_element(self, key: Any, /) -> UUID:
-        """``key`` itself."""
-        return _expect(key, UUID, "uuid.UUID")
-
-    def from_element(self, element: Any, /) -> UUID:
-        """``element`` itself."""
-        return _expect(element, UUID, "uuid.UUID")
 
 
 def _sized(data: bytes, size: int) -> bytes:
     if len(data) != size:
         raise ValueError(f"{len(data)} bytes instead of {size}")
     return data
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+
+
+class Tuple(Part[T]):
+    """Tuples with one codec for each part, in the encoding of :mod:`lsmkv.typed.tuples`.
+
+    Tuples sort by their first part, then by the second, and so on.  Shorter tuples are prefixes, and
+    bounds of ranges.  ``Tuple()`` without parts takes any tuple of None, bytes, str, int, float, bool,
+    UUID and tuples.
+
+    >>> from lsmkv.typed import Int64, Str
+    >>> codec = Tuple(Str(), Int64())
+    >>> codec.encode(("ada", 9)) < codec.encode(("ada", 10)) < codec.encode(("alan", 1))
+    True
+    >>> codec.encode(("ada", "9"))
+    Traceback (most recent call last):
+    TypeError: part 2: '9' is str, not int
+    """
+
+    @overload
+    def __init__(self: Tuple[tuple[Any, ...]], /) -> None: ...
+    @overload
+    def __init__(self: Tuple[tuple[A]], a: Part[A], /) -> None: ...
+    @overload
+    def __init__(self: Tuple[tuple[A, B]], a: Part[A], b: Part[B], /) -> None: ...
+    @overload
+    def __init__(self: Tuple[tuple[A, B, C]], a: Part[A], b: Part[B], c: Part[C], /) -> None: ...
+    @overload
+    def __init__(
+        self: Tuple[tuple[A, B, C, D]], a: Part[A], b: Part[B], c: Part[C], d: Part[D], /
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Tuple[tuple[A, B, C, D, E]],
+        a: Part[A],
+        b: Part[B],
+        c: Part[C],
+        d: Part[D],
+        e: Part[E],
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Tuple[tuple[A, B, C, D, E, F]],
+        a: Part[A],
+        b: Part[B],
+        c: Part[C],
+        d: Part[D],
+        e: Part[E],
+        f: Part[F],
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(self: Tuple[tuple[Any, ...]], /, *parts: Part[Any]) -> None: ...
+    def __init__(self, *parts: Any) -> None:
+        for part in parts:
+            if not isinstance(part, Part):
+                advice = codec_advice(part)
+                raise TypeError(f"{part!r} is no codec that a tuple may have as a part{advice}")
+        self.parts: tuple[Part[Any], ...] = parts
+        self._to_elements = [part.to_element for part in parts]
+        self._from_elements = [part.from_element for part in parts]
+
+    def _checked(self, key: object, *, whole: bool) -> tuple[Any, ...]:
+        """``key`` as elements; ``whole``: with every part."""
+        if not isinstance(key, tuple):
+            raise TypeError(f"{key!r} is {type(key).__name__}, not a tuple")
+        if not self.parts:
+            return key
+        count = len(self.parts)
+        if len(key) > count or (whole and len(key) < count):
+            raise ValueError(f"{len(key)} parts instead of {'' if whole else 'at most '}{count}")
+        return _translated(self._to_elements, key)
+
+    def encode(self, key: T, /) -> bytes:
+        """The bytes of a whole tuple."""
+        return pack(self._checked(key, whole=True))
+
+    def decode(self, data: bytes, /) -> T:
+        """Decode a tuple."""
+        return self.from_element(unpack(data))
+
+    def bound(self, key: Any, /) -> bytes:
+        """The bytes of a tuple, or of its first parts."""
+        return pack(self._checked(key, whole=False))
+
+    def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
+        """The bytes of the first parts, and their end."""
+        data = self.bound(head)
+        # 0xff begins no element.  After a str or bytes it would continue these.
+        return data, data + b"\xff"
+
+    def to_element(self, key: Any, /) -> tuple[Any, ...]:
+        """The elements of ``key``."""
+        return self._checked(key, whole=True)
+
+    def from_element(self, element: Any, /) -> T:
+        """The tuple of these elements."""
+        if not isinstance(element, tuple):
+            raise TypeError(f"{element!r} is {type(element).__name__}, not a tuple")
+        key: Any = element
+        if self.parts:
+            if len(element) != len(self.parts):
+                raise ValueError(f"{len(element)} parts instead of {len(self.parts)}")
+            key = _translated(self._from_elements, element)
+        found: T = key
+        return found
+
+    def __repr__(self) -> str:
+        return f"Tuple({', '.join(map(repr, self.parts))})"
+
+
+def _translated(parts: list[Callable[[Any], Any]], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each of ``values`` by its part; an error says which."""
+    done: list[Any] = []
+    try:
+        for translate, value in zip(parts, values, strict=False):
+            done.append(translate(value))
+    except TypeError as error:
+        raise TypeError(f"part {len(done) + 1}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"part {len(done) + 1}: {error}") from error
+    return tuple(done)

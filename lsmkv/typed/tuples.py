@@ -24,9 +24,7 @@ from functools import total_ordering
 from typing import Any, Final
 from uuid import UUID
 
-MAX_DEPTH: Final = 100
-"""Tuples nest up to this depth."""
-
+MAX_DEPTH: Final = 100  # tuples nest up to this depth
 MAX_INTEGER_BYTES: Final = 255
 
 _NULL, _BYTES, _TEXT, _NESTED = 0x00, 0x01, 0x02, 0x05
@@ -146,9 +144,7 @@ def _packed(element: object, depth: int) -> bytes:
 def _packed_tuple(elements: tuple[Any, ...], depth: int) -> bytes:
     if depth >= MAX_DEPTH:
         raise ValueError(f"tuples nest deeper than {MAX_DEPTH}")
-    inside = [
-        b"\x00\xff" if element is None else _packed(element, depth + 1) for element in elements
-    ]
+    inside = [b"\x00\xff" if each is None else _packed(each, depth + 1) for each in elements]
     return b"\x05%b\x00" % b"".join(inside)
 
 
@@ -158,18 +154,13 @@ def _packed_integer(number: int) -> bytes:
         raise ValueError(
             f"an integer of {size} bytes is over the limit of {MAX_INTEGER_BYTES} bytes"
         )
+    is_small = size <= _SMALL_INTEGER_BYTES
     if number >= 0:
-        head = (
-            bytes([_ZERO + size]) if size <= _SMALL_INTEGER_BYTES else bytes([_BIG_POSITIVE, size])
-        )
-        return head + number.to_bytes(size)
+        head = [_ZERO + size] if is_small else [_BIG_POSITIVE, size]
+        return bytes(head) + number.to_bytes(size)
     # Negative ones as one's complement.
-    head = (
-        bytes([_ZERO - size])
-        if size <= _SMALL_INTEGER_BYTES
-        else bytes([_BIG_NEGATIVE, size ^ 0xFF])
-    )
-    return head + (number + (1 << 8 * size) - 1).to_bytes(size)
+    head = [_ZERO - size] if is_small else [_BIG_NEGATIVE, size ^ 0xFF]
+    return bytes(head) + (number + (1 << 8 * size) - 1).to_bytes(size)
 
 
 def text_bytes(text: str) -> bytes:

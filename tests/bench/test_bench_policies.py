@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from bench.experiments.policies import repeats, rivals, shift, skew, trees
-from bench.experiments.policies.experiment import EXPERIMENT, join, measure
+from bench.experiments.policies.experiment import EXPERIMENT, measure
 from bench.experiments.policies.rows import Row, of
 from bench.experiments.policies.story import failures, story
 from bench.harness import experiment
@@ -28,18 +28,18 @@ def full() -> list[Row]:
         for style in trees.STYLES
         for filters in ("uniform", "monkey", "hits")
     ]
-    return join(sweep(measure, tasks, None))
+    return experiment.flattened(sweep(measure, tasks, None))
 
 
 @pytest.fixture(scope="module")
 def skewed() -> list[Row]:
-    return join(sweep(measure, [skew.Task(0.9, skew.BITS, 10_000, 1970)], None))
+    return experiment.flattened(sweep(measure, [skew.Task(0.9, skew.BITS, 10_000, 1970)], None))
 
 
 @pytest.fixture(scope="module")
 def uncached() -> list[Row]:
     tasks = [repeats.Task(6000, 1970 + number, number) for number in range(2)]
-    return join(sweep(measure, tasks, None))
+    return experiment.flattened(sweep(measure, tasks, None))
 
 
 # The parts
@@ -59,7 +59,9 @@ def test_reads_of_a_full_tree_are_those_of_the_formula(full: list[Row]) -> None:
 def test_rates_above_a_half_take_the_memory_that_is_compared(bits: float) -> None:
     tree = trees.Tree("lazy-leveled", 4, 3, 1500)
     assert tree.rates("monkey", bits)[-1] > 0.5
-    (row,) = join(sweep(measure, [trees.Task(tree, "monkey", bits, 1499, 1970)], None))
+    (row,) = experiment.flattened(
+        sweep(measure, [trees.Task(tree, "monkey", bits, 1499, 1970)], None)
+    )
     assert row.built_bits_per_key == pytest.approx(bits, abs=0.1)
 
 
@@ -83,7 +85,7 @@ def test_nine_tenths_of_the_lookups_ask_in_another_tenth_in_each_phase(load: str
 
 
 def test_two_counts_of_wasted_reads_agree() -> None:
-    found = join(sweep(measure, [SHIFT], None))
+    found = experiment.flattened(sweep(measure, [SHIFT], None))
     assert [row.filters for row in found] == list(shift.FILTERS)
     for row in found:
         assert row.wasted_reads == row.passed > 0

@@ -61,7 +61,7 @@ def storage() -> Iterator[GatedStorage]:
 
 def test_a_second_close_waits_for_the_first(path: str, storage: GatedStorage) -> None:
     async def main() -> None:
-        db = await lsmkv.aio.open(path, storage=storage)  # type: ignore[call-arg]  # for tests
+        db = await lsmkv.aio.open(path, storage=storage)
         await db.put(b"a", b"1")
         storage.shut()
         first = asyncio.create_task(db.close())
@@ -84,7 +84,7 @@ def test_a_close_goes_on_when_its_loop_has_ended(path: str, storage: GatedStorag
     loop.set_exception_handler(lambda loop, context: None)  # of the task that never ends
 
     async def begin() -> asyncio.Task[None]:
-        db = await lsmkv.aio.open(path, storage=storage)  # type: ignore[call-arg]  # for tests
+        db = await lsmkv.aio.open(path, storage=storage)
         await db.put(b"a", b"1")
         storage.shut()
         closing = asyncio.create_task(db.close())
@@ -107,7 +107,7 @@ def test_one_close_that_is_not_cancelled_gets_the_error(path: str, cancelled: bo
     storage = FaultyStorage()
 
     async def main() -> None:
-        db = await lsmkv.aio.open(path, storage=storage)  # type: ignore[call-arg]  # for tests
+        db = await lsmkv.aio.open(path, storage=storage)
         await db.put(b"a", b"1")
         storage.fail("sync", times=None)
         closing = [asyncio.create_task(db.close()) for _ in range(3)]

@@ -59,7 +59,7 @@ def test_a_cancelled_opening_closes_the_store(path: str, recwarn: pytest.Warning
     began, gate = threading.Event(), threading.Event()
 
     async def main() -> None:
-        opening = asyncio.ensure_future(lsmkv.aio.open(path, storage=Slow()).__aenter__())  # type: ignore[call-arg]
+        opening = asyncio.ensure_future(lsmkv.aio.open(path, storage=Slow()).__aenter__())
         while not began.is_set():
             await asyncio.sleep(0.001)
         opening.cancel()
@@ -264,7 +264,7 @@ def test_a_failure_comes_to_who_writes(path: str) -> None:
     fails = threading.Event()
 
     async def main() -> None:
-        async with lsmkv.aio.open(path, SMALL, storage=Full()) as db:  # type: ignore[call-arg]
+        async with lsmkv.aio.open(path, SMALL, storage=Full()) as db:
             fails.set()
             with pytest.raises(OSError, match="No space"):
                 for _ in range(20):

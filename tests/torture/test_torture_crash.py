@@ -16,7 +16,7 @@ from lsmkv.log.reader import MARK_BYTES
 from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import AppendFile
 from torture.crash import crash_states, faults, workloads
-from torture.crash.crash_states import Crashes, Place, Size
+from torture.crash.crash_states import Crashes, Place
 from torture.crash.disk import STORE, Disk, Image, Operation, replayed
 from torture.crash.disk_states import states
 from torture.crash.disk_storage import MemoryAppendFile, MemoryStorage
@@ -29,9 +29,9 @@ from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
-TINY = Size(operations=13, rounds=1, samples=1, second_share=0.01)
-SESSIONS = Size(len(workloads.SESSIONS) + 1, rounds=1, samples=-1, second_share=0.0)
-RECOVERED = Size(operations=13, rounds=1, samples=1, second_share=0.1)
+TINY = workloads.Size(operations=13, rounds=1, samples=1, share=0.01)
+SESSIONS = workloads.Size(len(workloads.SESSIONS) + 1, rounds=1, samples=-1, share=0.0)
+RECOVERED = workloads.Size(operations=13, rounds=1, samples=1, share=0.1)
 """After each end of the process alone, the recovery crashes too."""
 
 

@@ -111,8 +111,6 @@ HOMES = {
         "lsmkv.copies.record",
         # The data of the page, which its script reads.
         "lsmkv.explore.contract",
-        "lsmkv.explore.history",
-        "lsmkv.explore.lookups",
         "lsmkv.explore.page",
         "lsmkv.explore.schema",
         "lsmkv.explore.server",

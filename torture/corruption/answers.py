@@ -59,9 +59,7 @@ class Answers:
         if fits:
             self.allowed = fits
         else:
-            self.failures.append(
-                f"{doing} gave {str(answer)[:300]}, which no allowed contents hold"
-            )
+            self.failures.append(f"{doing} gave {str(answer)[:300]}, which nothing allowed holds")
 
     def read(self, db: lsmkv.DB, keys: list[bytes]) -> None:
         """Look up every key, and scan both ways."""

@@ -46,10 +46,7 @@ class Damaged:
             path.write_bytes(sample.image[name])
 
     def write(self, directory: Path, outside: Path) -> None:
-        """Damage the store in ``directory``; links lead to ``outside``.
-
-        Regular files are changed in place, for handles that have them open.
-        """
+        """Damage the store in ``directory`` in place; links lead to ``outside``."""
         for name in self.files:
             path = directory / name
             kind = self.placed.get(name)
@@ -176,10 +173,7 @@ def _placed(sample: Sample, file: str, kind: str, other: Sample) -> Damaged:
 
 
 def every_byte(sample: Sample, kind: str, bits: Callable[[int], range]) -> Iterator[str]:
-    """Names of one kind of damage to every byte.
-
-    ``bits`` maps a byte's number to the bits to flip.
-    """
+    """Names of one kind of damage to every byte; ``bits`` maps a byte's number to the bits to flip."""
     count = 0
     for name, data in sample.image.items():
         for at in range(len(data)):

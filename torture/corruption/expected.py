@@ -11,11 +11,7 @@ from torture.framework.changes import Contents
 
 
 def allowed_states(sample: Sample, damaged: Damaged) -> list[Contents]:
-    """Contents that the damaged store may show; none if it must not open.
-
-    A closed store shows all its contents.  The log of a killed one ends at its first damaged record,
-    unless a whole sync mark follows: then the record is damaged, and not a torn end.
-    """
+    """Contents that the damaged store may show: all, or without a log's torn end; none: no opening."""
     if sample.is_closed or sample.log not in damaged.files:
         return [sample.contents]
     old, new = sample.image[sample.log], damaged.image.get(sample.log, b"")
@@ -51,11 +47,7 @@ def _may_be_torn(records: Sequence[RecordModel], old: bytes, new: bytes) -> bool
 
 
 def may_be_silent(sample: Sample, damaged: Damaged) -> bool:
-    """Whether the damage may go unreported, given right answers.
-
-    The store may miss damage in the lock file, in the last sync mark of a closed log, and at the ends
-    of other logs, where a crash could have left the same bytes.
-    """
+    """Whether damage may go unreported: in the lock, the last mark of a closed log, ends of others."""
     for name in damaged.files:
         old, new = sample.image[name], damaged.image.get(name)
         if name == "LOCK" or new == old:

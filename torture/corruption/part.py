@@ -120,9 +120,7 @@ class Trials:
             except Exception as error:
                 after.raised(error, "refresh after the damage was undone")
         if after.errors:
-            answers.failures.append(
-                f"the damage was undone, but reading raised {after.errors[0]!r}"
-            )
+            answers.failures.append(f"without the damage reading raised {after.errors[0]!r}")
         return {_verdict(answers): 1}, answers.failures + after.failures
 
     def _repair(self, sample: Sample, damaged: Damaged, directory: Path, check: str) -> Verdict:
@@ -139,10 +137,7 @@ class Trials:
                 return {"refused to repair": 1}, []
             return {}, [f"repair raised {type(error).__name__}: {error}"]
         failures = check_repaired(sample, damaged, report, store if in_place else output)
-        if in_place:
-            failures += _lost_originals(damaged, store, report.moved)
-        else:
-            failures += _lost_originals(damaged, store, ())
+        failures += _lost_originals(damaged, store, report.moved if in_place else ())
         return {"complete" if report.is_complete else "with losses": 1}, failures
 
     def _standing_store(self, sample: Sample, directory: Path) -> Path:
@@ -248,11 +243,9 @@ def run(settings: Settings) -> Outcome:
 
 
 PART: Final = Part(
-    name="corruption",
-    promise=(
-        "Whatever happens to the bytes of a store, it gives the right answer or an error that names "
-        "the file: no wrong value, hang, crash or runaway allocation. Repair saves everything whose "
-        "checksum holds, and reports exactly the rest."
-    ),
-    run=run,
+    "corruption",
+    "Whatever happens to the bytes of a store, it gives the right answer or an error that names the "
+    "file: no wrong value, hang, crash or runaway allocation. Repair saves everything whose checksum "
+    "holds, and reports exactly the rest.",
+    run,
 )

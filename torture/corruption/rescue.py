@@ -52,10 +52,7 @@ def survivors(sample: Sample, damaged: Damaged) -> Survivors:
 
 
 def _is_whole(block: BlockModel, old: bytes, new: bytes) -> bool:
-    """Whether payload and trailer are undamaged; repair can rebuild a filter.
-
-    The last four bytes of the trailer, the filter's checksum, must exist but may be wrong.
-    """
+    """Whether payload and trailer are undamaged, but for the filter's checksum: repair can rebuild it."""
     payload, trailer = (
         slice(block.start, block.filter_start),
         slice(block.end - TRAILER_BYTES, block.end - 4),
@@ -96,11 +93,7 @@ def check_repaired(
 
 
 def _check_report(
-    sample: Sample,
-    damaged: Damaged,
-    report: RepairReport,
-    expected: Survivors,
-    contents: Contents,
+    sample: Sample, damaged: Damaged, report: RepairReport, expected: Survivors, contents: Contents
 ) -> list[str]:
     failures: list[str] = []
     if report.entries_kept != len(expected.entries):
@@ -110,9 +103,7 @@ def _check_report(
     is_known = report.manifest is not None  # without a manifest, repair cannot know them all
     more_lost = report.entries_lost - len(expected.lost)
     if more_lost > 0 or (more_lost and is_known):
-        failures.append(
-            f"{report.entries_lost} entries reported lost, {len(expected.lost)} are damaged"
-        )
+        failures.append(f"{report.entries_lost} entries reported lost, not {len(expected.lost)}")
     if report.log_operations_kept != expected.operation_count:
         failures.append(
             f"{report.log_operations_kept} operations reported kept, "

@@ -81,10 +81,7 @@ class TableModel:
 
 @dataclass(frozen=True, slots=True)
 class RecordModel:
-    """One record of an undamaged log.
-
-    It is a batch, or a sync mark with the end of the durable bytes.
-    """
+    """One record of an undamaged log: a batch, or a sync mark with the end of the durable bytes."""
 
     start: int
     end: int
@@ -158,10 +155,7 @@ def _entries_of(tables: Any) -> list[Entry]:
 
 @contextmanager
 def fixed_randomness(seed: int) -> Iterator[None]:
-    """Seed the salts of logs, for reproducible bytes, and skip all syncs.
-
-    This part never loses power, and syncs would take most of its time.
-    """
+    """Seed the salts of logs, for reproducible bytes, and skip all syncs, which take most of the time."""
     dice = random.Random(seed)
     with mock.patch.multiple(os, urandom=dice.randbytes, fsync=_no_sync, fdatasync=_no_sync):
         yield
@@ -182,11 +176,7 @@ def make_samples(directory: Path, seed: int) -> dict[str, Sample]:
 
 
 def _make(directory: Path, name: str, stem: bytes, forms: list[str], *, is_closed: bool) -> Sample:
-    """A store with tables of each form, and a log.
-
-    A plain table is on level 1, the others are above.  Each table overwrites and deletes some entries
-    of the tables below.
-    """
+    """A store with overlapping tables of each form on two levels, and a log."""
     path = directory / name
     stale: dict[str, list[bytes]] = {}
 

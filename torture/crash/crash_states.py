@@ -25,7 +25,7 @@ from torture.crash.disk import STORE, Disk, replayed
 from torture.crash.disk_states import State, states
 from torture.crash.disk_storage import MemoryStorage
 from torture.crash.examination import Examiner, Verdict
-from torture.crash.workloads import SMALL, VARIANTS, Bounds, Recording, names, record
+from torture.crash.workloads import SMALL, VARIANTS, Bounds, Recording, Size, names, record
 from torture.framework.ordered_background import in_order
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
@@ -34,28 +34,12 @@ _AFTER_RECOVERY: Final = (b"after-recovery", b"1")
 _WHOLE_WEIGHT: Final = 10  # how much likelier a second crash is if only the process ended
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The amount of work of one scale.
-
-    Attributes:
-        operations: operations of each workload.
-        rounds: workloads of each variant, each with another seed.
-        samples: random combinations of losses after each operation, besides the extremes.
-        second_share: share of the distinct states whose recovery crashes too.
-    """
-
-    operations: int
-    rounds: int
-    samples: int
-    second_share: float
-
-
 SIZES: Final = {
-    Scale.CI: Size(operations=24, rounds=1, samples=1, second_share=0.004),
-    Scale.SHORT: Size(operations=40, rounds=1, samples=2, second_share=0.01),
-    Scale.LONG: Size(operations=150, rounds=100, samples=12, second_share=0.03),
+    Scale.CI: Size(operations=24, rounds=1, samples=1, share=0.004),
+    Scale.SHORT: Size(operations=40, rounds=1, samples=2, share=0.01),
+    Scale.LONG: Size(operations=150, rounds=100, samples=12, share=0.03),
 }
+"""The share is that of the distinct states whose recovery crashes too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +107,7 @@ class Crashes:
                 self._counts["states"] += 1
                 verdict, is_new = self._examiner.examine(state.image)
                 self._judge(place, state.what, verdict, _allowed(bounds, state), is_new)
-                share = self._size.second_share * (_WHOLE_WEIGHT if state.is_whole else 1)
+                share = self._size.share * (_WHOLE_WEIGHT if state.is_whole else 1)
                 if is_new and verdict.matches and self._dice.random() < share:
                     self._crash_again(place, state, verdict)
             if time.monotonic() > self._deadline:
@@ -140,11 +124,7 @@ class Crashes:
             yield Place(self._name, number, at), state
 
     def _recovery(self, place: Place, state: State) -> Iterator[tuple[int, Disk, bool]]:
-        """The disk after each operation of a recovery and a synced write.
-
-        Yields the operation's number, the disk, and whether the write is synced.  If only the process
-        ended, the disk still has unsynced data, which the second crash may lose.
-        """
+        """The disk after each operation of a recovery and a write; is the write synced?"""
 
         def start() -> Disk:
             if state.is_whole:
@@ -169,11 +149,7 @@ class Crashes:
     def _second_states(
         self, place: Place, state: State, first: Verdict
     ) -> Iterator[tuple[Place, State, tuple[int, ...]]]:
-        """States after a second crash, and the numbers of their allowed models.
-
-        After a power failure the second crash must leave the same contents.  The write made after
-        the recovery must be there once it is synced.
-        """
+        """States after a second crash, and their allowed models: a power failure changes no more."""
         bounds = replay_bounds(self._recording, place.operation)
         recovered = first.matches
         if state.is_whole:
@@ -274,10 +250,7 @@ def _allowed(bounds: Bounds, state: State) -> tuple[int, ...]:
 
 
 def _after(numbers: tuple[int, ...], count: int) -> str:
-    """Numbers of models in words.
-
-    From ``count`` on they have the write after the recovery too.
-    """
+    """Numbers of models in words; from ``count`` on they have the write after the recovery too."""
     words = [
         f"{number}" if number < count else f"{number - count} and the write after the recovery"
         for number in numbers
@@ -294,9 +267,7 @@ def _nth(items: Iterator[tuple[Place, State]], number: int) -> tuple[Place, Stat
 
 
 def run(
-    settings: Settings,
-    size: Size | None = None,
-    storage_type: type[MemoryStorage] = MemoryStorage,
+    settings: Settings, size: Size | None = None, storage_type: type[MemoryStorage] = MemoryStorage
 ) -> Outcome:
     """Try every crash of every workload, or the one that ``settings.replay`` names."""
     size = size or SIZES[settings.scale]

@@ -12,15 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 ROOT: Final = "/"
-STORE: Final = "/store"
-"""The directory of the store: what a crash leaves in it is examined."""
-
-Image = dict[str, bytes]
-"""The store's files by name; it is empty too if the directory is missing."""
-
-Names = dict[str, int]
-"""Numbers of files by path; directories have the number 0."""
-
+STORE: Final = "/store"  # the directory of the store: what a crash leaves in it is examined
+Image = dict[str, bytes]  # the store's files by name; it is empty too if the directory is missing
+Names = dict[str, int]  # numbers of files by path; directories have the number 0
 _DIRECTORY: Final = 0
 
 
@@ -63,8 +57,7 @@ class File:
     def __init__(self, content: bytes = b"") -> None:
         self.data = bytearray(content)
         self.durable = content
-        self.ends: list[int] = []
-        """End offsets of the writes since the last sync."""
+        self.ends: list[int] = []  # end offsets of the writes since the last sync
         self._whole: bytes | None = content
         self._dropped: list[tuple[int, int]] = []
         self._unsynced: list[tuple[int, int]] = []
@@ -97,10 +90,7 @@ class File:
         self._unsynced = []
 
     def fail_sync(self) -> None:
-        """Drop the unsynced writes, as kernels do: a later sync succeeds without them.
-
-        See https://wiki.postgresql.org/wiki/Fsync_Errors.
-        """
+        """Drop the unsynced writes, as kernels do (wiki.postgresql.org/wiki/Fsync_Errors)."""
         self._dropped += self._unsynced
         self._unsynced = []
 

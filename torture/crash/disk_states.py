@@ -44,16 +44,11 @@ class State:
     is_whole: bool = False
 
 
-Content = Callable[[File], bytes]
-"""Chooses the bytes of a file after the crash."""
+Content = Callable[[File], bytes]  # chooses the bytes of a file after the crash
 
 
 def states(disk: Disk, seed: str, samples: int) -> Iterator[State]:
-    """States that a crash of ``disk`` may leave now.
-
-    The first is the end of the process alone.  Besides the extremes there are ``samples`` random
-    combinations; a negative number leaves out all but the main extremes.  Some states may be equal.
-    """
+    """States that a crash of ``disk`` may leave: the end of the process, extremes, random samples."""
     yield State("nothing is lost", disk.everything(), is_whole=True)
     dice = random.Random(seed)
     unsynced = _unsynced(disk)

@@ -78,9 +78,7 @@ class Examiner:
             if dict(db.items()) != expected:
                 raise UnsoundError("a write made after the crash is gone after the next opening")
         if storage.open_files:
-            raise UnsoundError(
-                f"files are still open: {', '.join(sorted(storage.open_files.values()))}"
-            )
+            raise UnsoundError(f"files stay open: {', '.join(sorted(storage.open_files.values()))}")
         return Verdict(tuple(self._models.get(_hash(found), ())))
 
     def _opened(self, storage: MemoryStorage) -> lsmkv.DB:

@@ -27,8 +27,7 @@ OPTIONS: Final = lsmkv.Options(
     compression="none",
 )
 
-_SYNCS_CHECKED: Final = 3
-"""Syncs after a failure that are checked by losing the power."""
+_SYNCS_CHECKED: Final = 3  # syncs after a failure that are checked by losing the power
 
 
 class Remedy(Enum):

@@ -33,14 +33,11 @@ _SHORT_BYTES: Final = 3
 _PATIENCE_S: Final = 30.0  # a session takes some hundredths of a second
 _ERROR_NUMBERS: Final = {name: number for number, name in errno.errorcode.items()}
 
-SHORT: Final = "short"
-"""A call that reads or writes only a part, and returns how much."""
-FULL: Final = "short-then-ENOSPC"
-"""A write of which only a part has room on the disk."""
+SHORT: Final = "short"  # a call that reads or writes only a part, and returns how much
+FULL: Final = "short-then-ENOSPC"  # a write of which only a part has room on the disk
 STUCK: Final = "short-then-ENOSPC-and-no-truncate"
 """The same, and the file cannot be cut to its old length."""
-NO_FAULT: Final = "no-fault"
-"""Argument of ``--replay`` for the session without a fault."""
+NO_FAULT: Final = "no-fault"  # argument of --replay for the session without a fault
 NEVER_MET: Final = "faults that no call met, because threads ran in another order"
 
 WAYS: Final[dict[str, tuple[str, ...]]] = {
@@ -188,9 +185,7 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
         if storage.open_files:
             gc.collect()  # frees errors, whose frames hold files
         if storage.open_files:
-            raise UnsoundError(
-                f"files are still open: {', '.join(sorted(storage.open_files.values()))}"
-            )
+            raise UnsoundError(f"files stay open: {', '.join(sorted(storage.open_files.values()))}")
     return fired
 
 

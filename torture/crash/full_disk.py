@@ -52,11 +52,7 @@ def _compact(db: lsmkv.DB, number: int) -> None:
         db.compact_range()
 
 
-UPKEEP: Final[dict[str, Upkeep]] = {
-    "writes": _nothing,
-    "flushes": _flush,
-    "compactions": _compact,
-}
+UPKEEP: Final[dict[str, Upkeep]] = {"writes": _nothing, "flushes": _flush, "compactions": _compact}
 PLACES: Final = ("full-disk", "file-size-limit")
 NAMES: Final = tuple(f"{place}/{upkeep}" for place in PLACES for upkeep in UPKEEP)
 """Every combination; ``--replay`` takes one of them."""
@@ -175,9 +171,7 @@ def _compare(db: lsmkv.DB, written: dict[bytes, bytes]) -> None:
     found = dict(db.items())
     wrong = [key for key, value in written.items() if found.get(key) != value]
     if wrong:
-        raise UnsoundError(
-            f"{len(wrong)} of {len(written)} entries are lost or wrong: {wrong[0]!r}"
-        )
+        raise UnsoundError(f"{len(wrong)} of {len(written)} entries are not right: {wrong[0]!r}")
 
 
 def run(settings: Settings, outcome: Outcome, deadline: float) -> None:

@@ -40,10 +40,7 @@ Kind = Literal["put", "delete", "batch", "sync", "flush", "compact"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of the stream.
-
-    A batch has several changes, a sync, flush or compact none.
-    """
+    """One operation of the stream; a batch has several changes, a sync, flush or compact none."""
 
     kind: Kind
     changes: tuple[Change, ...]
@@ -135,10 +132,7 @@ def apply_to_store(db: lsmkv.DB, todo: Operation) -> None:
 
 
 class DyingStorage(Storage):
-    """Kills the process at its n-th change of the file system (0: never).
-
-    A killing append writes the first half of its data.
-    """
+    """Kills the process at its n-th change (0: never); an append writes its first half."""
 
     def __init__(self, die_at: int) -> None:
         super().__init__()
@@ -319,9 +313,7 @@ class CrashLoop:
         for number in range(KEYS):
             key = b"key-%05d" % number
             if db.get(key) != self.model.get(key):
-                raise UnsoundError(
-                    f"get({key!r}) differs from the scan after {self.done} operations"
-                )
+                raise UnsoundError(f"get({key!r}) differs from the scan after {self.done}")
 
 
 def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:
@@ -347,22 +339,15 @@ def main(arguments: list[str] | None = None) -> int:
         seed, turn, start, die_at = map(int, numbers)
         write_until_killed(path, seed, turn, start, die_at, cast(Background, background))
     parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
-    parser.add_argument(
-        "--rounds", type=int, default=20, help="kill the writer this often (default: 20)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=None, help="seed of all random choices (default: random)"
-    )
+    parser.add_argument("--rounds", type=int, default=20, help="kill the writer so often")
+    parser.add_argument("--seed", type=int, help="seed of all random choices (default: random)")
     parser.add_argument(
         "--background",
         choices=get_args(Background),
         default="thread",
         help="where flushes and compactions run; unless in threads, writers die only at random moments",
     )
-    parser.add_argument(
-        "--path",
-        help="new or empty directory for the store, which is kept (default: a temporary one)",
-    )
+    parser.add_argument("--path", help="new or empty directory, which is kept (default: temporary)")
     chosen = parser.parse_args(arguments)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
     path = chosen.path or tempfile.mkdtemp(prefix="lsmkv-crash-")

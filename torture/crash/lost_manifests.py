@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
@@ -20,28 +19,11 @@ from lsmkv.salvage.report import RepairReport
 from torture.crash.disk import Disk, Image
 from torture.crash.disk_states import State, states
 from torture.crash.disk_storage import MemoryStorage
-from torture.crash.workloads import VARIANTS, Bounds, Recording, names, record
+from torture.crash.workloads import VARIANTS, Bounds, Recording, Size, names, record
 from torture.framework.changes import Contents
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
 _MOST_FAILURES: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The amount of work of one scale.
-
-    Attributes:
-        operations: operations of each workload.
-        rounds: workloads of each variant.
-        share: share of the crash points to try.
-        samples: random combinations of losses at each crash point, besides the extremes.
-    """
-
-    operations: int
-    rounds: int
-    share: float
-    samples: int
 
 
 SIZES: Final = {
@@ -49,6 +31,7 @@ SIZES: Final = {
     Scale.SHORT: Size(operations=60, rounds=1, share=0.1, samples=3),
     Scale.LONG: Size(operations=200, rounds=50, share=0.3, samples=8),
 }
+"""The share is that of the crash points to try."""
 
 
 class Losses:
@@ -80,9 +63,7 @@ class Losses:
                 if only is None or at == only[1]:
                     self._try(f"{self._name}/{number}/{at}", state, bounds)
             if time.monotonic() > self._deadline:
-                self.outcome.notes.append(
-                    f"the time was up after operation {number} of {self._name}"
-                )
+                self.outcome.notes.append(f"time was up after operation {number} of {self._name}")
                 break
             if len(self.outcome.failures) >= _MOST_FAILURES:
                 break
@@ -103,8 +84,7 @@ class Losses:
         try:
             report, found = self._repaired(image)
         except (lsmkv.Error, OSError) as error:
-            what = f"{place}: {state.what}: {type(error).__name__}: {error}"
-            self.outcome.failures.append(Failure(what, place))
+            self._fail(place, state, f"{type(error).__name__}: {error}")
             return
         counts["tables ignored because others replaced them"] += report.tables_ignored
         if not report.is_complete:
@@ -113,10 +93,10 @@ class Losses:
         counts["complete"] += 1
         first = bounds.done if state.is_whole else bounds.synced
         if found not in self._recording.models[first : bounds.begun + 1]:
-            what = (
-                f"{place}: {state.what}: the report says that nothing is lost, but data is missing"
-            )
-            self.outcome.failures.append(Failure(what, place))
+            self._fail(place, state, "the report says nothing of missing data")
+
+    def _fail(self, place: str, state: State, problem: str) -> None:
+        self.outcome.failures.append(Failure(f"{place}: {state.what}: {problem}", place))
 
     def _repaired(self, image: Image) -> tuple[RepairReport, Contents]:
         self._done += 1

@@ -9,11 +9,7 @@ from lsmkv.storage.storage import AppendFile, RandomFile, Storage
 
 
 class SlowStorage(Storage):
-    """Calls ``sleep`` with the given seconds before each sync, append and pread.
-
-    Only files whose path ends in ``path_suffix`` are slow.  A test may pass a ``sleep`` that notes the
-    call or waits for an event, so that nothing depends on the clock.
-    """
+    """Calls ``sleep``, which a test may replace, before calls on files with this path suffix."""
 
     def __init__(
         self,

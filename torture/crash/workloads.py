@@ -62,6 +62,23 @@ _MOST_WAITING: Final = 3  # writes before background work runs
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """The work of one scale.
+
+    Attributes:
+        operations: operations of each workload.
+        rounds: workloads of each variant, each with another seed.
+        samples: random combinations of losses at each crash point, besides the extremes.
+        share: share of what a part tries.
+    """
+
+    operations: int
+    rounds: int
+    samples: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """A recorded run of a workload.
 

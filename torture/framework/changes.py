@@ -8,12 +8,8 @@ from typing import Final
 import lsmkv
 from torture.framework.part import UnsoundError
 
-Contents = dict[bytes, bytes]
-"""The entries of a store."""
-
-Change = tuple[bytes, bytes | None]
-"""A key and its new value; None deletes the key."""
-
+Contents = dict[bytes, bytes]  # the entries of a store
+Change = tuple[bytes, bytes | None]  # a key and its new value; None deletes the key
 _MOST_SHOWN: Final = 5
 _SHOWN_BYTES: Final = 20
 

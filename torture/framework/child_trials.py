@@ -22,9 +22,7 @@ from typing import NoReturn
 
 from torture.framework.part import Settings
 
-Verdict = tuple[dict[str, int], list[str]]
-"""Counts, and all failures."""
-
+Verdict = tuple[dict[str, int], list[str]]  # counts, and all failures
 Trial = Callable[[str, Path], Verdict]
 
 
@@ -55,10 +53,7 @@ def attempt(trial: Trial, name: str, directory: Path) -> Verdict:
 def try_all(
     trial: Trial, names: Sequence[str], settings: Settings, limits: Limits, deadline: float
 ) -> Iterator[tuple[str, Verdict]]:
-    """The verdicts of :func:`run_trials`, or of the trial to replay.
-
-    A replayed trial runs in this process.
-    """
+    """The verdicts of :func:`run_trials`, or of the trial to replay, which runs in this process."""
     if settings.replay is None:
         return run_trials(trial, names, settings.directory, limits, deadline)
     return iter([(settings.replay, attempt(trial, settings.replay, settings.directory))])
@@ -67,10 +62,7 @@ def try_all(
 def run_trials(
     trial: Trial, names: Sequence[str], directory: Path, limits: Limits, deadline: float
 ) -> Iterator[tuple[str, Verdict]]:
-    """The verdict of every trial that began before ``deadline`` (as ``time.monotonic`` counts).
-
-    With n workers, each takes every n-th name and has a folder of its own in ``directory``.
-    """
+    """The verdict of every trial begun before ``deadline``; each of n workers takes every n-th name."""
     workers = max(1, min(limits.workers, len(names)))
     children = [
         _Child(trial, names[first::workers], directory / f"worker-{first}", limits, deadline)

@@ -138,9 +138,7 @@ def _check_disturbances(
     allowed = [part.name for part in parts().values() if part.can_be_disturbed]
     for part in wanted:
         if disturbances and not part.can_be_disturbed:
-            reader.error(
-                f"--disturb: {part.name} cannot be disturbed, only {', '.join(allowed)} can"
-            )
+            reader.error(f"--disturb: {part.name} cannot be, only {', '.join(allowed)} can")
 
 
 def _run(part: Part, chosen: argparse.Namespace) -> report.Result:

@@ -115,9 +115,5 @@ def _over_and_over(step: Callable[[], None], dice: random.Random) -> Iterator[No
         thread.join()
 
 
-KINDS: Final = {
-    "gc": collections_at_random,
-    "switch": hasty_switches,
-    "signal": signals_at_random,
-}
+KINDS: Final = {"gc": collections_at_random, "switch": hasty_switches, "signal": signals_at_random}
 """Every disturbance by its name."""

@@ -78,9 +78,7 @@ class LoopDisk:
             self._is_mounted = done.returncode != 0
             if self._is_mounted:
                 if time.monotonic() > deadline:
-                    raise UnsoundError(
-                        f"the file system cannot be unmounted: {done.stderr.strip()}"
-                    )
+                    raise UnsoundError(f"the disk cannot be unmounted: {done.stderr.strip()}")
                 time.sleep(0.01)
 
     def cut_the_power(self) -> None:

@@ -49,11 +49,7 @@ class Background:
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
-        """Run flushes in a thread during the block, until none is left.
-
-        Compactions do not run: the last reader of a replaced table removes it, and which thread that
-        is would depend on the scheduling.
-        """
+        """Run flushes, but no compactions, in a thread during the block, until none is left."""
         ended = False
 
         def loop() -> None:

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from torture.framework.part import UnsoundError
 
-ROOT: Final = Path(__file__).parents[2]
-"""The folder from which children import ``torture`` and ``lsmkv``."""
+ROOT: Final = Path(__file__).parents[2]  # the folder from which children import torture and lsmkv
 
 
 def command(module: str, *arguments: object) -> list[str]:
@@ -44,10 +43,7 @@ def running(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def finish(process: subprocess.Popen[str], limit_s: float) -> Any:
-    """Close the child's standard input, and return its result.
-
-    UnsoundError if the child fails or does not end within ``limit_s``.
-    """
+    """Close the child's standard input, and return its result; UnsoundError after ``limit_s``."""
     try:
         output, errors = process.communicate("", timeout=limit_s)
     except subprocess.TimeoutExpired:

@@ -10,12 +10,7 @@ T = TypeVar("T")
 
 
 def shortest(items: Sequence[T], fails: Callable[[list[T]], bool], deadline: float) -> list[T]:
-    """A part of ``items`` that fails, and passes without any one item.
-
-    At ``deadline`` (as ``time.monotonic`` counts) it is the shortest part so far.  The method is delta
-    debugging (Zeller and Hildebrandt, IEEE TSE 2002) without its first half, the trial of small parts
-    alone, most of which pass here.
-    """
+    """A part of ``items`` that fails, and passes without any one item; delta debugging, TSE 2002."""
     kept = list(items)
     size = max(1, len(kept) // 2)
     while kept and time.monotonic() < deadline:

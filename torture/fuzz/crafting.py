@@ -54,10 +54,7 @@ _NUMBERS: Final = {"filter_lengths": 0xFF_FFFF, "entry_counts": 0x7FFF_FFFF, "pa
 
 @dataclass
 class CraftedBlock:
-    """A block: its payload before compression, filter and trailer.
-
-    The payload is transposed if the codec is.
-    """
+    """A block: its payload before compression, transposed if the codec is; filter and trailer."""
 
     payload: bytearray
     bits: bytearray
@@ -102,10 +99,7 @@ class CraftedTable:
         self.properties["filter_bytes"] = len(self.filters)
 
     def follow_keys(self) -> None:
-        """Rebuild separators, prefix and properties from the blocks' keys.
-
-        CorruptionError if a block has none.
-        """
+        """Rebuild separators, prefix and properties; CorruptionError if a block has no keys."""
         spans = [_span(block) for block in self.blocks]
         between = [separator(below[1], above[0]) for below, above in pairwise(spans)]
         self.separators = [b"", *between]

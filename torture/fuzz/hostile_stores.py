@@ -83,10 +83,14 @@ def whole(form: str) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in path.iterdir() if file.name != "LOCK"}
 
 
-def search(seed: str, executions: int, directory: Path) -> Verdict:
+def search(
+    seed: str, executions: int, directory: Path, announce: Callable[[str], object] = str
+) -> Verdict:
+    """Try that many stores; ``announce`` is told the name of each before."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
     for number in range(executions):
+        announce(f"{seed}.{number}")
         try_one(f"{seed}.{number}", directory, counts, failures)
     return dict(counts), failures
 
@@ -94,10 +98,7 @@ def search(seed: str, executions: int, directory: Path) -> Verdict:
 def search_elsewhere(
     imports: Path, seed: str, executions: int, directory: Path, limit_s: float
 ) -> Verdict:
-    """:func:`search` in a process that imports from ``imports``.
-
-    Its crash or hang is a failure.
-    """
+    """:func:`search` in a process that imports from ``imports``, whose crash or hang is a failure."""
     module = "torture.fuzz.hostile_stores"
     try:
         done = compiled_build.run(imports, module, seed, executions, directory, limit_s=limit_s)
@@ -141,10 +142,7 @@ def try_one(seed: str, directory: Path, counts: Counter[str], failures: list[str
 
 
 def _problem(call: Callable[[], object], ends: list[bool]) -> str | None:
-    """The problem of a call, if any.
-
-    ``ends`` notes whether any call answered or was refused.
-    """
+    """The problem of a call, if any; ``ends`` notes whether any call answered or was refused."""
     try:
         call()
     except (CorruptionError, UnsupportedFormatError) as error:
@@ -233,10 +231,20 @@ def _writing(
     """Repair first, because a compaction may remove the wrong field."""
     output = directory / "output"
     shutil.rmtree(output, ignore_errors=True)
+
+    def opened(call: Callable[[lsmkv.DB], object]) -> None:
+        with lsmkv.open(store, filter_memory_bytes=budget_bytes) as db:
+            call(db)
+
+    def compacted() -> None:
+        opened(lambda db: db.compact_range(force=True))
+        expect_sound(store)
+
     yield "repair", lambda: _repaired(store, output)
-    yield "count lookups", lambda: _counted(store, budget_bytes)
-    yield "compact_range", lambda: _compacted(store, budget_bytes)
-    yield "write", lambda: _written(store, budget_bytes)
+    # Closing the store adds to the counts in the manifest.
+    yield "count lookups", lambda: opened(lambda db: db.multi_get(_ASKED))
+    yield "compact_range", compacted
+    yield "write", lambda: opened(_written)
     yield "repair in place", lambda: _repaired(store, None)
 
 
@@ -248,22 +256,9 @@ def _repaired(store: Path, output: Path | None) -> None:
     expect_sound(output or store)
 
 
-def _compacted(store: Path, budget_bytes: int) -> None:
-    with lsmkv.open(store, filter_memory_bytes=budget_bytes) as db:
-        db.compact_range(force=True)
-    expect_sound(store)
-
-
-def _counted(store: Path, budget_bytes: int) -> None:
-    """Look keys up and close the store, which adds to the counts in the manifest."""
-    with lsmkv.open(store, filter_memory_bytes=budget_bytes) as db:
-        db.multi_get(_ASKED)
-
-
-def _written(store: Path, budget_bytes: int) -> None:
-    with lsmkv.open(store, filter_memory_bytes=budget_bytes) as db:
-        db[b"0050"] = b"written"
-        db.flush()
+def _written(db: lsmkv.DB) -> None:
+    db[b"0050"] = b"written"
+    db.flush()
 
 
 def expect_sound(store: Path) -> None:
@@ -277,12 +272,7 @@ def expect_sound(store: Path) -> None:
 def main() -> None:
     """Try stores; print the name of each, and finally the verdict."""
     seed, executions, folder = sys.argv[1:]
-    counts: Counter[str] = Counter()
-    failures: list[str] = []
-    for number in range(int(executions)):
-        print(f"{seed}.{number}", flush=True)
-        try_one(f"{seed}.{number}", Path(folder), counts, failures)
-    print(json.dumps([counts, failures]))
+    print(json.dumps(search(seed, int(executions), Path(folder), partial(print, flush=True))))
 
 
 if __name__ == "__main__":

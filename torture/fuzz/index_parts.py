@@ -21,8 +21,7 @@ _ARRAYS: Final = {
     "chunk_starts": "I",
     "chunk_checksums": "Q",
 }
-BLOCK_COUNT, PREFIX_LENGTH, CHUNK_COUNT, KEYS_LENGTH = range(4)
-"""Positions in the header."""
+BLOCK_COUNT, PREFIX_LENGTH, CHUNK_COUNT, KEYS_LENGTH = range(4)  # positions in the header
 OFFSET, OFFSET_STEP, FILTER_START, FILTER_STEP, ENTRIES, PARAMETER = range(6)
 """Positions in the fields of a group of numbers; the bits of its rows follow."""
 FILTERS_ROW, PARAMETERS_ROW, ENTRIES_ROW, OFFSETS_ROW = range(4)
@@ -83,10 +82,7 @@ class IndexParts:
 
     @classmethod
     def of(cls, section: bytes, *, walks: bool = False) -> IndexParts:
-        """The parts of an index; struct.error or IndexError if it is too short for them.
-
-        With ``walks`` the separators end where the last one does, whatever the header says.
-        """
+        """The parts of an index; with ``walks`` separators end where the last one does."""
         head = list(_HEADER.unpack_from(section))
         count, _, chunk_count, keys_length = head
         groups = -(-count // _KEY_GROUP)
@@ -117,11 +113,7 @@ class IndexParts:
         )
 
     def follow(self) -> tuple[list[int], list[int], int]:
-        """Correct fences, where groups start, and what a group takes over from the one before.
-
-        Returns where blocks and filters start and end, and the number of entries.  IndexError if the
-        separators do not end.
-        """
+        """Correct fences and groups; where blocks and filters start, and how many entries."""
         count = self.head[BLOCK_COUNT]
         *key_starts, self.head[KEYS_LENGTH] = _key_groups(self.keys, count)
         self.arrays["key_starts"] = key_starts

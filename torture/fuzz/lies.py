@@ -28,17 +28,7 @@ from torture.fuzz.index_parts import IndexParts
 from torture.fuzz.mutation import EXTREME, INTERESTING, mutated
 from torture.fuzz.sealing import log_salt_of, seal_records
 
-_FILES: Final = (
-    "table",
-    "table",
-    "table",
-    "table",
-    "table",
-    "table",
-    "log",
-    "manifest",
-    "manifest",
-)
+_FILES: Final = (*["table"] * 6, "log", "manifest", "manifest")
 
 
 def tell_lie(store: Path, dice: random.Random) -> str:

@@ -96,10 +96,7 @@ def _change(
 
 
 def extremes(data: bytes, most: int = 1000) -> list[bytes]:
-    """``data`` with an integer set to an extreme, as a wrong length.
-
-    Integers have 2, 4 or 8 bytes.  Long inputs are changed only at some offsets, ``most`` in all.
-    """
+    """``data`` with an integer of 2, 4 or 8 bytes set to an extreme; ``most`` inputs in all."""
     places = [(at, width) for width in (2, 4, 8) for at in range(0, len(data) - width + 1, 2)]
     made = []
     for at, width in places[:: 1 + 3 * len(places) // most]:

@@ -13,13 +13,7 @@ import msgspec
 from lsmkv.cli.keys import Form, parse
 from lsmkv.cli.parameters import settings_option
 from lsmkv.cli.records import FORMATS, RecordWriter, read_records
-from lsmkv.copies.record import (
-    LogRecord,
-    Record,
-    TableRecord,
-    decode_records,
-    encode_records,
-)
+from lsmkv.copies.record import LogRecord, Record, TableRecord, decode_records, encode_records
 from lsmkv.filters import (
     BinaryFuseFilter,
     BlockedBloomFilter,
@@ -42,16 +36,9 @@ from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
 from torture.framework.part import expect
+from torture.fuzz import sealing
 from torture.fuzz.encoded import encode_batch
 from torture.fuzz.memory_files import ReadOnlyMemoryStorage
-from torture.fuzz.sealing import (
-    NUMBER,
-    log_of,
-    seal_backup,
-    seal_current,
-    seal_log,
-    seal_saved_filter,
-)
 from torture.fuzz.target import Target
 
 PATH: Final = "fuzzed"
@@ -61,28 +48,23 @@ _KEYS: Final = [b"key%03d" % number for number in range(40)]
 
 
 def _check_log(data: bytes) -> None:
-    contents = read_log(ReadOnlyMemoryStorage({PATH: data}), PATH, NUMBER, "log")
+    contents = read_log(ReadOnlyMemoryStorage({PATH: data}), PATH, sealing.NUMBER, "log")
     if contents is None:
         return
     rest = data[contents.end + contents.torn_bytes :]
-    expect(
-        rest == bytes(len(rest)),
-        "bytes of the log are no record, torn end or free space",
-    )
+    expect(rest == bytes(len(rest)), "bytes of the log are no record, torn end or free space")
     records = list(contents.records())
     for offset, payload in records:
         expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "the payload differs")
-    cut = read_log(ReadOnlyMemoryStorage({PATH: data[: contents.end]}), PATH, NUMBER, "log")
-    expect(
-        cut is not None and list(cut.records()) == records, "the log differs without its torn end"
-    )
+    cut = read_log(ReadOnlyMemoryStorage({PATH: data[: contents.end]}), PATH, sealing.NUMBER, "log")
+    expect(cut is not None and list(cut.records()) == records, "the log without torn end differs")
 
 
 def _log_seeds() -> list[bytes]:
     batches = [encode_batch(n + 1, [(b"key%d" % n, b"value" * n)]) for n in range(5)]
-    marked = bytearray(log_of([*batches, struct.pack("<Q", 100)]))
+    marked = bytearray(sealing.log_of([*batches, struct.pack("<Q", 100)]))
     marked[-9] = 1  # the last record is a sync mark
-    return [log_of(batches), seal_log(bytes(marked)), log_of([])]
+    return [sealing.log_of(batches), sealing.seal_log(bytes(marked)), sealing.log_of([])]
 
 
 def _check_batch(data: bytes) -> None:
@@ -100,9 +82,9 @@ def _batch_seeds() -> list[bytes]:
 
 def _check_manifest(data: bytes) -> None:
     """Each line is a record of a manifest."""
-    path = manifest_path(PATH, NUMBER)
-    storage = ReadOnlyMemoryStorage({path: log_of(data.split(b"\n"), kind=1)})
-    state = read_state(storage, PATH, NUMBER)
+    path = manifest_path(PATH, sealing.NUMBER)
+    storage = ReadOnlyMemoryStorage({path: sealing.log_of(data.split(b"\n"), kind=1)})
+    state = read_state(storage, PATH, sealing.NUMBER)
     record = msgspec.json.encode(state.as_edit())
     again = EMPTY_STATE.changed(msgspec.json.decode(record, type=VersionEdit))
     expect(again == state, "the state differs after writing and reading it")
@@ -128,11 +110,11 @@ def _check_current(data: bytes) -> None:
     number = read_current(ReadOnlyMemoryStorage({f"{PATH}/{CURRENT}": data}), PATH)
     expect(0 <= number < 10**18, "the number is out of range for a manifest")
     name = manifest_path("", number).encode()
-    expect(seal_current(name) == data, "it encodes to other bytes")
+    expect(sealing.seal_current(name) == data, "it encodes to other bytes")
 
 
 def _current_seeds() -> list[bytes]:
-    return [seal_current(name) for name in (b"MANIFEST-000007", b"MANIFEST-1234567890")]
+    return [sealing.seal_current(name) for name in (b"MANIFEST-000007", b"MANIFEST-1234567890")]
 
 
 # Backups
@@ -190,7 +172,7 @@ def _saved_seeds() -> list[bytes]:
 def _other_saved() -> list[bytes]:
     """One input of each kind with other arguments, for mutations to fill."""
     return [
-        seal_saved_filter(
+        sealing.seal_saved_filter(
             struct.pack("<8sHHHH", b"", 1, kind, count, 0)
             + struct.pack(f"<{count}Q", *([8] * count))
             + bytes(16)
@@ -294,14 +276,14 @@ _MANIFEST_WORDS: Final = (
 )
 
 TARGETS: Final = (
-    Target("log", _check_log, _log_seeds, seal_log, words=(b"\x08\0\0\0\x01",)),
+    Target("log", _check_log, _log_seeds, sealing.seal_log, words=(b"\x08\0\0\0\x01",)),
     Target("batch", _check_batch, _batch_seeds),
     Target(
         "manifest", _check_manifest, lambda: list(_manifest_seeds_once()), words=_MANIFEST_WORDS
     ),
-    Target("current", _check_current, _current_seeds, seal_current, words=(b"../", b"0" * 20)),
-    Target("backup", _check_backup, _backup_seeds, seal_backup, words=(b"[", b"-1", b"9" * 30)),
-    Target("saved-filter", _check_saved, _saved_seeds, seal_saved_filter),
+    Target("current", _check_current, _current_seeds, sealing.seal_current, words=(b"../", b"0" * 20)),
+    Target("backup", _check_backup, _backup_seeds, sealing.seal_backup, words=(b"[", b"-1", b"9" * 30)),
+    Target("saved-filter", _check_saved, _saved_seeds, sealing.seal_saved_filter),
     Target("policy", _check_policy, _policy_seeds),
     Target(
         "filter-key",

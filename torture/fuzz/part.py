@@ -27,11 +27,7 @@ from torture.framework import compiled_build
 from torture.framework.child_trials import Limits, Verdict, try_all
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 from torture.framework.shrinking import shortest
-from torture.fuzz import (
-    hostile_stores,
-    other_targets,
-    table_targets,
-)
+from torture.fuzz import hostile_stores, other_targets, table_targets
 from torture.fuzz.mutation import Coverage, extremes, mutated
 from torture.fuzz.target import Target, execute, execute_measured
 
@@ -58,12 +54,7 @@ def corpus(name: str) -> list[bytes]:
 
 
 def trial(name: str, directory: Path) -> Verdict:
-    """Run one trial by its name.
-
-    ``<decoder>/kept``, ``<decoder>/extremes:<seed>``, ``<decoder>/<seed>/<executions>`` or
-    ``<decoder>/hex:<input>`` tries a decoder; ``store/<seed>/<executions>`` or ``store/one:<seed>``
-    tries hostile stores.
-    """
+    """Run one trial by its name: of a decoder (kept, extremes, executions, hex), or of hostile stores."""
     decoder, _, rest = name.partition("/")
     if decoder == hostile_stores.NAME:
         return _try_stores(rest, directory)
@@ -251,11 +242,9 @@ def _note_found(folder: Path, name: str, said: str, outcome: Outcome) -> None:
 
 
 PART: Final = Part(
-    name="fuzz",
-    promise=(
-        "From any bytes every decoder makes a value that encodes to them, or it raises a documented "
-        "error, in time and memory in proportion to their number. Every call on a store with any bytes "
-        "ends in an answer or such an error."
-    ),
-    run=run,
+    "fuzz",
+    "From any bytes every decoder makes a value that encodes to them, or it raises a documented error, "
+    "in time and memory in proportion to their number. Every call on a store with any bytes ends in an "
+    "answer or such an error.",
+    run,
 )

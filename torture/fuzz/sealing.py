@@ -16,9 +16,7 @@ from lsmkv.sstable.block.trailer import BLOCK_MAGIC, TRAILER_BYTES, checksum_see
 from lsmkv.sstable.format import FOOTER_BYTES, FORMAT_VERSION
 from torture.fuzz.index_parts import IndexParts
 
-NUMBER: Final = 7
-"""File number of every table, log and manifest here."""
-
+NUMBER: Final = 7  # file number of every table, log and manifest here
 LOG_SALT: Final = 0x1234_5678_9ABC_DEF0
 _MASK_32: Final = 0xFFFF_FFFF
 _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
@@ -71,10 +69,7 @@ def seal_index(data: bytes) -> tuple[bytes, list[int], list[int], int]:
 
 
 def seal_table(data: bytes) -> bytes:
-    """A table: correct blocks, filter chunks, dictionary, index, properties and footer.
-
-    Blocks and filters get the lengths that the index states, if these are not far off.
-    """
+    """A table with correct sections; blocks and filters get the index's lengths if these are near."""
     if len(data) < FOOTER_BYTES:
         return data
     footer = seal_footer(data[-FOOTER_BYTES:], len(data))

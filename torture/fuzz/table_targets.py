@@ -70,9 +70,7 @@ def _check_block(data: bytes) -> None:
         expect(block.value(position) == values[position], "the value differs")
         expect(block.seq(position) == seqs[position], "the sequence number differs")
         found = int(block.find(keys[position], hash_key(keys[position])))
-        expect(
-            found == -1 or keys[found] == keys[position], "find gave the position of another key"
-        )
+        expect(found == -1 or keys[found] == keys[position], "find gave another key's position")
         expect(0 <= block.lower_bound(keys[position]) <= count, "lower_bound is outside the block")
     block.check_order(_fail)
     if max(seqs) <= MAX_SEQUENCE:
@@ -105,9 +103,7 @@ def _payloads() -> tuple[bytes, ...]:
 
 def _check_frame(data: bytes) -> None:
     payload, bits, trailer = decode_block_frame(data, PATH, NUMBER, 0)
-    expect(
-        encode_block_frame(payload, bits, trailer, NUMBER, 0) == data, "it encodes to other bytes"
-    )
+    expect(encode_block_frame(payload, bits, trailer, NUMBER, 0) == data, "it encodes to others")
 
 
 def _frames() -> list[bytes]:
@@ -160,9 +156,7 @@ def _check_transposed(data: bytes) -> None:
     for position in (0, int(block.count) - 1):
         key = block.key(position)
         expect(block.find(key, hash_key(key)) >= 0, "find misses a key of the block")
-    expect(
-        restore(transpose(payload), raw_length, PATH, 0) == payload, "it transposes to other bytes"
-    )
+    expect(restore(transpose(payload), raw_length, PATH, 0) == payload, "it transposes to others")
 
 
 def _transposed_seeds() -> list[bytes]:
@@ -286,9 +280,7 @@ def _index_input(sizes: tuple[int, ...], smallest: bytes, largest: bytes, sectio
 def _check_footer(data: bytes) -> None:
     footer = decode_footer(data, PATH, 5000)
     expect(footer.encode() == data, "it encodes to other bytes")
-    expect(
-        0 <= footer.data_length <= footer.properties_offset <= 5000, "a section is outside the file"
-    )
+    expect(0 <= footer.data_length <= footer.properties_offset <= 5000, "a section lies outside")
 
 
 def _footer_seeds() -> list[bytes]:

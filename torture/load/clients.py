@@ -77,11 +77,7 @@ class Crew:
 
 
 class Writer:
-    """Writes a group of keys with puts, deletions and batches.
-
-    One write in ``sync_every`` is synced.  With ``large_batches`` some batches have hundreds of keys,
-    and take long enough for readers to meet.
-    """
+    """Writes a group of keys with puts, deletions and batches, large ones if asked; syncs some."""
 
     def __init__(
         self,
@@ -310,10 +306,7 @@ def in_order(items: Sequence[Item], *, reverse: bool = False) -> Contents:
 
 
 def check_groups(
-    ledgers: Sequence[Ledger],
-    found: Contents,
-    floors: Sequence[int],
-    ceilings: Sequence[int],
+    ledgers: Sequence[Ledger], found: Contents, floors: Sequence[int], ceilings: Sequence[int]
 ) -> list[int]:
     """Check a scan of the whole store with :meth:`Ledger.check_cut` for each group."""
     parts: list[Contents] = [{} for _ in ledgers]

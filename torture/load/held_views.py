@@ -17,15 +17,9 @@ from typing import Final
 import lsmkv
 from torture.framework.part import Scale, UnsoundError
 from torture.framework.store_checks import Traces, check_files
+from torture.load import scenario
 from torture.load.clients import Item, Writer, key_of, new_ledger
 from torture.load.ledger import Ledger
-from torture.load.scenario import (
-    BACKGROUNDS,
-    SMALL,
-    Job,
-    allow_many_descriptors,
-    check_tidy,
-)
 
 _HELD: Final = {Scale.CI: 250, Scale.SHORT: 1200, Scale.LONG: 4000}
 _KEYS: Final = 150
@@ -132,11 +126,11 @@ def check_held(held: Held, ledger: Ledger) -> None:
         )
 
 
-def run(job: Job) -> None:
+def run(job: scenario.Job) -> None:
     """Open views between writes, compact, and read the views."""
-    wanted = min(_HELD[job.scale], allow_many_descriptors() // 4)
+    wanted = min(_HELD[job.scale], scenario.allow_many_descriptors() // 4)
     deadline = job.deadline()
-    options = SMALL.replace(**BACKGROUNDS[job.variant])
+    options = scenario.SMALL.replace(**scenario.BACKGROUNDS[job.variant])
     dice = job.dice("held")
     ledger = new_ledger(0, _KEYS)
     traces = Traces()
@@ -150,25 +144,16 @@ def run(job: Job) -> None:
         _read(held, ledger, writer, dice)
         held.clear()
         check_files(db)
-        check_tidy(db)
+        scenario.check_tidy(db)
         stats = db.stats()
         job.counts.update(
-            {
-                "flushes": stats.flushes,
-                "compactions": stats.compactions,
-                "writes": ledger.done,
-            }
+            {"flushes": stats.flushes, "compactions": stats.compactions, "writes": ledger.done}
         )
     traces.check()
 
 
 def _open(
-    db: lsmkv.DB,
-    ledger: Ledger,
-    writer: Writer,
-    dice: random.Random,
-    wanted: int,
-    deadline: float,
+    db: lsmkv.DB, ledger: Ledger, writer: Writer, dice: random.Random, wanted: int, deadline: float
 ) -> list[Held]:
     """Open the wanted views, within three quarters of the time."""
     quarter = (deadline - time.monotonic()) / 4

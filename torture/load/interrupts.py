@@ -183,11 +183,15 @@ class Session:
 
     def round(self) -> None:
         """Work until an interrupt, and check that the store still works."""
-        work = self._dice.choices(
-            (self._writes, self._syncs, self._upkeep, self._reads), (6, 3, 3, 2)
-        )
+        steps = (self._write, self._sync, self._tend, self._read)
+        (step,) = self._dice.choices(steps, (6, 3, 3, 2))
+
+        def work() -> None:
+            while self._alarm.is_set:
+                step()
+
         with contextlib.suppress(lsmkv.BackgroundError):
-            self._job.counts["interrupts"] += self._alarm.interrupts(work[0])
+            self._job.counts["interrupts"] += self._alarm.interrupts(work)
         try:
             self.db.put(b"m/after", b"")
             self.model.values[b"m/after"] = b""
@@ -201,54 +205,35 @@ class Session:
         for writer in self._writers:
             writer.check()
 
-    def _while_set(self, step: Callable[[], object]) -> None:
-        while self._alarm.is_set:
-            step()
+    def _write(self) -> None:
+        changes = dict(self.model.change() for _ in range(self._dice.choice((1, 1, 1, 20))))
+        self.model.write(changes, lambda: write(self.db, [*changes.items()]))
+        if self._dice.random() < 0.03:
+            self.db.flush()
 
-    def _writes(self) -> None:
-        def step() -> None:
-            changes = dict(self.model.change() for _ in range(self._dice.choice((1, 1, 1, 20))))
-            self.model.write(changes, lambda: write(self.db, [*changes.items()]))
-            if self._dice.random() < 0.03:
-                self.db.flush()
+    def _sync(self) -> None:
+        change = self.model.change()
+        self.model.write(dict([change]), lambda: write(self.db, [change], sync=True))
 
-        self._while_set(step)
+    def _tend(self) -> None:
+        self.db.put(b"filling%d" % self._dice.randrange(KEYS), bytes(self._dice.choice(_VALUES)))
+        chosen = self._dice.random()
+        if chosen < 0.7:
+            self.db.flush()
+        elif chosen < 0.8:
+            self.db.sync()
+        elif chosen < 0.9:
+            self.db.compact_range(self.model.key(), None)
+        else:
+            self.db.wait_until_settled()
 
-    def _syncs(self) -> None:
-        def step() -> None:
-            change = self.model.change()
-            self.model.write(dict([change]), lambda: write(self.db, [change], sync=True))
-
-        self._while_set(step)
-
-    def _upkeep(self) -> None:
-        def step() -> None:
-            self.db.put(*self._filling())
-            chosen = self._dice.random()
-            if chosen < 0.7:
-                self.db.flush()
-            elif chosen < 0.8:
-                self.db.sync()
-            elif chosen < 0.9:
-                self.db.compact_range(self.model.key(), None)
-            else:
-                self.db.wait_until_settled()
-
-        self._while_set(step)
-
-    def _filling(self) -> tuple[bytes, bytes]:
-        return b"filling%d" % self._dice.randrange(KEYS), bytes(self._dice.choice(_VALUES))
-
-    def _reads(self) -> None:
-        def step() -> None:
-            self.db.get(self.model.key())
-            with self.db.snapshot() as snapshot:
-                snapshot.get(self.model.key())
-            for _ in zip(range(20), self.db.keys(start=self.model.key()), strict=False):
-                pass
-            self.db.multi_get([self.model.key() for _ in range(5)])
-
-        self._while_set(step)
+    def _read(self) -> None:
+        self.db.get(self.model.key())
+        with self.db.snapshot() as snapshot:
+            snapshot.get(self.model.key())
+        for _ in zip(range(20), self.db.keys(start=self.model.key()), strict=False):
+            pass
+        self.db.multi_get([self.model.key() for _ in range(5)])
 
     def reopen(self) -> None:
         """Close and open the store with interrupts; check that nothing is lost or left open."""

@@ -57,10 +57,7 @@ class Follower:
         self._model: Contents = {}
 
     def see(self, found: Contents, floor: int = 0) -> int:
-        """Check that an operation leaves ``found``; return the number of new ones.
-
-        That operation must not be before ``floor``, nor before the last one seen.
-        """
+        """Check that an operation from ``floor`` on leaves ``found``; return the number of new ones."""
         before = self.number
         newest = max((_number_of(value) for value in found.values()), default=0)
         if newest > before + _FURTHEST:

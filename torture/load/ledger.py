@@ -81,11 +81,7 @@ class Ledger:
         ceiling: int,
         keys: Sequence[bytes] | None = None,
     ) -> int:
-        """The first write from ``floor`` on that explains the found values.
-
-        The values are those of ``keys`` (or all).  UnsoundError if no write up to ``ceiling`` explains
-        them: then a value is stale, lost or was never written, or a batch is torn.
-        """
+        """The first write from ``floor`` to ``ceiling`` that explains the values of ``keys``, or all."""
         numbers = {key: number_of(key, value) for key, value in found.items()}
         wanted = self.keys if keys is None else keys
         if len(numbers) > len(wanted) or not numbers.keys() <= set(wanted):

@@ -142,8 +142,7 @@ def _descriptors(job: Job) -> None:
     _open_with_too_few(job)
 
 
-_ENOUGH_TO_OPEN: Final = 5
-"""Descriptors that suffice to make a store, but hardly another table."""
+_ENOUGH_TO_OPEN: Final = 5  # descriptors that suffice to make a store, but hardly another table
 
 
 def _open_with_too_few(job: Job) -> None:

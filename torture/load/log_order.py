@@ -26,8 +26,7 @@ from torture.framework.changes import Change, Contents, change_model
 from torture.framework.part import UnsoundError, expect
 
 Item = tuple[bytes, bytes]
-Record = list[Change]
-"""The changes that one record of a log makes."""
+Record = list[Change]  # the changes that one record of a log makes
 
 
 @dataclass(slots=True)
@@ -90,9 +89,7 @@ def _replay(call: Call, contents: Contents) -> dict[bytes, bytes | None]:
         right = getattr(model, method)(*arguments)
         if right != answer:
             asked = f"{method}({', '.join(map(repr, arguments))})"
-            raise UnsoundError(
-                f"{call}: {asked} answered {answer!r}; in the log's order it is {right!r}"
-            )
+            raise UnsoundError(f"{call}: {asked} answered {answer!r}; by the log it is {right!r}")
     return model.own
 
 
@@ -137,9 +134,7 @@ def check_order(calls: Sequence[Call], order: Iterable[Record]) -> Contents:
     for record in order:
         number = _number_of(record, contents, popped)
         if number not in left:
-            raise UnsoundError(
-                f"the log has {record}, which no call explains that is not there yet"
-            )
+            raise UnsoundError(f"the log has {record}, which no call that is left explains")
         call = left.pop(number)
         if latest is not None and call.ended < latest.begun:
             raise UnsoundError(f"{latest} began after {call} had returned; the log has it before")

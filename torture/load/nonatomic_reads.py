@@ -19,8 +19,7 @@ from lsmkv.stats import Stats
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from torture.framework.part import UnsoundError
 
-ORDERS: Final = ("copied", "any")
-"""Ages of the pages of one read: ascending, or in any order."""
+ORDERS: Final = ("copied", "any")  # ages of the pages of one read: ascending, or in any order
 
 
 class AgedLog:
@@ -70,11 +69,7 @@ class AgedLog:
         return len(found)
 
     def damaged(self, dice: random.Random, since: int) -> tuple[list[bytes], range]:
-        """The history with a damaged byte before a sync mark.
-
-        The byte is damaged from step ``since`` on.  The range holds the offsets at which the reader may
-        report the damage: the end of a payload, or of the sync mark after it.
-        """
+        """The history with a damaged byte from step ``since`` on; where a reader may report it."""
         first, vouched = self.ends[0], self.counts[since][1]
         place = dice.randrange(first, vouched)
         start = max(end for end in self.ends if end <= place)

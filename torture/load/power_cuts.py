@@ -34,9 +34,7 @@ from torture.framework.store_checks import check_files
 from torture.load.scenario import SMALL
 from torture.load.torn_logs import check_state, entry
 
-KINDS: Final = ("ext4", "ext4-writeback", "xfs")
-"""File systems by name."""
-
+KINDS: Final = ("ext4", "ext4-writeback", "xfs")  # file systems by name
 ROUNDS: Final = {Scale.CI: 2, Scale.SHORT: 12, Scale.LONG: 2000}
 _LONGEST_S: Final = 0.5
 _PATIENCE_S: Final = 60.0

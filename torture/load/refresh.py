@@ -32,8 +32,7 @@ from torture.load.clients import Crew, in_order
 from torture.load.scenario import BACKGROUNDS, SMALL, Job
 
 GROUPS: Final = 150
-KEYS: Final = 8
-"""Keys of each group."""
+KEYS: Final = 8  # keys of each group
 READERS: Final = 3
 _ABSENT_EVERY: Final = 5
 _PATIENCE_S: Final = 30.0
@@ -73,11 +72,7 @@ class Progress:
 
 
 class Checker:
-    """Checks what one thread sees: no group may go back.
-
-    ``floors`` are the least writes that it must see, by group; a refresh of the handle raises them.
-    ``ceilings`` are the last writes begun, by group.
-    """
+    """Checks that no group goes back for a thread, between ``floors`` and ``ceilings`` by group."""
 
     def __init__(self, floors: list[int], ceilings: memoryview | list[int]) -> None:
         self._floors = floors

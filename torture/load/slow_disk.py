@@ -69,9 +69,7 @@ def check_bounded(waiting: int, memory_bytes: int, options: lsmkv.Options) -> No
     most = options.max_immutable_memtables
     largest = options.write_buffer_size_bytes + _LARGEST_WRITE_BYTES
     if waiting > most or memory_bytes > (most + 1) * largest:
-        raise UnsoundError(
-            f"{waiting} memtables wait, at most {most} may; all use {memory_bytes} bytes"
-        )
+        raise UnsoundError(f"{waiting} memtables wait, {most} may; all use {memory_bytes} bytes")
 
 
 def run(job: Job) -> None:

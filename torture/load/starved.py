@@ -48,9 +48,7 @@ def run(job: Job) -> None:
             db.refresh()
             seen = int(db.get(_NEWEST, b"0"))
             if seen < newest:
-                raise UnsoundError(
-                    f"write {seen} is the newest, but write {newest} was seen before"
-                )
+                raise UnsoundError(f"write {seen} is the newest, but {newest} was seen before")
             newest = seen
             job.counts["refreshes"] += 1
             if job.counts["refreshes"] % _LOOKS_PER_VERIFY == 1:

@@ -20,10 +20,8 @@ from torture.load.scenario import BACKGROUNDS, SMALL, Job, check_tidy
 
 GROUPS: Final = 3
 READERS: Final = 3
-_KEYS: Final = {Scale.CI: 200, Scale.SHORT: 400, Scale.LONG: 400}
-"""Keys of each group."""
-MILLION: Final = "million"
-"""Suffix of a variant that uses a million keys."""
+_KEYS: Final = {Scale.CI: 200, Scale.SHORT: 400, Scale.LONG: 400}  # keys of each group
+MILLION: Final = "million"  # suffix of a variant that uses a million keys
 _SWITCH_INTERVAL_S: Final = 5e-5  # shorter than the default
 _PAUSE_S: Final = 0.05
 

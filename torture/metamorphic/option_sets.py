@@ -15,9 +15,7 @@ from lsmkv.options import (
     FilterResidency,
 )
 
-OptionSet = dict[str, Any]
-"""Options that differ from their defaults, by name."""
-
+OptionSet = dict[str, Any]  # options that differ from their defaults, by name
 _KIB: Final = 1024
 
 # Probability that an option differs from its default, and its other values.

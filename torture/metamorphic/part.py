@@ -12,6 +12,7 @@ is one (:mod:`torture.metamorphic.other_build`), and compares digests of all ans
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -84,23 +85,15 @@ def _seen(wanted: Session) -> dict[str, int]:
     return counts
 
 
-def _is_helped(options: OptionSet) -> bool:
-    return options.get("background") == "process"
-
-
-def _is_direct(options: OptionSet) -> bool:
-    return options.get("direct_reads") is True
-
-
 def _has_dictionary(options: OptionSet) -> bool:
     is_compressed = options.get("compression", "zstd") == "zstd"
     return is_compressed and bool(options.get("compression_dictionary_size_bytes", 0))
 
 
-_RARE: Final = {
+_RARE: Final[dict[str, Callable[[OptionSet], bool]]] = {
     "a compression dictionary": _has_dictionary,
-    "direct reads": _is_direct,
-    "helper processes": _is_helped,
+    "direct reads": lambda options: options.get("direct_reads") is True,
+    "helper processes": lambda options: options.get("background") == "process",
 }
 
 
@@ -111,17 +104,14 @@ def run(settings: Settings) -> Outcome:
     size = SIZES[settings.scale]
     directs = reads_directly(settings.directory)
     if not directs:
-        outcome.skipped.append(
-            "direct reads: not on this file system (choose another with --work DIR)"
-        )
+        outcome.skipped.append("direct reads: not on this file system (choose another by --work)")
     tree, reason = compiled_tree()
     if tree is None:
         outcome.skipped.append(reason)
     trials = in_disturbance(
         Trials(settings.seed, size, directs, tree), settings.disturb, settings.seed
     )
-    has_tree = tree is not None
-    wanted = [settings.replay] if settings.replay else _wanted(size, has_tree=has_tree)
+    wanted = [settings.replay] if settings.replay else _wanted(size, tree is not None)
     time_s = _TRIAL_S + 2 * size.shrinking_s
     # Threads reserve address space that they never use.
     limits = Limits(time_s=time_s, memory_bytes=4 << 30, workers=settings.workers)
@@ -149,11 +139,9 @@ def _wanted(size: Size, has_tree: bool) -> list[str]:
 
 
 PART: Final = Part(
-    name="metamorphic",
-    promise=(
-        "The same operations give the same answers, those of a sorted dict, whatever the options, "
-        "even if they change at each reopening, and whatever the build."
-    ),
-    run=run,
+    "metamorphic",
+    "The same operations give the same answers, those of a sorted dict, whatever the options, even if "
+    "they change at each reopening, and whatever the build.",
+    run,
     can_be_disturbed=True,
 )

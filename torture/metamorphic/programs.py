@@ -101,10 +101,7 @@ class _Author:
         return self._dice.choices(self._kinds, self._weights)[0]()
 
     def reopening(self) -> Operation:
-        """A reopening; its number chooses its options.
-
-        The number keeps its meaning when a shrunk program leaves out earlier operations.
-        """
+        """A reopening; its number chooses its options, also in a shrunk program."""
         self._reopened += 1
         self._taken.clear()
         return Operation("reopen", (self._reopened,))

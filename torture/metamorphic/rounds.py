@@ -14,17 +14,11 @@ from typing import Final
 
 from lsmkv.storage.storage import ReadKind, Storage
 from torture.framework.part import Scale
-from torture.metamorphic.option_sets import (
-    OptionSet,
-    in_helper_processes,
-    option_set,
-    without,
-)
+from torture.metamorphic.option_sets import OptionSet, in_helper_processes, option_set, without
 from torture.metamorphic.programs import program, reopenings
 from torture.metamorphic.sessions import Session
 
-CHAINS: Final = 4
-"""Sessions of each round."""
+CHAINS: Final = 4  # sessions of each round
 
 # Rounds whose last session works in processes, which is slow; some run on the compiled build too.
 _HELPED_EVERY: Final = 12

@@ -20,9 +20,7 @@ from torture.metamorphic.option_sets import OptionSet, as_arguments, is_allowed
 from torture.metamorphic.programs import Operation, shown
 from torture.metamorphic.subjects import Model, Store
 
-_TRIES: Final = 3
-"""Runs of a session that differed, before its failure counts as not repeatable."""
-
+_TRIES: Final = 3  # runs of a session that differed, before its failure counts as not repeatable
 _OPTIONS_SHARE: Final = 0.4  # of the time for shrinking
 _MOST_TOLD: Final = 60
 

@@ -26,15 +26,42 @@ NOTHING = "the slot is empty"
 NO_KEY = "KeyError"
 
 
-class Model:
+class _Subject:
+    """What the model and the store do alike with the views that they hold, by slot."""
+
+    def __init__(self) -> None:
+        self._snapshots: dict[int, Any] = {}
+        self._cursors: dict[int, Any] = {}
+        self._iterators: dict[int, Iterator[Entry]] = {}
+
+    def read_snapshot(self, slot: int, kind: str, arguments: tuple[Any, ...]) -> Any:
+        held = self._snapshots.get(slot)
+        return NOTHING if held is None else self._ask(held, kind, arguments)
+
+    def move_cursor(self, slot: int, moves: Moves) -> Any:
+        held = self._cursors.get(slot)
+        return NOTHING if held is None else self._walk(held, moves)
+
+    def step_iterator(self, slot: int, steps: int) -> Any:
+        held = self._iterators.get(slot)
+        return NOTHING if held is None else list(islice(held, steps))
+
+    @staticmethod
+    def _ask(reader: Any, kind: str, arguments: tuple[Any, ...]) -> Any:
+        return getattr(reader, kind)(*arguments)
+
+    @staticmethod
+    def _walk(cursor: Any, moves: Moves) -> Any:
+        return cursor.walk(moves)
+
+
+class Model(_Subject):
     """A sorted dict."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._contents: Contents = SortedDict()
         self._reader = _ModelReader(self._contents)
-        self._snapshots: dict[int, _ModelReader] = {}
-        self._cursors: dict[int, _ModelCursor] = {}
-        self._iterators: dict[int, Iterator[Entry]] = {}
 
     def apply(self, operation: Operation) -> Any:
         """Apply an operation and return its answer."""
@@ -62,31 +89,11 @@ class Model:
     def take_snapshot(self, slot: int) -> None:
         self._snapshots[slot] = _ModelReader(self._contents.copy())
 
-    def read_snapshot(self, slot: int, kind: str, arguments: tuple[Any, ...]) -> Any:
-        held = self._snapshots.get(slot)
-        return NOTHING if held is None else getattr(held, kind)(*arguments)
-
     def hold_cursor(self, slot: int) -> None:
         self._cursors[slot] = _ModelCursor(self._contents.copy())
 
-    def move_cursor(self, slot: int, moves: Moves) -> Any:
-        held = self._cursors.get(slot)
-        return NOTHING if held is None else held.walk(moves)
-
-    def hold_iterator(
-        self,
-        slot: int,
-        start: bytes | None,
-        stop: bytes | None,
-        prefix: bytes | None,
-        reverse: bool,
-    ) -> None:
-        found = self._reader.entries("items", start, stop, prefix, reverse, None)
-        self._iterators[slot] = iter(found)
-
-    def step_iterator(self, slot: int, steps: int) -> Any:
-        held = self._iterators.get(slot)
-        return NOTHING if held is None else list(islice(held, steps))
+    def hold_iterator(self, slot: int, *bounds: Any) -> None:
+        self._iterators[slot] = iter(self._reader.entries("items", *bounds))
 
     def release(self, slot: int) -> None:
         for held in (self._snapshots, self._cursors, self._iterators):
@@ -133,7 +140,7 @@ class _ModelReader:
         stop: bytes | None,
         prefix: bytes | None,
         reverse: bool,
-        most: int | None,
+        most: int | None = None,
     ) -> list[Any]:
         within = self._contents.irange(start, stop, (True, False), reverse)
         keys = [key for key in within if key.startswith(prefix or b"")][:most]
@@ -143,7 +150,7 @@ class _ModelReader:
         return values if what == "values" else list(zip(keys, values, strict=True))
 
     def count(self, start: bytes | None, stop: bytes | None, prefix: bytes | None) -> int:
-        return len(self.entries("keys", start, stop, prefix, False, None))
+        return len(self.entries("keys", start, stop, prefix, False))
 
     def has_any(self) -> bool:
         return bool(self._contents)
@@ -177,7 +184,7 @@ class _ModelCursor:
         return self._contents.peekitem(self._at) if 0 <= self._at <= last else None
 
 
-class Store:
+class Store(_Subject):
     """A store under test; its n-th reopening takes ``sets[n % len(sets)]``.
 
     Without an ordered ``background`` its threads or processes run as the system schedules them.
@@ -187,12 +194,10 @@ class Store:
     """
 
     def __init__(self, path: str, sets: Sequence[OptionSet], background: Background | None) -> None:
+        super().__init__()
         self._path = path
         self._sets = sets
         self._background = background
-        self._snapshots: dict[int, lsmkv.Snapshot] = {}
-        self._cursors: dict[int, lsmkv.Cursor] = {}
-        self._iterators: dict[int, Iterator[Entry]] = {}
         self.work: Counter[str] = Counter()
         self._db = lsmkv.open(path, **sets[0])
 
@@ -203,7 +208,7 @@ class Store:
         try:
             if hasattr(self, operation.kind):
                 return getattr(self, operation.kind)(*operation.arguments)
-            return _ask(self._db, operation.kind, operation.arguments)
+            return self._ask(self._db, operation.kind, operation.arguments)
         except Exception as error:  # a wrong answer, because the model never raises
             return _Raised(error)
 
@@ -266,33 +271,15 @@ class Store:
             self._snapshots.pop(slot).close()
         self._snapshots[slot] = self._db.snapshot()
 
-    def read_snapshot(self, slot: int, kind: str, arguments: tuple[Any, ...]) -> Any:
-        held = self._snapshots.get(slot)
-        return NOTHING if held is None else _ask(held, kind, arguments)
-
     def hold_cursor(self, slot: int) -> None:
         if slot in self._cursors:
             self._cursors.pop(slot).close()
         self._cursors[slot] = self._db.cursor()
 
-    def move_cursor(self, slot: int, moves: Moves) -> Any:
-        held = self._cursors.get(slot)
-        return NOTHING if held is None else _walk(held, moves)
-
-    def hold_iterator(
-        self,
-        slot: int,
-        start: bytes | None,
-        stop: bytes | None,
-        prefix: bytes | None,
-        reverse: bool,
-    ) -> None:
+    def hold_iterator(self, slot: int, *bounds: Any) -> None:
+        start, stop, prefix, reverse = bounds
         found = self._db.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
         self._iterators[slot] = iter(found)
-
-    def step_iterator(self, slot: int, steps: int) -> Any:
-        held = self._iterators.get(slot)
-        return NOTHING if held is None else list(islice(held, steps))
 
     def release(self, slot: int) -> None:
         for held in (self._snapshots.pop(slot, None), self._cursors.pop(slot, None)):
@@ -326,6 +313,44 @@ class Store:
         self.close()
         self._db = lsmkv.open(self._path, **self._sets[number % len(self._sets)])
 
+    @staticmethod
+    def _ask(reader: lsmkv.DB | lsmkv.Snapshot, kind: str, arguments: tuple[Any, ...]) -> Any:
+        """Read from a store or a snapshot."""
+        match kind, arguments:
+            case "get", (key,):
+                return reader.get(key)
+            case "item", (key,):
+                try:
+                    return reader[key]
+                except KeyError:
+                    return NO_KEY
+            case "contains", (key,):
+                return key in reader
+            case "multi_get", (keys,):
+                return reader.multi_get(keys)
+            case "entries", (what, start, stop, prefix, reverse, most):
+                bounds = {"start": start, "stop": stop, "prefix": prefix, "reverse": reverse}
+                return list(islice(iter(getattr(reader, what)(**bounds)), most))
+            case "count", (start, stop, prefix):
+                return len(reader.keys(start=start, stop=stop, prefix=prefix))
+            case "has_any", ():
+                return bool(reader)
+            case "walk", (moves,):
+                with reader.cursor() as cursor:
+                    return Store._walk(cursor, moves)
+        raise ValueError(f"{kind!r} is no read operation")
+
+    @staticmethod
+    def _walk(cursor: lsmkv.Cursor, moves: Moves) -> list[Entry | None]:
+        found: list[Entry | None] = []
+        for kind, key in moves:
+            move = getattr(cursor, kind)
+            is_placed = move() if key is None else move(key)
+            if is_placed != cursor.valid:
+                raise AssertionError(f"{kind} returned {is_placed}, but valid is {cursor.valid}")
+            found.append(cursor.item if is_placed else None)
+        return found
+
 
 class _Raised:
     """An exception in place of an answer; it equals no answer."""
@@ -335,41 +360,3 @@ class _Raised:
 
     def __repr__(self) -> str:
         return self._text
-
-
-def _ask(reader: lsmkv.DB | lsmkv.Snapshot, kind: str, arguments: tuple[Any, ...]) -> Any:
-    """Read from a store or a snapshot."""
-    match kind, arguments:
-        case "get", (key,):
-            return reader.get(key)
-        case "item", (key,):
-            try:
-                return reader[key]
-            except KeyError:
-                return NO_KEY
-        case "contains", (key,):
-            return key in reader
-        case "multi_get", (keys,):
-            return reader.multi_get(keys)
-        case "entries", (what, start, stop, prefix, reverse, most):
-            bounds = {"start": start, "stop": stop, "prefix": prefix, "reverse": reverse}
-            return list(islice(iter(getattr(reader, what)(**bounds)), most))
-        case "count", (start, stop, prefix):
-            return len(reader.keys(start=start, stop=stop, prefix=prefix))
-        case "has_any", ():
-            return bool(reader)
-        case "walk", (moves,):
-            with reader.cursor() as cursor:
-                return _walk(cursor, moves)
-    raise ValueError(f"{kind!r} is no read operation")
-
-
-def _walk(cursor: lsmkv.Cursor, moves: Moves) -> list[Entry | None]:
-    found: list[Entry | None] = []
-    for kind, key in moves:
-        move = getattr(cursor, kind)
-        is_placed = move() if key is None else move(key)
-        if is_placed != cursor.valid:
-            raise AssertionError(f"{kind} returned {is_placed}, but valid is {cursor.valid}")
-        found.append(cursor.item if is_placed else None)
-    return found

@@ -192,13 +192,7 @@ def initialise_again(trial: ObjectTrial) -> None:
                 name = type(one).__name__
                 arguments = _arguments(one, db, trial.chances)
                 for given in (arguments, [], trial.chances.choices(_ODD, k=len(arguments) or 1)):
-                    _try(
-                        trial,
-                        f"{name}.__init__ again",
-                        _initialise,
-                        one,
-                        given,
-                    )
+                    _try(trial, f"{name}.__init__ again", _initialise, one, given)
                     if hasattr(type(one), "__next__"):
                         _try(trial, f"{name} goes on", next, one, None)
                     _try(trial, f"{name} is used", _use, one)
@@ -331,12 +325,7 @@ def _take_apart(trial: ObjectTrial, specimen: Specimen, one: Any) -> None:
         what = f"{type(one).__name__}.{name} of a {specimen.name}"
         odd = dice.choice(_ODD)
         change, *given = dice.choice(
-            (
-                (setattr, odd),
-                (object.__setattr__, odd),
-                (delattr,),
-                (object.__delattr__,),
-            )
+            ((setattr, odd), (object.__setattr__, odd), (delattr,), (object.__delattr__,))
         )
         _try(trial, what, change, one, name, *given)
         trial.counts["attributes changed"] += 1

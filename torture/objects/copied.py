@@ -249,10 +249,7 @@ def use_closed(trial: ObjectTrial) -> None:
 def check_refused(
     trial: ObjectTrial, what: str, call: Callable[[], Any], wanted: type[Exception]
 ) -> None:
-    """Check that each use raises a new error.
-
-    It may also give items that it had read before.
-    """
+    """Check that each use raises a new error; it may give items that it had read before."""
     lengths: list[int] = []
     seen: list[Exception] = []
     for _ in range(_USES):
@@ -306,9 +303,7 @@ def _in_child(trial: ObjectTrial, made: list[tuple[str, Any]], pipe: int) -> Non
         trial.failures = []
         for name, one in made:
             for use, call in _uses(one):
-                check_refused(
-                    trial, f"{use} of a {name} in a forked child", call, lsmkv.ForkedError
-                )
+                check_refused(trial, f"{use} of a {name} in a fork", call, lsmkv.ForkedError)
         for name, one in made:
             if hasattr(one, "close"):
                 trial.attempt(f"close() of a {name} in a forked child", one.close, strict=True)

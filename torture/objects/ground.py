@@ -214,9 +214,7 @@ def _all_live() -> Iterator[Specimen]:
     yield Specimen("keys of a snapshot", lambda db: db.snapshot().keys())
 
 
-LIVE: Final = tuple(_all_live())
-"""Objects that read from an open handle, which may be read-only."""
-
+LIVE: Final = tuple(_all_live())  # objects that read from an open handle, which may be read-only
 WRITING: Final = (Specimen("batch", lambda db: _filled(db.write_batch())),)
 """Objects that need a handle that may write."""
 

@@ -77,9 +77,7 @@ def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
         for thread in threads:
             thread.join(_END_S)
             if thread.is_alive():
-                raise UnsoundError(
-                    "a thread does not end after an interruption of it or of another"
-                )
+                raise UnsoundError("a thread does not end after an interruption of one")
         _check_goes_on(trial, ground)
 
     undisturbed(trial, step)
@@ -139,11 +137,7 @@ def interrupt_writers(trial: ObjectTrial) -> None:
 
 
 def interrupt_openers(trial: ObjectTrial) -> None:
-    """Interrupt opening, writing and closing by a signal, as Ctrl-C does.
-
-    (An exception for another thread could hit a thread that this one is about to start: CPython 3.11
-    gives both the same identity at first.)
-    """
+    """Interrupt opening, writing and closing by a signal, as Ctrl-C does."""
     trial.tolerated += _INTERRUPTIONS
     is_armed = False
 

@@ -20,16 +20,7 @@ import lsmkv
 from lsmkv.api.snapshot import StoreReader
 from torture.framework.disturbance import collections_at_random, hasty_switches
 from torture.framework.part import UnsoundError
-from torture.objects.ground import (
-    KINDS,
-    OPTIONS,
-    Bystander,
-    Ground,
-    Item,
-    agree,
-    differing,
-    key_of,
-)
+from torture.objects.ground import KINDS, OPTIONS, Bystander, Ground, Item, agree, differing, key_of
 from torture.objects.trial import ObjectTrial, Variant, undisturbed
 
 _MOST_THREADS: Final = 5
@@ -123,7 +114,7 @@ def _check_taken(taking: _Taking, expected: list[Any], what: str) -> None:
     together = sorted(itertools.chain(*taking.taken), key=places.__getitem__)
     if not taking.refused and together != expected:
         raise UnsoundError(
-            f"{what}: no thread was refused, but they got {differing(together, expected)}"
+            f"{what}: none was refused, but they got {differing(together, expected)}"
         )
 
 

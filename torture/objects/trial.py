@@ -82,10 +82,7 @@ class ObjectTrial:
     def attempt(
         self, what: str, call: Callable[..., Any], *arguments: Any, strict: bool = False
     ) -> Any:
-        """Call ``call`` and return its result; None if it raises an allowed error.
-
-        A ``strict`` call is a documented one: its errors must not mention internals.
-        """
+        """The result of ``call``; None after an allowed error.  A ``strict`` one hides internals."""
         try:
             return call(*arguments)
         except Exception as error:
@@ -114,8 +111,7 @@ class ObjectTrial:
             thread.join()
 
 
-Variant = Callable[[ObjectTrial], None]
-"""One kind of misuse."""
+Variant = Callable[[ObjectTrial], None]  # one kind of misuse
 
 
 def why_wrong(error: BaseException, *, strict: bool = False) -> str:

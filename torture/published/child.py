@@ -39,8 +39,7 @@ _LOOKUPS: Final = 6
 _TOGETHER: Final = 30
 
 
-Found = dict[bytes, bytes | None]
-"""Values by key; None for a key that is absent."""
+Found = dict[bytes, bytes | None]  # values by key; None for a key that is absent
 
 
 class FailedError(Exception):

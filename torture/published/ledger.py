@@ -10,9 +10,7 @@ from torture.framework.changes import Change, Contents, change_model, difference
 from torture.framework.part import expect
 
 KEYS: Final = [b"key%03d" % number for number in range(500)]
-MARKER: Final = b"version"
-"""A key whose value is the version."""
-
+MARKER: Final = b"version"  # a key whose value is the version
 _CHANGED: Final = 30  # keys in a row, by each version but the first: most tables stay
 _ABSENT: Final = 0.15
 
@@ -58,8 +56,7 @@ class Ledger:
         """Note that a publication returned."""
         self._note(generation, version)
         expect(
-            generation >= self.newest,
-            f"generation {generation} was published after {self.newest}",
+            generation >= self.newest, f"generation {generation} was published after {self.newest}"
         )
         self.newest = generation
 

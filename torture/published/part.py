@@ -26,12 +26,8 @@ from torture.published.child import Child, FailedError, Publisher, Reader
 from torture.published.ledger import Ledger
 
 ROUNDS: Final = {Scale.CI: 2, Scale.SHORT: 8, Scale.LONG: 2000}
-STORMS: Final = 3
-"""Times in each round that the proxy fails, and then is calm."""
-
-STEPS: Final = 6
-"""In each storm."""
-
+STORMS: Final = 3  # times in each round that the proxy fails, and then is calm
+STEPS: Final = 6  # in each storm
 FAULTS: Final = (
     Fault("status", status=500),
     Fault("status", status=503),
@@ -155,9 +151,7 @@ class Round:
                 self._asked(role, call)
                 generation, found, problems = self._asked(role, "read_all")
                 newest = self._ledger.newest
-                expect(
-                    generation >= newest, f"generation {generation} is read, {newest} is published"
-                )
+                expect(generation >= newest, f"generation {generation} is read, not {newest}")
                 expect(not problems, problems)
                 for each in found:
                     self._ledger.check(generation, each)

@@ -42,16 +42,7 @@ from lsmkv.tree.manifest import read_current, read_state
 from torture.framework.part import Failure, Outcome, Part, Settings, UnsoundError, expect
 from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_footer
-from torture.security.checks import (
-    ERRORS,
-    KINDS,
-    SECRET,
-    no_hang,
-    remove,
-    store,
-    umask,
-    uses,
-)
+from torture.security import checks
 from torture.security.planting import planted, planted_for_writers
 
 # Permissions
@@ -61,8 +52,8 @@ def modes(directory: Path) -> None:
     """Only the owner may access files and new directories, whatever the umask."""
     for mask in (0o000, 0o022, 0o077):
         path = directory / f"store-{mask:o}"
-        with umask(mask):
-            store(path)
+        with checks.umask(mask):
+            checks.store(path)
             repair(path, directory / f"output-{mask:o}")
             repair(path, in_place=True)
         for file in (path, directory / f"output-{mask:o}", *path.rglob("*")):
@@ -73,8 +64,8 @@ def modes(directory: Path) -> None:
 
 def chosen_modes(directory: Path) -> None:
     """Files get the mode ``file_mode``, whatever the umask."""
-    with umask(0o077):
-        files = store(directory / "store", file_mode=0o640)
+    with checks.umask(0o077):
+        files = checks.store(directory / "store", file_mode=0o640)
     for file in files.values():
         mode = stat.S_IMODE(file.stat().st_mode)
         expect(mode == 0o640, f"{file} has mode {mode:o}, not 640 as chosen")
@@ -85,7 +76,7 @@ def chosen_modes(directory: Path) -> None:
 
 def names_in_current(directory: Path) -> None:
     """Even with a correct checksum CURRENT names no file elsewhere."""
-    files = store(directory / "store")
+    files = checks.store(directory / "store")
     outside = directory / "outside"
     outside.mkdir()
     manifest = files["manifest"].name
@@ -103,7 +94,7 @@ def names_in_current(directory: Path) -> None:
         "",
     ):
         files["current"].write_bytes(seal_current(name.encode()))
-        for doing, use in uses(directory / "store"):
+        for doing, use in checks.uses(directory / "store"):
             with _recorded_opens() as opened:
                 try:
                     use()
@@ -114,7 +105,7 @@ def names_in_current(directory: Path) -> None:
             strange = [path for path in opened if not path.startswith(str(directory / "store"))]
             strange = [path for path in strange if not path.startswith(str(directory / "output"))]
             expect(set(strange) <= {str(directory)}, f"{doing} opened {strange}")
-            remove(directory / "output")
+            checks.remove(directory / "output")
 
 
 @contextmanager
@@ -225,14 +216,14 @@ def sparse_files(directory: Path) -> None:
         except CorruptionError:
             continue
         raise UnsoundError(f"a footer with {what} of 1 TiB was accepted")
-    files = store(directory / "store")
+    files = checks.store(directory / "store")
     for kind in ("log", "manifest", "current"):
         data = files[kind].read_bytes()
         os.truncate(files[kind], size)
-        for doing, use in uses(directory / "store"):
-            with no_hang(f"{doing} with a {kind} of 1 TiB"), suppress(*ERRORS):
+        for doing, use in checks.uses(directory / "store"):
+            with checks.no_hang(f"{doing} with a {kind} of 1 TiB"), suppress(*checks.ERRORS):
                 use()
-            remove(directory / "output")
+            checks.remove(directory / "output")
         files[kind].write_bytes(data)
 
 
@@ -265,12 +256,12 @@ def _state_of(data: bytes) -> None:
 def messages(directory: Path) -> None:
     """Errors about damage show neither values nor long keys."""
     path = directory / "store"
-    files = store(path)
+    files = checks.store(path)
     long_key = b"k" * 60_000
     with lsmkv.open(path) as db:
-        db.put(long_key, SECRET)
+        db.put(long_key, checks.SECRET)
         db.flush()
-    for kind in KINDS:
+    for kind in checks.KINDS:
         for file in path.iterdir():
             if (parse_file_name(file.name) or (file.name.lower(), 0))[0] != kind:
                 continue
@@ -278,7 +269,9 @@ def messages(directory: Path) -> None:
             for at in range(0, len(data), 1 + len(data) // 60):
                 file.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
                 for text in _messages_of(path):
-                    expect(SECRET.decode() not in text, f"an error shows a value: {text[:200]}")
+                    expect(
+                        checks.SECRET.decode() not in text, f"an error shows a value: {text[:200]}"
+                    )
                     expect(len(text) < 2000, f"an error message has {len(text)} characters")
             file.write_bytes(data)
     expect(files["table"].exists(), "the store is gone")
@@ -290,7 +283,7 @@ def _messages_of(path: Path) -> list[str]:
         with lsmkv.open(path, read_only=True) as db:
             said += [str(problem) for problem in db.verify().problems]
             dict(db.items())
-    except ERRORS as error:
+    except checks.ERRORS as error:
         said.append(str(error))
     return said
 
@@ -346,7 +339,7 @@ def forbidden_uses(package: Path) -> list[str]:
 def names_of_locks(directory: Path) -> None:
     """Text in the lock file only appears in a short message."""
     path = directory / "store"
-    files = store(path)
+    files = checks.store(path)
     for said in (b"", b"9" * 5000, b"-1", b"\xff\xfe", "٣".encode(), b"1 2 3"):
         files["lock"].write_bytes(said)
         held = Storage().lock(str(files["lock"]))
@@ -407,10 +400,8 @@ def run(settings: Settings) -> Outcome:
 
 
 PART: Final = Part(
-    name="security",
-    promise=(
-        "Only the owner may access the files. Nothing that a file contains leads outside its "
-        "directory, takes memory or time out of proportion, or runs as code."
-    ),
-    run=run,
+    "security",
+    "Only the owner may access the files. Nothing that a file contains leads outside its directory, "
+    "takes memory or time out of proportion, or runs as code.",
+    run,
 )

@@ -13,41 +13,34 @@ from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import CURRENT, UNFINISHED, parse_file_name
 from torture.corruption.samples import SMALL
 from torture.framework.part import UnsoundError, expect
-from torture.security.checks import (
-    ERRORS,
-    KINDS,
-    no_hang,
-    remove,
-    store,
-    uses,
-)
+from torture.security import checks
 
 
 def planted(directory: Path) -> None:
     """Links, pipes, sockets and directories in place of files are refused; links may be read."""
     outside = directory / "outside"
-    for kind in KINDS:
+    for kind in checks.KINDS:
         for what in ("link", "dangling link", "pipe", "socket", "directory"):
             path = directory / "store"
-            files = store(path)
+            files = checks.store(path)
             outside.write_bytes(files[kind].read_bytes())
             before = outside.read_bytes()
             files[kind].unlink()
             _plant(what, files[kind], outside)
-            for doing, use in uses(path):
-                with no_hang(f"{doing} with a {what} as {kind}"):
+            for doing, use in checks.uses(path):
+                with checks.no_hang(f"{doing} with a {what} as {kind}"):
                     try:
                         use()
-                    except ERRORS as error:
+                    except checks.ERRORS as error:
                         expect(str(path) in str(error), f"the error names no file: {error}")
                     else:
                         may_read = kind == "lock" or what == "link"
                         may = doing == "repair" or (doing == "reading" and may_read)
                         expect(may, f"{doing} accepted a {what} as {kind}")
-                remove(directory / "output")
+                checks.remove(directory / "output")
             expect(outside.read_bytes() == before, f"a {what} as {kind}: the file was changed")
             expect(not (directory / "nowhere").exists(), f"a {what} as {kind}: a file was made")
-            remove(path)
+            checks.remove(path)
 
 
 def _plant(what: str, at: Path, outside: Path) -> None:
@@ -79,14 +72,14 @@ def planted_for_writers(directory: Path) -> None:
     outside = directory / "outside"
     outside.write_bytes(b"whole")
     path = directory / "store"
-    store(path)
+    checks.store(path)
     highest = max((parse_file_name(file.name) or ("", 0))[1] for file in path.iterdir())
     names = [CURRENT + UNFINISHED]
     for number in range(highest + 1, highest + 4):
         names += [f"{number:06}.sst", f"{number:06}.log", f"MANIFEST-{number:06}"]
     for name in names:
         (path / name).symlink_to(outside)
-    with suppress(*ERRORS, lsmkv.BackgroundError), lsmkv.open(path, SMALL) as db:
+    with suppress(*checks.ERRORS, lsmkv.BackgroundError), lsmkv.open(path, SMALL) as db:
         db.put(b"k", b"v", sync=True)
         db.flush()
     expect(outside.read_bytes() == b"whole", "a writer followed a link in place of a new file")

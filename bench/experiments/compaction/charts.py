@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.experiments.compaction.summary import (
-    ALLOCATIONS,
-    MAIN_LOAD,
-    STYLES,
-    Summary,
-    of_load,
-)
+from bench.experiments.compaction import summary
 from bench.harness.charts import Chart, Line, Panel
 from bench.harness.colours import WHITE, series
 
 
-def charts(summaries: Sequence[Summary]) -> list[Chart]:
+def charts(summaries: Sequence[summary.Summary]) -> list[Chart]:
     """One chart, of the main load, if that was measured."""
-    main = of_load(summaries, MAIN_LOAD)
+    main = summary.of_load(summaries, summary.MAIN_LOAD)
     if not main:
         return []
     rates = sorted({each.config.error_rate for each in main}, reverse=True)
@@ -46,9 +40,9 @@ def charts(summaries: Sequence[Summary]) -> list[Chart]:
     ]
 
 
-def _lines(main: Sequence[Summary]) -> Iterator[Line]:
-    for number, style in enumerate(STYLES):
-        for allocation in ALLOCATIONS:
+def _lines(main: Sequence[summary.Summary]) -> Iterator[Line]:
+    for number, style in enumerate(summary.STYLES):
+        for allocation in summary.ALLOCATIONS:
             found = [
                 each
                 for each in main

@@ -101,11 +101,7 @@ def _error_rate(text: str) -> float:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Every style at every size ratio, error rate, allocation and key space.
-
-    Loads other than ``overwrite`` are measured at the default size ratio and error rate, unless the
-    command line names some; every key space is measured where the default is decided.
-    """
+    """Every style at every size ratio, rate, allocation and key space; other loads at the defaults."""
     given = plan.options
     length = given.write_buffers or (QUICK_WRITE_BUFFERS if plan.quick else FULL_WRITE_BUFFERS)
     found: list[Task] = []

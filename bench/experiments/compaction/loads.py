@@ -14,11 +14,8 @@ from bench.workloads.keys import KEY_BYTES, Values, present_key, shuffled
 
 VALUE_BYTES: Final = 100
 ENTRY_BYTES: Final = KEY_BYTES + VALUE_BYTES
-CHUNK_ENTRIES: Final = 132
-"""The puts that fill a log of 16 KiB."""
-
-Operation = tuple[int, bool]
-"""The number of a key, and whether it is put or deleted."""
+CHUNK_ENTRIES: Final = 132  # the puts that fill a log of 16 KiB
+Operation = tuple[int, bool]  # the number of a key, and whether it is put or deleted
 Chunks = Iterator[list[Operation]]
 
 _ZIPF_EXPONENT: Final = 0.99  # YCSB's (Cooper et al., SoCC 2010)
@@ -86,10 +83,7 @@ def chunks(load: str, key_count: int, chunk_count: int, seed: int) -> Chunks:
 
 
 class Model:
-    """The expected content of the store: the newest value of each key.
-
-    Successive writes have different values (of 1024), so that a stale answer differs from the right one.
-    """
+    """The expected content of the store; successive values of a key (of 1024) differ."""
 
     def __init__(self, key_count: int, seed: int) -> None:
         self._values = Values(VALUE_BYTES, seed)

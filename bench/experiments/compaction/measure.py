@@ -15,13 +15,7 @@ from itertools import islice, pairwise
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.compaction.loads import (
-    CHUNK_ENTRIES,
-    ENTRY_BYTES,
-    Model,
-    chunks,
-    user_bytes,
-)
+from bench.experiments.compaction.loads import CHUNK_ENTRIES, ENTRY_BYTES, Model, chunks, user_bytes
 from bench.experiments.compaction.rows import Row
 from bench.experiments.compaction.tasks import Task
 from bench.harness import write_cost

@@ -15,9 +15,7 @@ class Row:
     load: str = column("what was written", "setting")
     style: str = column("compaction style", "setting")
     size_ratio: int = column("T, between levels", "setting", heading="T")
-    error_rate: float = column(
-        "false-positive rate asked for", "setting", heading="p, %", form=percent
-    )
+    error_rate: float = column("error rate asked for", "setting", heading="p, %", form=percent)
     allocation: str = column("how filter memory is shared among runs", "setting", heading="filters")
     key_space_count: int = column("keys that the load draws from", "setting")
     operation_count: int = column("puts and deletions in all", "setting")
@@ -56,7 +54,7 @@ class Row:
     run_count_max: int = column("the most after any write buffer", heading="most", form=".0f")
     level_count: int = column("most levels with tables below level 0", heading="levels", form=".0f")
     filter_bytes_per_key: float = column(
-        "filters in memory per live key", heading="B/key", form=".2f"
+        "filters in memory by live key", heading="B/key", form=".2f"
     )
     filter_bytes_per_entry: float = column(
         "filters in memory per stored entry", heading="B/entry", form=".2f"

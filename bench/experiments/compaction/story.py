@@ -5,34 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bench.experiments.compaction import summary
 from bench.experiments.compaction.charts import charts
 from bench.experiments.compaction.rows import Row
-from bench.experiments.compaction.summary import (
-    DEFAULT,
-    MAIN_LOAD,
-    Summary,
-    at_default,
-    of_load,
-    summarise,
-)
 from bench.experiments.compaction.tables import tables
 from bench.harness.story import Story
 
 
 def story(rows: list[Row]) -> Story:
-    summaries = summarise(rows)
+    summaries = summary.summarise(rows)
     wrong = sum(row.wrong_answers for row in rows)
     failures = [f"{wrong} lookups or scans had a wrong answer"] if wrong else []
     found = tables(summaries)
     return Story(found, charts(summaries), failures, headline=_headline(summaries))
 
 
-def _headline(summaries: Sequence[Summary]) -> str:
+def _headline(summaries: Sequence[summary.Summary]) -> str:
     """The styles at the default, or at the first settings that were measured."""
-    main = of_load(summaries, MAIN_LOAD)
+    main = summary.of_load(summaries, summary.MAIN_LOAD)
     if not main:
         return ""
-    usual = at_default(summaries, MAIN_LOAD, DEFAULT.filter_allocation)
+    usual = summary.at_default(summaries, summary.MAIN_LOAD, summary.DEFAULT.filter_allocation)
     first = (usual or main)[0].config
     parts = [
         f"{each.config.style} {each.row.write_amplification:.2f} and "

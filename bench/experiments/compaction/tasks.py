@@ -8,8 +8,7 @@ from typing import Final
 import lsmkv
 from lsmkv.options import CompactionStyle, FilterAllocation
 
-SCALE: Final = 4096
-"""Sizes of write buffer, tables and levels are the defaults divided by this."""
+SCALE: Final = 4096  # sizes of write buffer, tables and levels are the defaults divided by this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,9 +63,7 @@ def _table(heading: str, rows: Iterator[Figure]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables, put them into a file, or into a folder."""
     parser = argparse.ArgumentParser(prog="bench figures", description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--into", type=Path, help=f"a file with lines {BEGIN.strip()} and {END.strip()}"
-    )
+    parser.add_argument("--into", type=Path, help=f"a file with {BEGIN.strip()} and {END.strip()}")
     parser.add_argument("--out", type=Path, help="a folder for the tables")
     chosen = parser.parse_args(arguments)
     if chosen.into is not None:

@@ -28,11 +28,7 @@ _OTHER_WORDS: Final = b"""bluff cheater hate war humanity racism hurt nuke gloom
 
 
 _ASKED_OF_EACH: Final = 60  # absent keys of each filter
-_HBASE: Final = (
-    ("hbase-murmur2", "MURMUR"),
-    ("hbase-jenkins", "JENKINS"),
-    ("hbase", "murmur3"),
-)
+_HBASE: Final = (("hbase-murmur2", "MURMUR"), ("hbase-jenkins", "JENKINS"), ("hbase", "murmur3"))
 
 
 def strategies() -> Iterator[Figure]:
@@ -158,10 +154,7 @@ def _derived_probes() -> Iterator[Figure]:
 
 
 def _over_exact(name: str, asked: int) -> tuple[float, float]:
-    """The measured rate of 30 keys in 300 bits by that of independent probes.
-
-    And half of its 95 % interval, from the differences between filters.
-    """
+    """The measured rate of 30 keys in 300 bits by the exact one, and half of its 95 % interval."""
     rng, probes = random.Random(7), strategy_named(name).probes
     passed = []
     for _ in range(asked // _ASKED_OF_EACH):

@@ -20,8 +20,7 @@ _KINDS: Final = {
     "rbloom": "bloom",
     "pybloom-live": "bloom",
 }
-MOST_BITS: Final = 160
-"""The chart does not show points of more bits per key."""
+MOST_BITS: Final = 160  # the chart does not show points of more bits per key
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:

@@ -109,8 +109,7 @@ class Contender:
         return "partly" if any(callers) else "compiled"
 
 
-OFFSET: Final = 36
-"""Where the filters of ``store/...`` begin in their sections."""
+OFFSET: Final = 36  # where the filters of store/... begin in their sections
 
 
 def _embedded(name: str, basis: Basis, module: types.ModuleType) -> Contender:
@@ -316,11 +315,7 @@ def missing() -> list[str]:
 
 
 def contender_named(name: str) -> Contender:
-    """The contender of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The contender of that name; ValueError if there is none."""
     for contender in CONTENDERS:
         if contender.name == name:
             return contender

@@ -19,8 +19,7 @@ from bench.experiments.filters.tasks import Effort, Task, effort_of, keys_of
 from bench.harness.experiment import Plan
 from bench.harness.sweep import Step
 
-PRESENT_ASKED: Final = 16
-"""Present keys that each filter is asked for; none may be denied."""
+PRESENT_ASKED: Final = 16  # present keys that each filter is asked for; none may be denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,7 @@ class Counts:
 
 
 def count(what: Task) -> Counts:
-    """Fill filters, and count the absent keys that pass.
-
-    Contenders at one seed, number of keys and rate get the same sets of keys.
-    """
+    """Fill filters, and count absent keys that pass; all contenders get the same sets of keys."""
     contender = contender_named(what.contender)
     n = what.key_count
     hits: list[int] = []

@@ -17,10 +17,7 @@ from bench.harness.stopwatch import no_collection
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Nanoseconds of one contender's operations.
-
-    A static filter's add is a key's share of the build.
-    """
+    """Nanoseconds of one contender's operations; a static filter's add is its share of the build."""
 
     add: float
     present: float

@@ -10,9 +10,7 @@ from typing import Final
 from bench.experiments.filters.rows import Row, error_rates, key_counts, rows_of
 from bench.harness.tables import Shown, Table, table_of
 
-DOCUMENTED: Final = (30, 300)
-"""The numbers of keys in the documentation's tables."""
-
+DOCUMENTED: Final = (30, 300)  # the numbers of keys in the documentation's tables
 LEGEND: Final = (
     "store/...: the filters of tables, through the functions that a table calls, with the hash of "
     "each key; the others are objects for programs. compiled: whether machine code probes the filter in "

@@ -79,11 +79,7 @@ def effort_of(plan: Plan) -> Effort:
 
 
 def task_of(name: str, key_count: int, error_rate: float, seed: int, effort: Effort) -> Task:
-    """A task whose filling costs about as much as its asking.
-
-    The filter's own rate decides, which may be far below the requested one (a cache line is large for
-    30 keys).  The lower the rate, the more keys each filter is asked for.
-    """
+    """A task whose filling costs about as much as its asking, by the filter's own rate."""
     rate = rate_in_theory(contender_named(name), key_count, error_rate)
     trials = math.ceil(effort.false_positives / rate)
     trials = max(effort.least_trials, min(effort.most_trials, trials))

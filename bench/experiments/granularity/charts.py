@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.experiments.granularity.groups import (
-    KINDS,
-    at_budget,
-    budgets,
-    kind,
-    styles,
-    typical_budget,
-)
+from bench.experiments.granularity import groups
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.verdict import ORDERS, filter_read_bytes, rocksdb_read_bytes
 from bench.harness.charts import Chart, Line, Panel, marks
@@ -22,9 +15,9 @@ FIRST: Final = "granularity-cached"
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
-    if not budgets(rows):
+    if not groups.budgets(rows):
         return []
-    bits = typical_budget(rows)
+    bits = groups.typical_budget(rows)
     return [
         Chart(
             FIRST,
@@ -38,11 +31,13 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
                     lines=list(_lines(here)),
                     title=f"{style}, {here[0].runs} runs",
                     x="filter bytes read per lookup",
-                    names=[kind(row).replace(" (", "\n(") for row in here],
+                    names=[groups.kind(row).replace(" (", "\n(") for row in here],
                     log="x",
                 )
-                for style in styles(rows)
-                for here in [[at_budget(rows, style, each, "uniform", bits) for each in KINDS]]
+                for style in groups.styles(rows)
+                for here in [
+                    [groups.at_budget(rows, style, each, "uniform", bits) for each in groups.KINDS]
+                ]
             ],
             same_x=True,
             width=8.4,

@@ -83,10 +83,7 @@ class ChunkFile:
 def write_chunks(
     store_path: str, info: StoreInfo, rates: Sequence[float], chunk_bytes: int, path: str
 ) -> ChunkFile:
-    """Write Bloom filters of at most ``chunk_bytes`` for every table, at its rate of ``rates``.
-
-    Each filter but a table's last has as many keys as fit.
-    """
+    """Write Bloom filters of at most ``chunk_bytes`` for every table, as full as can be, at ``rates``."""
     found = []
     offset = 0
     with open(path, "wb") as file:

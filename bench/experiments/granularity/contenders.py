@@ -95,10 +95,7 @@ class Contender:
         return sum(self.table_bytes(table.entries, table.error_rate(options)) for table in tables)
 
     def rate_for(self, tables: Sequence[PlannedTable], base: Options, budget_bytes: float) -> float:
-        """The option ``error_rate`` whose filters come nearest to a budget.
-
-        Bisection of its logarithm: memory never falls when the rate does.
-        """
+        """The ``error_rate`` whose filters come nearest to a budget, by bisection of its logarithm."""
         low, high = 0.0, _MOST_NATS
         best, nearest = math.exp(-high), math.inf
         for _ in range(_HALVINGS):

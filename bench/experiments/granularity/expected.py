@@ -51,10 +51,7 @@ class Expected:
 
 
 def table_spans(db: lsmkv.DB, filters: ChunkFile | None = None) -> list[TableSpans]:
-    """Every table's spans, newest data first; reads blocks past the cache.
-
-    ``filters`` are those beside a store without filters.
-    """
+    """Every table's spans, newest data first, with ``filters`` beside a store without any."""
     found = []
     for number, table in enumerate(db.tables()):
         info = table.info()
@@ -72,10 +69,7 @@ def table_spans(db: lsmkv.DB, filters: ChunkFile | None = None) -> list[TableSpa
 
 
 def expect_absent(tables: Sequence[TableSpans], keys: Sequence[bytes]) -> Expected:
-    """Expected counts for these absent keys, if each run is one table.
-
-    O(keys x tables x log blocks).
-    """
+    """Expected counts for these absent keys, if each run is one table.  O(keys x tables x log blocks)."""
     out_of_range = 0
     rates: list[float] = []
     for table in tables:

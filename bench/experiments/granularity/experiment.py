@@ -13,7 +13,7 @@ from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import FLUSHES, STYLES, Load
 from bench.experiments.granularity.story import story
 from bench.experiments.granularity.tasks import Effort, Task
-from bench.harness.experiment import Experiment, Plan, at_least
+from bench.harness.experiment import Experiment, Plan, at_least, between
 from lsmkv.options import FilterAllocation
 
 FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000)
@@ -22,9 +22,7 @@ FULL_BITS: Final = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 QUICK_BITS: Final = (6.0, 10.0, 16.0)
 FULL_FLUSH_ENTRIES: Final = 4096
 QUICK_FLUSH_ENTRIES: Final = 256
-LEAST_BITS: Final = 3.0
-"""With fewer bits, Monkey may leave the largest run without a filter."""
-
+LEAST_BITS: Final = 3.0  # with fewer bits, Monkey may leave the largest run without a filter
 ALLOCATIONS: Final[tuple[FilterAllocation, ...]] = ("uniform", "monkey")
 
 
@@ -66,13 +64,6 @@ def missing() -> list[str]:
     return [] if rocksdb.is_installed() else ["rocksdb"]
 
 
-def _bits(text: str) -> float:
-    bits = float(text)
-    if not LEAST_BITS <= bits <= 32:
-        raise argparse.ArgumentTypeError(f"{text}: must lie between {LEAST_BITS:g} and 32")
-    return bits
-
-
 def _share(text: str) -> float:
     share = float(text)
     if not 0 < share < math.inf:
@@ -83,7 +74,7 @@ def _share(text: str) -> float:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bits",
-        type=_bits,
+        type=between(LEAST_BITS, 32),
         action="append",
         metavar="N",
         help="a budget in filter bits per key; may be repeated; default: "

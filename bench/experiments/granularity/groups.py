@@ -61,10 +61,7 @@ def series(rows: Sequence[Row], style: str, wanted: str, allocation: FilterAlloc
 def at_budget(
     rows: Sequence[Row], style: str, wanted: str, allocation: FilterAllocation, bits: float
 ) -> Row:
-    """The row of one contender at a budget, or the one nearest to it.
-
-    A ribbon filter per table has whole columns, and so half a column too much or too little at worst.
-    """
+    """The row of one contender at a budget, or the nearest: ribbons per table have whole columns."""
     return min(
         series(rows, style, wanted, allocation),
         key=lambda row: (row.budget_bits_per_key != bits, abs(row.filter_bits_per_key - bits)),
@@ -72,10 +69,7 @@ def at_budget(
 
 
 def reads_interval(row: Row) -> tuple[float, float]:
-    """The 95 % interval of wasted reads per lookup.
-
-    Clopper and Pearson's of all filters asked; filters are taken as given.
-    """
+    """Clopper and Pearson's 95 % interval of wasted reads per lookup; filters are taken as given."""
     reads = round(row.absent_block_reads_per_lookup * row.absent_lookups)
     low, high = rate_interval(reads, row.filter_probes)
     asked = row.filter_probes / row.absent_lookups
@@ -83,10 +77,6 @@ def reads_interval(row: Row) -> tuple[float, float]:
 
 
 def reads_at(row: Row, bits: float) -> float:
-    """Expected reads of an absent key, scaled to ``bits`` per key.
-
-    Each bit per key divides a rate by e^((ln 2)^2), as in a Bloom filter, or of ribbon filters by
-    nearly 2: for small differences.
-    """
+    """Expected reads of an absent key, scaled to ``bits`` per key: for small differences."""
     nats = _RIBBON_NATS_PER_BIT if row.policy == "ribbon" else LN2_SQUARED
     return row.absent_block_reads_expected * math.exp((row.filter_bits_per_key - bits) * nats)

@@ -171,11 +171,7 @@ def _probes(counted: Stats) -> int:
 
 
 def index_searches(counted: Stats, contender: Contender) -> int:
-    """Searches of an index of blocks if every table has filters or none has.
-
-    With a filter per table, or per chunk, only its "maybe" leads to a search.  Otherwise the search
-    comes first, and ends at a filter or at an unfiltered block.
-    """
+    """Searches of an index of blocks: only after a maybe with a filter per table or chunk."""
     if contender.asks_filter_first:
         return counted.filter_true_positives + counted.filter_false_positives
     return _probes(counted) + counted.unfiltered_probes

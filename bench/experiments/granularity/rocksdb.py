@@ -46,11 +46,7 @@ def count_filter_reads(
     lookups: int,
     cache_bytes: int,
 ) -> dict[str, float]:
-    """Filter reads and bytes of absent keys in each order, by column name.
-
-    ``tables`` are the keys of each, newest data first.  Each order warms a new cache with as many
-    lookups as are counted.
-    """
+    """Filter reads and bytes of absent keys by order, each in a cache that was warmed as long."""
     path = os.path.join(directory, "rocksdb")
     values = Values(VALUE_BYTES, load.seed)
     with _opened(path, filters, _LOAD_CACHE_BYTES) as (db, _):

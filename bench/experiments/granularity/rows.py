@@ -60,14 +60,10 @@ class Row:
     store_bytes: int = column("all table files")
 
     absent_block_reads_per_lookup: float = column("data blocks read for an absent key, no cache")
-    absent_block_reads_expected: float = column(
-        "the same as the exact rates have it, for these keys"
-    )
+    absent_block_reads_expected: float = column("the same by exact rates, for these keys")
     absent_read_bytes_per_lookup: float = column("bytes of data blocks read for an absent key")
     absent_filter_probes_per_lookup: float = column("filters asked for an absent key")
-    absent_index_searches_per_lookup: float = column(
-        "searches of an index of blocks for an absent key"
-    )
+    absent_index_searches_per_lookup: float = column("searches of an index of blocks, absent")
     absent_chunk_searches_per_lookup: float = column(
         "searches of an index of partitions or chunks for an absent key"
     )
@@ -103,9 +99,7 @@ class Row:
     rocksdb_filter_bits_per_key: float | None = _of_rocksdb(
         "filter bits per key, with the index of partitions"
     )
-    rocksdb_uniform_filter_reads_per_lookup: float | None = _of_rocksdb(
-        "filter reads, random absent keys"
-    )
+    rocksdb_uniform_filter_reads_per_lookup: float | None = _of_rocksdb("filter reads, random keys")
     rocksdb_uniform_filter_read_bytes_per_lookup: float | None = _of_rocksdb(
         "the bytes of those reads"
     )

@@ -29,9 +29,7 @@ from bench.experiments.granularity.verdict import (
 from bench.harness.story import Story
 from lsmkv.options import KIB
 
-BUDGET_TOLERANCE: Final = 0.05
-"""The largest accepted deviation of filter memory from its budget."""
-
+BUDGET_TOLERANCE: Final = 0.05  # the largest accepted deviation of filter memory from its budget
 CHUNK_TOLERANCE: Final = 0.05
 """The largest accepted deviation of the wasted reads of chunks from those per table, by exact rates."""
 

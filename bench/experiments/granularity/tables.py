@@ -5,41 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench.experiments.granularity.groups import (
-    KINDS,
-    at_budget,
-    budgets,
-    kind,
-    reads_interval,
-    styles,
-    typical_budget,
-)
+from bench.experiments.granularity import groups, verdict
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.verdict import (
-    ORDERS,
-    filter_read_bytes,
-    filter_reads,
-    rocksdb_by_ours,
-    rocksdb_read_bytes,
-    rocksdb_reads,
-)
 from bench.harness.tables import Shown, Table, table_of
 
 
 def summary(rows: Sequence[Row], style: str) -> Table:
     """One tree at about 10 bits per key: what each granularity wastes, reads, searches and holds."""
-    bits = typical_budget(rows)
-    here = [row for row in rows if row.style == style and kind(row) == "no filters"]
-    here += [at_budget(rows, style, wanted, "uniform", bits) for wanted in KINDS]
+    bits = groups.typical_budget(rows)
+    here = [row for row in rows if row.style == style and groups.kind(row) == "no filters"]
+    here += [groups.at_budget(rows, style, wanted, "uniform", bits) for wanted in groups.KINDS]
     return table_of(
         f"{bits:g} bits per key, {style}, {here[0].runs} runs, {here[0].entries:,} entries",
         here,
         (
-            Shown("filters", kind),
+            Shown("filters", groups.kind),
             Shown("wasted\nreads", "absent_block_reads_per_lookup", ".4f"),
             Shown("95 %\ninterval", _reads_ends),
-            Shown("cached: filter\nreads", lambda row: _filtered(row, filter_reads), _count),
-            Shown("\nbytes", lambda row: _filtered(row, filter_read_bytes), ",.0f"),
+            Shown(
+                "cached: filter\nreads", lambda row: _filtered(row, verdict.filter_reads), _count
+            ),
+            Shown("\nbytes", lambda row: _filtered(row, verdict.filter_read_bytes), ",.0f"),
             Shown("index searches:\nblocks", "absent_index_searches_per_lookup", ".3f"),
             Shown("\nchunks", "absent_chunk_searches_per_lookup", ".2f"),
             Shown("memory,\nbytes/key", _memory),
@@ -68,7 +54,7 @@ def _count(value: float) -> str:
 def _reads_ends(row: Row) -> str:
     if not row.filter_probes:
         return ""
-    low, high = reads_interval(row)
+    low, high = groups.reads_interval(row)
     return f"{low:.4f}-{high:.4f}"
 
 
@@ -79,24 +65,24 @@ def _memory(row: Row) -> str:
 
 def beside_rocksdb(rows: Sequence[Row]) -> list[Table]:
     """RocksDB's own counts beside those of the same filters here; none without RocksDB."""
-    bits, cells = typical_budget(rows), []
-    for style in styles(rows):
-        for wanted in KINDS:
-            row = at_budget(rows, style, wanted, "uniform", bits)
+    bits, cells = groups.typical_budget(rows), []
+    for style in groups.styles(rows):
+        for wanted in groups.KINDS:
+            row = groups.at_budget(rows, style, wanted, "uniform", bits)
             if row.rocksdb_filter_bits_per_key is None:
                 continue
-            for order, words in ORDERS.items():
-                theirs = rocksdb_read_bytes(row, order) or 0.0
-                ours = filter_read_bytes(row, order)
-                ratio = rocksdb_by_ours(row, order)
+            for order, words in verdict.ORDERS.items():
+                theirs = verdict.rocksdb_read_bytes(row, order) or 0.0
+                ours = verdict.filter_read_bytes(row, order)
+                ratio = verdict.rocksdb_by_ours(row, order)
                 cells.append(
                     [
                         style,
-                        kind(row),
+                        groups.kind(row),
                         words,
-                        f"{filter_reads(row, order):.2f}",
+                        f"{verdict.filter_reads(row, order):.2f}",
                         f"{ours:,.0f}",
-                        f"{rocksdb_reads(row, order):.2f}",
+                        f"{verdict.rocksdb_reads(row, order):.2f}",
                         f"{theirs:,.0f}",
                         "" if ratio is None else f"{ratio:.2f}",
                     ]
@@ -123,7 +109,7 @@ def beside_rocksdb(rows: Sequence[Row]) -> list[Table]:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     found = []
-    if budgets(rows):
-        found += [summary(rows, style) for style in styles(rows)[1:]]
+    if groups.budgets(rows):
+        found += [summary(rows, style) for style in groups.styles(rows)[1:]]
         found += beside_rocksdb(rows)
     return found

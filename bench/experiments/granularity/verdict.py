@@ -7,11 +7,7 @@ from typing import Final
 from bench.experiments.granularity.rows import Row
 from bench.harness.intervals import FEWEST_EVENTS
 
-ORDERS: Final = {
-    "uniform": "random keys",
-    "hot": "hot keys",
-    "near": "neighbours",
-}
+ORDERS: Final = {"uniform": "random keys", "hot": "hot keys", "near": "neighbours"}
 """The orders of lookups with cached filters, by their part of column names."""
 
 

@@ -6,22 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
+from bench.experiments.memory import tables
 from bench.experiments.memory.rows import Row
-from bench.experiments.memory.tables import (
-    CONTENDERS,
-    LAW_NAMES,
-    RESIDENCIES,
-    RESIDENCY_NAMES,
-    budgets,
-    memories,
-    of_part,
-    page_bytes,
-    reads,
-    run_counts,
-    size,
-    split_rows,
-    swept_rows,
-)
 from bench.experiments.memory.tasks import LAWS, PRESENT_SHARES, RESIDENCY
 from bench.harness.charts import Chart, Line, Panel, Point
 from bench.harness.colours import THEORY, series
@@ -32,9 +18,9 @@ from lsmkv.options import KIB
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
     """The charts that the rows are enough for."""
-    swept = of_part(rows, RESIDENCY)
+    swept = tables.of_part(rows, RESIDENCY)
     blocks = sorted({row.block_size_bytes for row in swept})
-    return [_split(rows, runs) for runs in run_counts(rows)] + [
+    return [_split(rows, runs) for runs in tables.run_counts(rows)] + [
         _residency(swept, block_bytes) for block_bytes in blocks
     ]
 
@@ -50,11 +36,11 @@ def _split(rows: Sequence[Row], runs: int) -> Chart:
         [
             Panel(
                 lines=list(_split_lines(rows, runs, law, share)),
-                title=f"{LAW_NAMES[law]}, {percent(share)} % present",
+                title=f"{tables.LAW_NAMES[law]}, {percent(share)} % present",
                 x="filters + cache, % of the data" if share == PRESENT_SHARES[-1] else "",
                 y="block reads per lookup" if law == LAWS[0] else "",
                 log="x" if share else "xy",
-                ticks=[100 * budget for budget in budgets(rows)],
+                ticks=[100 * budget for budget in tables.budgets(rows)],
             )
             for share, law in product(PRESENT_SHARES, LAWS)
         ],
@@ -68,12 +54,13 @@ def _split(rows: Sequence[Row], runs: int) -> Chart:
 
 
 def _split_lines(rows: Sequence[Row], runs: int, law: str, share: float) -> Iterator[Line]:
-    bloom = [which for which in CONTENDERS if which.filters != "ribbon"]
+    bloom = [which for which in tables.CONTENDERS if which.filters != "ribbon"]
     for number, which in enumerate(bloom):
         points = [
-            _point(100 * budget, reads(here))
-            for budget in budgets(rows)
-            if (here := split_rows(rows, runs, law, share, budget, which)) and reads(here).least > 0
+            _point(100 * budget, tables.reads(here))
+            for budget in tables.budgets(rows)
+            if (here := tables.split_rows(rows, runs, law, share, budget, which))
+            and tables.reads(here).least > 0
         ]
         label = "no filters" if which.rate is None else f"p = {which.name}"
         yield Line(label, points, series(number))
@@ -85,7 +72,7 @@ def _point(place: float, spread: Spread) -> Point:
 
 def _residency(rows: Sequence[Row], block_bytes: int) -> Chart:
     here = [row for row in rows if row.block_size_bytes == block_bytes]
-    sizes, kib = memories(rows), block_bytes // KIB
+    sizes, kib = tables.memories(rows), block_bytes // KIB
     filters = next(row for row in here if row.granularity == "block")
     fits = _place(sizes, filters.filter_bytes)
     shares = (0.0, 1.0)
@@ -102,10 +89,10 @@ def _residency(rows: Sequence[Row], block_bytes: int) -> Chart:
                     *_residency_lines(rows, block_bytes, share, law),
                     *_theory(filters, here, sizes, is_shown=law == "uniform" and not share),
                 ],
-                title=f"{LAW_NAMES[law]}, {'present' if share else 'absent'} keys",
+                title=f"{tables.LAW_NAMES[law]}, {'present' if share else 'absent'} keys",
                 x="block cache" if share else "",
                 y="bytes read per lookup" if law == LAWS[0] else "",
-                ticks={float(place): size(each) for place, each in enumerate(sizes)},
+                ticks={float(place): tables.size(each) for place, each in enumerate(sizes)},
                 edges=[
                     (fits, "cache as large as all filters"),
                     *((place, "") for place in break_evens(here, block_bytes, share, law)),
@@ -126,24 +113,21 @@ def _residency(rows: Sequence[Row], block_bytes: int) -> Chart:
 def _residency_lines(
     rows: Sequence[Row], block_bytes: int, share: float, law: str
 ) -> Iterator[Line]:
-    for number, kind in enumerate(RESIDENCIES):
+    for number, kind in enumerate(tables.RESIDENCIES):
         points = [
-            _point(place, page_bytes(each))
-            for place, memory in enumerate(memories(rows))
-            if (each := swept_rows(rows, block_bytes, share, law, kind, memory))
+            _point(place, tables.page_bytes(each))
+            for place, memory in enumerate(tables.memories(rows))
+            if (each := tables.swept_rows(rows, block_bytes, share, law, kind, memory))
         ]
-        yield Line(RESIDENCY_NAMES[kind], points, series(number))
+        yield Line(tables.RESIDENCY_NAMES[kind], points, series(number))
 
 
 def break_evens(rows: Sequence[Row], block_bytes: int, share: float, law: str) -> list[float]:
-    """The place from which on cached filters read less than none, between those of the caches tried.
-
-    Empty if there is no such place.
-    """
+    """The place, if any, from which cached filters read less than none, between the caches tried."""
     excess = [
-        page_bytes(swept_rows(rows, block_bytes, share, law, "cached", memory)).median
-        - page_bytes(swept_rows(rows, block_bytes, share, law, "off", memory)).median
-        for memory in memories(rows)
+        tables.page_bytes(tables.swept_rows(rows, block_bytes, share, law, "cached", memory)).median
+        - tables.page_bytes(tables.swept_rows(rows, block_bytes, share, law, "off", memory)).median
+        for memory in tables.memories(rows)
     ]
     found = [
         place + before / (before - after)
@@ -165,7 +149,9 @@ def _theory(
         if not row.memory_bytes and row.law == "uniform" and not row.present_share
     ]
     chunk, block = (
-        page_bytes([row for row in empty if row.residency == kind and row.granularity == "block"])
+        tables.page_bytes(
+            [row for row in empty if row.residency == kind and row.granularity == "block"]
+        )
         for kind in ("cached", "off")
     )
     passed = first.error_rate_exact or first.error_rate

@@ -9,7 +9,7 @@ from bench.experiments.memory.measure import measure
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.story import story
 from bench.experiments.memory.tasks import PARTS, REPETITIONS, Task, tasks
-from bench.harness.experiment import Experiment, at_least, names_of, positive
+from bench.harness.experiment import Experiment, at_least, flattened, names_of, positive
 
 _LEAST_KEYS: Final = 500
 
@@ -78,7 +78,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     row_type=Row,
     tasks=tasks,
     measure=measure,
-    rows=lambda measured: [row for rows in measured for row in rows],
+    rows=flattened,
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,

@@ -8,21 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
+from bench.experiments.memory import tasks
 from bench.experiments.memory.rows import Row
-from bench.experiments.memory.tasks import (
-    BUDGETS,
-    CACHES,
-    DIRECT,
-    ENTRY_BYTES,
-    LAWS,
-    NO_FILTER,
-    PRESENT_SHARES,
-    PRESET,
-    RESIDENCY,
-    SPLIT,
-    Task,
-    preset_cache_bytes,
-)
 from bench.experiments.memory.workloads import Lookups, Workload
 from bench.harness.page_storage import PageStorage
 from bench.harness.ribbon_sizes import fit
@@ -55,10 +42,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How filters and blocks share the memory.
-
-    ``budget_bytes`` are those of the row; ``cache_bytes`` is negative where the filters exceed them.
-    """
+    """How filters and blocks share ``budget_bytes``; a cache below 0: filters exceed them."""
 
     residency: str
     budget_bytes: int
@@ -66,23 +50,28 @@ class Memory:
     budget_share: float | None = None
 
 
-def measure(task: Task, directory: str) -> list[Row]:
+def measure(task: tasks.Task, directory: str) -> list[Row]:
     """The rows of one store below ``directory``, which is empty."""
-    parts = {SPLIT: _split, RESIDENCY: _residency, PRESET: _preset, DIRECT: _direct}
+    parts = {
+        tasks.SPLIT: _split,
+        tasks.RESIDENCY: _residency,
+        tasks.PRESET: _preset,
+        tasks.DIRECT: _direct,
+    }
     return list(parts[task.part](task, directory))
 
 
-def _split(task: Task, directory: str) -> Iterator[Row]:
+def _split(task: tasks.Task, directory: str) -> Iterator[Row]:
     store = _filtered_store(task, directory)
-    data_bytes = task.key_count * ENTRY_BYTES
+    data_bytes = task.key_count * tasks.ENTRY_BYTES
     memories = []
-    for share in BUDGETS:
+    for share in tasks.BUDGETS:
         budget = round(share * data_bytes)
         memories.append(Memory("resident", budget, budget - store.filter_bytes, share))
-    yield from _rows(task, store, memories, PRESENT_SHARES)
+    yield from _rows(task, store, memories, tasks.PRESENT_SHARES)
 
 
-def _options(task: Task) -> Options:
+def _options(task: tasks.Task) -> Options:
     return Options(
         filter_policy="bloom",
         error_rate=task.error_rate,
@@ -92,28 +81,28 @@ def _options(task: Task) -> Options:
     )
 
 
-def _residency(task: Task, directory: str) -> Iterator[Row]:
+def _residency(task: tasks.Task, directory: str) -> Iterator[Row]:
     base = _options(task)
     store = _write(task, os.path.join(directory, "block"), base)
     memories = [
-        Memory(kind, size, size) for kind in ("resident", "cached", "off") for size in CACHES
+        Memory(kind, size, size) for kind in ("resident", "cached", "off") for size in tasks.CACHES
     ]
     memories += [
         Memory(EQUAL, size, size - store.filter_bytes)
-        for size in CACHES
+        for size in tasks.CACHES
         if size >= store.filter_bytes
     ]
     yield from _rows(task, store, memories, (0.0, 1.0))
     table = base.replace(filter_granularity="table")
     store = _write(task, os.path.join(directory, "table"), table)
     yield from _rows(
-        task, store, [Memory("cached", size, size) for size in CACHES], (0.0,), LAWS[:1]
+        task, store, [Memory("cached", size, size) for size in tasks.CACHES], (0.0,), tasks.LAWS[:1]
     )
 
 
-def _preset(task: Task, directory: str) -> Iterator[Row]:
+def _preset(task: tasks.Task, directory: str) -> Iterator[Row]:
     """The preset, its tree at rest: one run, in the preset's tables."""
-    size = preset_cache_bytes(task)
+    size = tasks.preset_cache_bytes(task)
     options = Options.small_memory().replace(
         filter_policy="bloom",  # the same filters in every build
         error_rate=task.error_rate,
@@ -136,7 +125,7 @@ def _preset(task: Task, directory: str) -> Iterator[Row]:
     yield from _rows(task, _store(path, options), memories, (0.0, 1.0))
 
 
-def _direct(task: Task, directory: str) -> Iterator[Row]:
+def _direct(task: tasks.Task, directory: str) -> Iterator[Row]:
     """Lookups of one workload, read directly and by way of the page cache."""
     store = _filtered_store(task, directory)
     workload = Workload("uniform", 0.5, task.key_count, task.seed)
@@ -158,10 +147,10 @@ def _direct(task: Task, directory: str) -> Iterator[Row]:
 # Stores
 
 
-def _filtered_store(task: Task, directory: str) -> Store:
+def _filtered_store(task: tasks.Task, directory: str) -> Store:
     base = _options(task)
     first = os.path.join(directory, "first")
-    if task.filters == NO_FILTER:
+    if task.filters == tasks.NO_FILTER:
         return _write(task, first, base.replace(filter_policy="none"))
     bloom = _write(task, first, base)
     if task.filters == "bloom":
@@ -179,7 +168,7 @@ def _filtered_store(task: Task, directory: str) -> Store:
     return tried[-1]
 
 
-def _write(task: Task, path: str, options: Options) -> Store:
+def _write(task: tasks.Task, path: str, options: Options) -> Store:
     write_runs(path, task.key_count, task.run_count, task.seed, options)
     return _store(path, options)
 
@@ -205,11 +194,11 @@ def _store(path: str, options: Options) -> Store:
 
 
 def _rows(
-    task: Task,
+    task: tasks.Task,
     store: Store,
     memories: list[Memory],
     present_shares: tuple[float, ...],
-    laws: tuple[str, ...] = LAWS,
+    laws: tuple[str, ...] = tasks.LAWS,
 ) -> Iterator[Row]:
     for law in laws:
         for share in present_shares:
@@ -283,7 +272,7 @@ def _count(db: lsmkv.DB, storage: PageStorage, lookups: Lookups) -> dict[str, An
 
 
 def _row(
-    task: Task,
+    task: tasks.Task,
     store: Store,
     memory: Memory,
     workload: Workload,
@@ -305,7 +294,7 @@ def _row(
         seed=workload.seed,
         key_count=task.key_count,
         lookup_count=task.lookups(workload.present_share),
-        data_bytes=task.key_count * ENTRY_BYTES,
+        data_bytes=task.key_count * tasks.ENTRY_BYTES,
         error_rate_exact=store.error_rate_exact,
         filter_bytes=store.filter_bytes,
         chunk_bytes=store.chunk_bytes or None,

@@ -23,14 +23,10 @@ class Row:
     )
     run_count: int = column("overlapping sorted runs", "setting")
     block_size_bytes: int = column("size at which a data block is closed", "setting")
-    budget_share: float | None = optional(
-        "filters and cache by the bytes of all entries", "setting"
-    )
+    budget_share: float | None = optional("filters and cache by all entries' bytes", "setting")
     law: str = column("popularity of keys: uniform, zipf or hot", "setting")
     present_share: float = column("lookups of present keys, by all", "setting")
-    repetition: int = column(
-        "number of the repetition; each has popular keys of its own", "setting"
-    )
+    repetition: int = column("the repetition; each has popular keys of its own", "setting")
     seed: int = column("what decided keys, values and order", "setting")
     key_count: int = column("entries", "setting")
     lookup_count: int = column("lookups counted, after as many that warm the cache", "setting")

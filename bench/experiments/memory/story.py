@@ -80,11 +80,7 @@ def _page_failures(rows: Sequence[Row]) -> list[str]:
 
 
 def equal_ratios(rows: Sequence[Row]) -> list[float]:
-    """Bytes of resident filters by those of cached ones in the same memory, wherever the former fit.
-
-    Only where either are more than a hundredth of the bytes without filters, and enough reads were
-    counted for a ratio.
-    """
+    """Bytes of resident filters by those of cached ones in the same memory, where both count."""
     found = []
     for block_bytes in sorted({row.block_size_bytes for row in rows}):
         for share in (0.0, 1.0):

@@ -6,17 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.experiments.memory import tasks
 from bench.experiments.memory.measure import EQUAL
 from bench.experiments.memory.rows import Row
-from bench.experiments.memory.tasks import (
-    LAWS,
-    NO_FILTER,
-    PRESENT_SHARES,
-    PRESET,
-    RATES,
-    RESIDENCY,
-    SPLIT,
-)
 from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.ratios import Spread, spread
 from bench.harness.tables import Table, percent
@@ -49,8 +41,8 @@ class Contender:
 
 
 CONTENDERS: Final = (
-    Contender(NO_FILTER, None),
-    *(Contender(kind, rate) for rate in RATES for kind in ("bloom", "ribbon")),
+    Contender(tasks.NO_FILTER, None),
+    *(Contender(kind, rate) for rate in tasks.RATES for kind in ("bloom", "ribbon")),
 )
 """By ascending size."""
 
@@ -65,7 +57,7 @@ def of_part(rows: Iterable[Row], part: str) -> list[Row]:
 
 
 def contender(row: Row) -> Contender:
-    return Contender(row.filters, None if row.filters == NO_FILTER else row.error_rate)
+    return Contender(row.filters, None if row.filters == tasks.NO_FILTER else row.error_rate)
 
 
 def split_rows(
@@ -74,7 +66,7 @@ def split_rows(
     """The repetitions of one contender with one budget; empty where its filters exceed that."""
     return [
         row
-        for row in of_part(rows, SPLIT)
+        for row in of_part(rows, tasks.SPLIT)
         if (row.run_count, row.law, row.present_share, row.budget_share)
         == (runs, law, share, budget)
         and contender(row) == which
@@ -126,7 +118,7 @@ def budgets(rows: Iterable[Row]) -> list[float]:
 
 
 def run_counts(rows: Iterable[Row]) -> list[int]:
-    return sorted({row.run_count for row in of_part(rows, SPLIT)})
+    return sorted({row.run_count for row in of_part(rows, tasks.SPLIT)})
 
 
 def number(value: float) -> str:
@@ -150,20 +142,20 @@ def size(size_bytes: float) -> str:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     found = [_split(rows, runs) for runs in run_counts(rows)]
-    swept = of_part(rows, RESIDENCY)
+    swept = of_part(rows, tasks.RESIDENCY)
     for block_bytes in sorted({row.block_size_bytes for row in swept}):
         for share in (0.0, 1.0):
-            found.append(_swept(swept, block_bytes, share, LAWS))
+            found.append(_swept(swept, block_bytes, share, tasks.LAWS))
             if block_bytes == 4 * KIB:
-                found.append(_swept(swept, block_bytes, share, LAWS[:1], brief=True))
-    preset = of_part(rows, PRESET)
+                found.append(_swept(swept, block_bytes, share, tasks.LAWS[:1], brief=True))
+    preset = of_part(rows, tasks.PRESET)
     return [*found, *([_preset(preset)] if preset else [])]
 
 
 def _split(rows: Sequence[Row], runs: int) -> Table:
     cells = []
-    for share in PRESENT_SHARES:
-        for law in LAWS:
+    for share in tasks.PRESENT_SHARES:
+        for law in tasks.LAWS:
             line = [f"{percent(share)} % present, {LAW_NAMES[law]}"]
             for budget in budgets(rows):
                 here = best(rows, runs, law, share, budget)
@@ -210,12 +202,7 @@ def memories(rows: Iterable[Row]) -> list[int]:
 
 
 def _swept(
-    rows: Sequence[Row],
-    block_bytes: int,
-    share: float,
-    laws: Sequence[str],
-    *,
-    brief: bool = False,
+    rows: Sequence[Row], block_bytes: int, share: float, laws: Sequence[str], *, brief: bool = False
 ) -> Table:
     cells = []
     for law in laws:

@@ -34,9 +34,7 @@ CACHES: Final = tuple(
 PRESET_KEYS: Final = tuple(
     round(millions * 1_000_000) for millions in (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
 )
-ENTRY_BYTES: Final = KEY_BYTES + VALUE_BYTES + 7
-"""Bytes of an entry in a block."""
-
+ENTRY_BYTES: Final = KEY_BYTES + VALUE_BYTES + 7  # bytes of an entry in a block
 REPETITIONS: Final = 3
 _DIRECT_LOOKUPS: Final = 2000
 _CHEAP_TIMES: Final = 10

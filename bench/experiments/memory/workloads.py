@@ -25,10 +25,7 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Lookups by one law, of which ``present_share`` are of present keys.
-
-    Which keys are popular depends on ``seed``, and differs for present and absent ones.
-    """
+    """Lookups by one law, ``present_share`` of present keys; ``seed`` says which are popular."""
 
     law: str
     present_share: float

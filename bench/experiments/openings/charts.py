@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from bench.experiments.openings import tables
 from bench.experiments.openings.rows import Row
-from bench.experiments.openings.tables import (
-    BYTES,
-    MIXED,
-    bests,
-    lookups_per_key,
-    shapes,
-    unit_name,
-)
 from bench.harness.charts import Chart, Line, Panel, curve, marks
 from bench.harness.colours import series
 
@@ -32,15 +25,15 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             [
                 Panel(
                     lines=list(_lines(rows, unit)),
-                    title=f"cost: {unit_name(rows, unit)}",
+                    title=f"cost: {tables.unit_name(rows, unit)}",
                     x="lookups of absent keys per key, between two openings",
                     y="" if number else "best error rate, % (100: no filters)",
                     log="xy",
                     percent="y",
-                    ticks=lookups_per_key(rows),
+                    ticks=tables.lookups_per_key(rows),
                     y_ends=(0.0000005, 1.5),
                 )
-                for number, unit in enumerate((BYTES, MIXED))
+                for number, unit in enumerate((tables.BYTES, tables.MIXED))
             ],
             width=9.0,
             height=5.0,
@@ -50,8 +43,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def _lines(rows: Sequence[Row], unit: str) -> Iterator[Line]:
-    for number, of in enumerate(shapes(rows)):
-        found, look = bests(rows, of, unit), series(number)
+    for number, of in enumerate(tables.shapes(rows)):
+        found, look = tables.bests(rows, of, unit), series(number)
         # Bars of one number of lookups would hide each other.
         apart = 1.12 ** (number - 1.5)
         measured = [

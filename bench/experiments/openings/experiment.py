@@ -9,27 +9,16 @@ from bench.experiments.openings.measure import measure
 from bench.experiments.openings.rows import Row
 from bench.experiments.openings.story import story
 from bench.experiments.openings.tasks import Task, tasks
-from bench.harness.experiment import Experiment, at_least, positive
+from bench.harness.experiment import Experiment, at_least, flattened, positive
 from lsmkv.options import KIB
 
 _LEAST_KEYS: Final = 1000
 
 
-def _cost(text: str) -> int:
-    cost = int(text)
-    if cost < 0:
-        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
-    return cost
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keys", type=at_least(_LEAST_KEYS), help="default: 10,000 or 100,000")
     parser.add_argument(
-        "--keys", type=at_least(_LEAST_KEYS), help="entries; default: 10,000 or 100,000"
-    )
-    parser.add_argument(
-        "--openings",
-        type=positive,
-        help="openings of each store and residency; default: 3 or 10",
+        "--openings", type=positive, help="openings of each store and residency; default: 3 or 10"
     )
     parser.add_argument(
         "--lookups",
@@ -38,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--request-cost-bytes",
-        type=_cost,
+        type=at_least(0),
         default=64 * KIB,
         metavar="N",
         help="a read request costs as much as so many bytes; default: %(default)s",
@@ -68,7 +57,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     row_type=Row,
     tasks=tasks,
     measure=measure,
-    rows=lambda measured: [row for rows in measured for row in rows],
+    rows=flattened,
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,

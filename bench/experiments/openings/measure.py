@@ -75,10 +75,7 @@ def measure(task: Task, directory: str) -> list[Row]:
 
 
 def absent_keys(task: Task, number: int) -> list[bytes]:
-    """Different absent keys in random order, one after each present key but the last.
-
-    Those of another ``number`` are others: none comes twice below 2^20.
-    """
+    """Different absent keys in random order, others for each ``number`` below 2^20."""
     draw = generator(task.seed, "openings", number)
     order = draw.permutation(task.key_count - 1).tolist()
     # After the present key of the same digits: shorter keys come first.

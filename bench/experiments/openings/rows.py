@@ -14,9 +14,7 @@ class Row:
     run_count: int = column("overlapping sorted runs", "setting")
     block_size_bytes: int = column("size at which a data block is closed", "setting")
     error_rate: float = column("false-positive rate asked for; 1: no filters are used", "setting")
-    lookups_per_key: float = column(
-        "lookups of absent keys between two openings, by keys", "setting"
-    )
+    lookups_per_key: float = column("lookups of absent keys in an opening, by keys", "setting")
     key_count: int = column("entries", "setting")
     seed: int = column("what decided keys, values and order", "setting")
     request_cost_bytes: int = column("bytes that a read request costs besides its own", "setting")

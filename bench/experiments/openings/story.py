@@ -29,12 +29,7 @@ _SIGMAS: Final = 6.0
 
 def story(rows: Sequence[Row]) -> Story:
     """Tables and chart, all computed from ``rows``."""
-    return Story(
-        tables(rows),
-        charts(rows),
-        failures(rows),
-        headline=_headline(rows),
-    )
+    return Story(tables(rows), charts(rows), failures(rows), headline=_headline(rows))
 
 
 def _headline(rows: Sequence[Row]) -> str:

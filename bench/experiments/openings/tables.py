@@ -14,13 +14,10 @@ from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.tables import Table
 from lsmkv.options import KIB
 
-NEAR: Final = 0.05
-"""Rates are nearly the best whose cost exceeds the least by at most this part."""
-
+NEAR: Final = 0.05  # rates are nearly the best whose cost exceeds the least by at most this part
 DEFAULT_RATE: Final = 0.01
 BYTES: Final = "bytes_per_lookup"
-MIXED: Final = "mixed_per_lookup"
-"""Attributes of a row: what a lookup costs."""
+MIXED: Final = "mixed_per_lookup"  # attributes of a row: what a lookup costs
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,7 @@ from bench.harness.process_meter import Meter
 
 @contextmanager
 def beside(work: Callable[[threading.Event, threading.Event], None]) -> Iterator[None]:
-    """Run ``work(begun, stop)`` in a thread until the end of the ``with`` block.
-
-    It sets ``begun`` when it has begun, which this awaits, and returns soon after ``stop`` is set.  Its
-    error is raised at the end.
-    """
+    """Run ``work(begun, stop)`` in a thread, from when it sets ``begun`` to the end of the block."""
     begun, stop = threading.Event(), threading.Event()
     errors: list[BaseException] = []
 

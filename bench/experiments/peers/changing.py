@@ -15,11 +15,7 @@ from bench.harness.process_meter import Meter, cpu_s
 
 
 def readdeleted(stores: Stores) -> Passes:
-    """Lookups after half of the keys were deleted and the others overwritten three times.
-
-    Keys were deleted in stretches of 100 neighbours.  Half of the lookups ask for deleted keys.
-    Flushes and compactions that were due are done; tombstones may be left.
-    """
+    """Lookups after half of the keys were deleted, the rest overwritten thrice; half ask for those."""
     numbers = stores.asked()
     found, checksum = found_of(stores.with_deletions().get, stores.present(numbers))
     while True:
@@ -32,19 +28,12 @@ def readdeleted(stores: Stores) -> Passes:
 
 
 def scandeleted(stores: Stores) -> Passes:
-    """Scans of 100 entries from a random key of the same store; per scan.
-
-    Each crosses a deleted stretch.
-    """
+    """Scans of 100 entries from a random key of that store, across deleted ones; per scan."""
     return warm_seeks(stores, stores.with_deletions, max(100, stores.entries // 100), 100)
 
 
 def readcompacting(stores: Stores) -> Passes:
-    """Lookups while another thread forces compactions, every other key absent.
-
-    The thread overwrites a sixteenth of the keys in batches and compacts the whole store, again and
-    again.  LMDB and SQLite have nothing to compact: they only overwrite, and SQLite empties its log.
-    """
+    """Lookups, half absent, while a thread overwrites and compacts (LMDB, SQLite: overwrites)."""
     batches = stores.batches(stores.order(3)[: max(1, stores.entries // 16)])
     numbers = stores.order(2)[: max(500, stores.entries // 10)]
     with stores.fresh(
@@ -78,11 +67,7 @@ def readcompacting(stores: Stores) -> Passes:
 
 
 def compacting(stores: Stores) -> Outcome:
-    """Two full compactions while another thread looks keys up; per entry merged.
-
-    The first one follows a fill, the second one overwrites of a sixteenth of the keys.  Latencies are
-    those of the lookups, which find every other key.  LMDB and SQLite have nothing to compact.
-    """
+    """Two full compactions beside lookups, after a fill and after overwrites; per entry merged."""
     fills = [
         stores.batches(stores.order(0)),
         stores.batches(stores.order(3)[: stores.entries // 16]),

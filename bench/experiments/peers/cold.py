@@ -74,11 +74,7 @@ def _cold_numbers(stores: Stores) -> list[int]:
 
 
 def _load(stores: Stores, store: Store) -> None:
-    """Have every table's index and filters loaded, and in B+ trees every inner page read.
-
-    An absent key makes all tables that may hold it load them, and reads next to no data block where
-    there are filters.
-    """
+    """Have every table's index and filters loaded by absent keys, and in B+ trees every inner page."""
     for key in stores.absent(
         range(LOADING_STEP // 2 % stores.entries, stores.entries, LOADING_STEP)
     ):
@@ -236,11 +232,7 @@ class _Limiter:
 
 
 def _limited_gets(stores: Stores, keys_of: Keys) -> Passes:
-    """Lookups while the page cache holds from nothing to the limit.
-
-    When they have read as much as it may hold, all pages are dropped.  Other lookups come first and
-    fill half of it.  The clock is read around each lookup.
-    """
+    """Lookups while the page cache holds from nothing to the limit, when all is dropped."""
     numbers = stores.order(2)[: max(500, stores.entries // 500)]
     limit = stores.page_cache_limit_bytes()
     found, checksum = found_of(stores.for_reads().get, keys_of(numbers))
@@ -283,10 +275,7 @@ def _limited_gets(stores: Stores, keys_of: Keys) -> Passes:
 
 
 def readrandom_group(stores: Stores) -> Passes:
-    """Lookups of present keys in a control group of half as much memory as data.
-
-    The cache has an eighth of the data.  As many lookups come first as are timed.
-    """
+    """Lookups of present keys in half as much memory as data, an eighth for the cache."""
     numbers = stores.order(2)[: max(500, stores.entries // 25)]
     found, checksum = found_of(stores.for_reads().get, stores.present(numbers))
     while True:

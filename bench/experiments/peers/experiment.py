@@ -15,7 +15,7 @@ from bench.experiments.peers.rows import Row, rows
 from bench.experiments.peers.story import story
 from bench.experiments.peers.tasks import VALUE_BYTES, Task
 from bench.harness import page_cache
-from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.experiment import Experiment, Plan, between, positive
 from bench.harness.memory_group import why_no_memory_group
 from bench.harness.ratios import FEWEST
 from bench.workloads.keys import KEY_BYTES
@@ -27,9 +27,7 @@ _REPETITIONS: Final = 9
 _QUICK_PASSES: Final = 3
 _PASSES: Final = 5
 _MOST_BITS: Final = 64
-_LIMIT_PART: Final = 4
-"""The data by the page cache of the phases that limit it."""
-
+_LIMIT_PART: Final = 4  # the data by the page cache of the phases that limit it
 METHOD: Final = (
     "Each engine has a process of its own, new in each repetition. A phase is measured on every "
     "engine in turn before the next begins; reading phases have several passes, of which the "
@@ -93,7 +91,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bits-per-key",
-        type=_bits,
+        type=between(0, _MOST_BITS),
         default=10.0,
         help="of Bloom filters; 0: none; default: %(default)s",
     )
@@ -109,14 +107,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="where lsmkv flushes and compacts; default: %(default)s",
     )
-
-
-def _bits(text: str) -> float:
-    """The type of ``--bits-per-key``."""
-    bits = float(text)
-    if not 0.0 <= bits <= _MOST_BITS:
-        raise argparse.ArgumentTypeError(f"{text}: must be from 0 to {_MOST_BITS}")
-    return bits
 
 
 def tasks(plan: Plan) -> list[Task]:
@@ -154,11 +144,7 @@ def tasks(plan: Plan) -> list[Task]:
 def _measurable(
     options: argparse.Namespace, phases: tuple[str, ...], limit_bytes: int, data_bytes: int
 ) -> tuple[str, ...]:
-    """The phases, without those that limit the page cache if that works only elsewhere.
-
-    Raises:
-        SystemExit: they were asked for, by name or with ``--memory-mib``.
-    """
+    """The phases; SystemExit where the page cache cannot be limited for those asked for."""
     asked = options.memory_mib is not None or options.phases != "all"
     limited = set(phases) & set(LIMITED)
     if options.memory_mib is not None and not limited:

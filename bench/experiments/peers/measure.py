@@ -39,11 +39,7 @@ class Measured:
 
 
 def measure(task: Task, directory: str) -> list[Measured]:
-    """Measure every phase on every engine in turn.
-
-    Raises:
-        RuntimeError: an engine failed; the message names engine and phase.
-    """
+    """Measure every phase on every engine in turn; RuntimeError names engine and phase."""
     found: list[Measured] = []
     direct_reads = takes_direct_reads(directory)
     with ExitStack() as stack:

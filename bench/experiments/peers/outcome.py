@@ -36,8 +36,7 @@ class Outcome:
     compacting_share: float | None = None
 
 
-Passes = Generator[Outcome, None, None]
-"""One outcome after another of the same work."""
+Passes = Generator[Outcome, None, None]  # one outcome after another of the same work
 
 
 def timed(meter: Meter, operations: int, result_count: int, result_checksum: int = 0) -> Outcome:
@@ -55,11 +54,7 @@ _RESULTS: Final = ("operations", "result_count", "result_checksum")
 
 
 def median_outcome(passes: Sequence[Outcome]) -> Outcome:
-    """The median of each column over several passes; of those that have it.
-
-    Raises:
-        ValueError: the passes found different things.
-    """
+    """The median of each column over the passes that have it; ValueError if they found other things."""
     columns: dict[str, Any] = {}
     for field in fields(Outcome):
         known = [value for one in passes if (value := getattr(one, field.name)) is not None]

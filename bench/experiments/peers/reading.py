@@ -52,10 +52,7 @@ def readmissing(stores: Stores) -> Passes:
 
 
 def multi_get(stores: Stores) -> Passes:
-    """Lookups of 100 present keys a call; per key.
-
-    The library takes them in one call if it can.
-    """
+    """Lookups of 100 present keys a call, if the library can; per key."""
     numbers = stores.asked()
 
     def calls() -> list[list[bytes]]:
@@ -123,10 +120,7 @@ def seekrandom_100(stores: Stores) -> Passes:
 
 
 def reopen(stores: Stores) -> Passes:
-    """Opening the settled store, and one lookup; per opening.
-
-    Some engines open lazily.
-    """
+    """Opening the settled store, and one lookup, as some open lazily; per opening."""
     while True:
         stores.closed_for_reads()
         keys = stores.present(stores.order(2)[:OPENINGS])

@@ -46,9 +46,7 @@ class Row:
         "time",
     )
     filter_negatives: int | None = column("searches that filters spared, by its own count", "time")
-    filter_false_positives: int | None = column(
-        "false positives of its filters, by its own count", "time"
-    )
+    filter_false_positives: int | None = column("false positives, by its own count", "time")
     os_read_bytes: int | None = column(
         "bytes read from storage in the pass with direct reads, by the operating system's count",
         "time",

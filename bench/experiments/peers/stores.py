@@ -15,14 +15,11 @@ from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key, shu
 MOST_LOOKUPS: Final = 1_000_000
 """The most keys that a phase asks for; a larger store gives random ones, some in every block."""
 
-BATCH: Final = 1000
-"""Operations of a batch."""
-
+BATCH: Final = 1000  # operations of a batch
 STRETCH: Final = 100
 """Neighbouring keys that are deleted, and that are left between two such stretches."""
 
-TURNS: Final = 3
-"""How often keys are overwritten, and a part of the others deleted."""
+TURNS: Final = 3  # how often keys are overwritten, and a part of the others deleted
 
 
 class Stores:
@@ -139,11 +136,7 @@ class Stores:
     # The store of the read phases
 
     def for_reads(self) -> Store:
-        """Open the settled store for reads, with a large enough cache.
-
-        The first opening asks for every key of the lookups and settles again: some engines compact
-        what is read much (lsmkv by lookups, LevelDB by seeks), which must not happen during a timing.
-        """
+        """Open the settled store, once asked for every key, as some engines compact what is read."""
         if self._for_reads is None:
             self._fill_for_reads()
             self._for_reads = store = self.open("reads")
@@ -177,10 +170,7 @@ class Stores:
         return number // STRETCH % 2 == 0
 
     def with_deletions(self) -> Store:
-        """Open the settled store of which half was deleted, with a large enough cache.
-
-        As in :meth:`for_reads`, it was asked for every key once before.
-        """
+        """As :meth:`for_reads`, of the store of which half was deleted."""
         if self._with_deletions is None:
             if not os.listdir(self.path("deleted")):
                 buffer = self.small_write_buffer_bytes()

@@ -103,10 +103,7 @@ def fillbatch(stores: Stores) -> Outcome:
 
 
 def overwrite(stores: Stores) -> Outcome:
-    """Single puts of present keys, in another random order.
-
-    The values are new.
-    """
+    """Single puts of new values for present keys, in another random order."""
     numbers = stores.order(1)
     keys, values = stores.present(numbers), stores.values(numbers, shift=1)
     with stores.fresh("overwrite") as store:

@@ -18,16 +18,8 @@ _AXES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
         "bits_per_key",
         {"level_count": trees.LEVELS, "size_ratio": trees.SIZE_RATIO},
     ),
-    (
-        "levels",
-        "level_count",
-        {"bits_per_key": trees.BITS, "size_ratio": trees.SIZE_RATIO},
-    ),
-    (
-        "size ratio T",
-        "size_ratio",
-        {"bits_per_key": trees.BITS, "level_count": trees.LEVELS},
-    ),
+    ("levels", "level_count", {"bits_per_key": trees.BITS, "size_ratio": trees.SIZE_RATIO}),
+    ("size ratio T", "size_ratio", {"bits_per_key": trees.BITS, "level_count": trees.LEVELS}),
 )
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import Final
 
 from bench.experiments.policies import repeats, shift, skew, trees
 from bench.experiments.policies.rows import Row
 from bench.experiments.policies.story import PARTS, story
-from bench.harness.experiment import Experiment, Plan, at_least, names_of, positive
+from bench.harness.experiment import Experiment, Plan, at_least, flattened, names_of, positive
 
 Task = trees.Task | skew.Task | shift.Task | repeats.Task
 
 KEYS: Final = {"trees": 100_000, "skew": 100_000, "shift": 20_000, "repeats": 100_000}
 _QUICK_KEYS: Final = {"trees": 20_000, "skew": 20_000, "shift": 8_000, "repeats": 20_000}
 _REPETITIONS: Final = {"trees": 1, "skew": 1, "shift": 3, "repeats": 3}
-_LEAST_KEYS: Final = 300
-"""Of fewer, too few pass for a promise about them."""
+_LEAST_KEYS: Final = 300  # of fewer, too few pass for a promise about them
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +51,6 @@ def tasks(plan: Plan) -> list[Task]:
 
 def measure(task: Task, directory: str) -> list[Row]:
     return task.measure(directory)
-
-
-def join(measured: Iterable[list[Row]]) -> list[Row]:
-    return [row for rows in measured for row in rows]
 
 
 EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
@@ -97,7 +91,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     row_type=Row,
     tasks=tasks,
     measure=measure,
-    rows=join,
+    rows=flattened,
     story=story,
     libraries=("numpy", "scipy", "matplotlib"),
     add_options=add_options,

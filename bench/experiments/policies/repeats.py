@@ -29,9 +29,7 @@ LOADS: Final = (*(f"Zipf {exponent}" for exponent in (0.6, 0.8, 1.0, 1.2, 1.4)),
 """Exact Zipf laws; one of exponent 1 whose keys all change after each tenth; keys of one block alone."""
 
 LEAST_RATIO: Final = 5.0
-MOST_LISTED_BITS: Final = 0.25
-"""The list, for each present key, where there is no block cache."""
-
+MOST_LISTED_BITS: Final = 0.25  # the list, for each present key, where there is no block cache
 _DRIFT_PARTS: Final = 10
 _LOOKUPS_PER_KEY: Final = 10
 _ERROR_RATE: Final = 0.01
@@ -40,10 +38,7 @@ _LEAST_KEYS_JUDGED: Final = 10_000  # of fewer, chance decides how many are list
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A store of ``keys`` keys, asked for as many absent ones with one block cache.
-
-    ``is_shared``: present keys are looked up too, one after each absent key.
-    """
+    """As many absent as present keys asked with one block cache; if ``is_shared`` present ones, too."""
 
     keys: int
     seed: int

@@ -13,9 +13,7 @@ class Row:
     """What lookups of absent keys read in one store."""
 
     part: str = column("trees, skew, shift or repeats: what varies", "setting")
-    load: str = column(
-        "style of the tree, or how absent keys are drawn", "setting", heading="lookups"
-    )
+    load: str = column("style of the tree, or draw of absent keys", "setting", heading="lookups")
     filters: str = column(
         "uniform: one rate; monkey: rates as the runs' sizes; hits: one rate, and no filters in the last "
         "level; budget: filter_memory_bytes; learning: one rate, and adaptive_filters; or another way to "

@@ -25,16 +25,12 @@ LOADS: Final = (NEW_KEYS, POPULAR_KEYS)
 
 FILTERS: Final = ("monkey", "uniform", "learning", "budget")
 PHASES: Final = 3
-POINTS: Final = 5
-"""Points of the chart in each phase."""
-
+POINTS: Final = 5  # points of the chart in each phase
 HOT_RANGE: Final = 0.1
 HOT_LOOKUPS: Final = 0.9
 """The part of the key range that is hot in a phase, and the part of the lookups that ask there."""
 
-EDGE: Final = 2
-"""Points after a shift, and points at the end of a phase."""
-
+EDGE: Final = 2  # points after a shift, and points at the end of a phase
 _STEPS: Final = 4  # write buffers in each point: all of a phase rewrite the last level
 _BUFFERS: Final = 20  # the keys, by those of a write buffer
 _BITS: Final = 8.0
@@ -47,10 +43,7 @@ _MOST_MEMORY: Final = 1.05  # of filters, by Monkey's
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One load on a store of ``keys`` keys for each kind of filters.
-
-    ``points``: of each phase, and ``phases``; ``lookups``: of each step.
-    """
+    """One load on a store for each kind of filters, with so many points a phase and lookups a step."""
 
     load: str
     keys: int
@@ -64,11 +57,7 @@ class Task:
         return f"{self.load}, repetition {self.repetition}"
 
     def measure(self, directory: str) -> list[Row]:
-        """The rows of all kinds of filters; the first one's memory is what the others may take.
-
-        A budget is held after a compaction of the whole store; meanwhile filters may take more.  So the
-        budget that takes that memory on average, with the indexes, is found by trials.
-        """
+        """The rows of all kinds of filters, in the memory of the first one, found by trials."""
 
         def rows_of(filters: str, memory_bytes: float, name: str) -> list[Row]:
             path = os.path.join(directory, name)

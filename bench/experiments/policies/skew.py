@@ -19,9 +19,7 @@ from bench.workloads.keys import absent_key, shuffled
 from lsmkv.filters.maths.allocation import budget_error_rates
 from lsmkv.options import KIB
 
-HOT: Final = 0.1
-"""The part of the key range that is popular."""
-
+HOT: Final = 0.1  # the part of the key range that is popular
 SHARES: Final = (0.1, 0.5, 0.9, 0.99)
 """Of the lookups, those in the popular tenth; 0.1 is the same everywhere."""
 
@@ -62,10 +60,7 @@ class Task:
         return f"{self.hot_share:.0%} of the lookups in a tenth, {self.bits_per_key:g} bits"
 
     def measure(self, directory: str) -> list[Row]:
-        """Tree and run with Monkey's rates, and with a budget of the run's filters and index.
-
-        For the tree Monkey's are written again, with a rate for the bytes that the budget's took there.
-        """
+        """Tree and run with Monkey's rates, of the budget's bytes, and with a budget of the run's."""
         tree, run = self._rows("monkey", directory, _monkey(self.bits_per_key))
         budget = self._rows("budget", directory, {"filter_memory_bytes": memory_bytes(run)})
         bits = self.bits_per_key * budget[0].filter_bytes / tree.filter_bytes

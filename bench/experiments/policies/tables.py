@@ -143,10 +143,7 @@ def _shift(rows: Sequence[Row]) -> Table:
 
 
 def _per_10000(rows: Sequence[Row]) -> str:
-    wasted, lookups = (
-        sum(row.wasted_reads for row in rows),
-        sum(row.lookup_count for row in rows),
-    )
+    wasted, lookups = (sum(row.wasted_reads for row in rows), sum(row.lookup_count for row in rows))
     low, high = rate_interval(min(wasted, lookups), lookups)
     return f"{10_000 * wasted / lookups:,.0f} ({10_000 * low:,.0f}-{10_000 * high:,.0f})"
 

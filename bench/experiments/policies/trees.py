@@ -27,9 +27,7 @@ from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_r
 STYLES: Final = ("leveled", "tiered", "lazy-leveled")
 SIZE_RATIO: Final = 4
 LEVELS: Final = 3
-BITS: Final = 8.0
-"""What is kept while the others vary."""
-
+BITS: Final = 8.0  # what is kept while the others vary
 _BITS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 _LEVELS: Final = (1, 2, 3, 4, 5)
 _RATIOS: Final = (2, 3, 4, 6, 8)
@@ -68,10 +66,7 @@ class Tree:
         ]
 
     def rates(self, filters: str, bits_per_key: float) -> list[float]:
-        """The rate of each run; 1 for no filter.  ``bits_per_key`` are those of one rate for all.
-
-        ``hits`` is RocksDB's ``optimize_filters_for_hits``.
-        """
+        """The rate of each run, 1 for no filter, at these bits per key; ``hits`` leaves out the last."""
         runs, rate = self.runs(), rate_of(bits_per_key)
         if filters == "monkey":
             return monkey_error_rates(runs, rate)
@@ -140,10 +135,7 @@ class Task:
 
 
 def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int) -> None:
-    """Write runs of so many keys, the newest first, with filters of these rates; 1 for none.
-
-    Each is a table; every key is in one of them, and all span about the whole range.
-    """
+    """Write runs of one table each, newest first, over the whole range; a rate of 1: no filter."""
     numbers = shuffled(sum(runs), seed)
     parts = [numbers[low:high] for low, high in pairwise(accumulate(runs, initial=0))]
     for part, rate in reversed(list(zip(parts, rates, strict=True))):

@@ -13,9 +13,7 @@ from typing import Final, Literal, get_args
 
 from bench.experiments.reproduce.published import PublishedTable, Section
 
-FACTOR: Final = 2.0
-"""Times of two machines, or of one on two days, may differ by this."""
-
+FACTOR: Final = 2.0  # times of two machines, or of one on two days, may differ by this
 MEASURED: Final = frozenset({"cluster-build", "peers", "ycsb"})
 """Experiments whose every table depends on times: background work or the page cache has a say."""
 

@@ -80,10 +80,7 @@ def _apart(rate: float, number: int, count: int) -> float:
 
 
 def _interval(row: Row) -> tuple[float, float, float]:
-    """Block reads of a lookup, and the ends of the interval.
-
-    Reads that filters cannot spare have no interval.
-    """
+    """Block reads of a lookup, and the interval's ends; reads that filters cannot spare have none."""
     trials = row.filter_trials or 0
     needed = (row.data_block_reads or 0) - row.filter_false_positives
     rates = row.error_rate_measured or 0.0, row.error_rate_low or 0.0, row.error_rate_high or 0.0

@@ -27,9 +27,7 @@ HBASE_CELL_BYTES: Final = 200
 DIGITS: Final = "digits"
 HBASE: Final = "hbase"
 PATHS: Final = "paths"
-YOURS: Final = "yours"
-"""The data set of ``--keys`` and ``--lookups``."""
-
+YOURS: Final = "yours"  # the data set of --keys and --lookups
 _APART: Final = 10**9  # more than a data set has entries
 _SEEDS: Final = 10**6  # keys have 16 digits, and numbers 8 bytes
 
@@ -80,11 +78,7 @@ _DATA_SETS: dict[str, DataSet] = {}
 
 
 def register(data_set: DataSet) -> DataSet:
-    """Add ``data_set`` to the known ones.
-
-    Raises:
-        ValueError: another data set has that name.
-    """
+    """Add ``data_set`` to the known ones.  ValueError: another has that name."""
     if data_set.name in (*_DATA_SETS, YOURS):
         raise ValueError(f"data set {data_set.name!r} is registered already")
     if not data_set.name or "," in data_set.name:
@@ -131,8 +125,7 @@ def _yours(own: KeyFiles, seed: int) -> Content:
     return Content(entries_of(pairs, seed), trace=trace)
 
 
-NUMBER_GAP: Final = 16
-"""The distance of two neighbours in ``ranges``: a range between them is empty."""
+NUMBER_GAP: Final = 16  # the distance of two neighbours in ranges: a range between them is empty
 
 
 def number_key(number: int) -> bytes:
@@ -205,8 +198,7 @@ def _tenants(in_one_run: bool) -> Callable[[int, int], Content]:
     return make
 
 
-STRETCHES: Final = 100
-"""The equal parts of the key range whose popularity follows a Zipf law."""
+STRETCHES: Final = 100  # the equal parts of the key range whose popularity follows a Zipf law
 
 
 def _skewed(exponent: float) -> Callable[[int, int], Content]:
@@ -304,12 +296,7 @@ register(
         is_limited=True,
     )
 )
-GROUPS: Final = {
-    "skew": SKEWED,
-    "values": tuple(VALUES),
-    RANGES: (RANGES,),
-    LIMITED: (LIMITED,),
-}
+GROUPS: Final = {"skew": SKEWED, "values": tuple(VALUES), RANGES: (RANGES,), LIMITED: (LIMITED,)}
 """Data sets that are measured together, only when they are asked for, and have tables of their own."""
 
 ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)

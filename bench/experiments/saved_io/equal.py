@@ -9,15 +9,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 import lsmkv
+from bench.experiments.saved_io import rows
 from bench.experiments.saved_io.datasets import Content, content
-from bench.experiments.saved_io.rows import (
-    DRAWN,
-    EQUAL_BYTES,
-    EQUAL_RATE,
-    REFERENCE,
-    REFERENCE_RATE,
-    Row,
-)
 from bench.experiments.saved_io.stores import Built, build, count, counts
 from bench.experiments.saved_io.tasks import EqualTask
 from bench.harness.ribbon_sizes import fit
@@ -25,19 +18,19 @@ from bench.harness.shapes import block_keys
 from bench.workloads.keys import lookups
 
 
-def measure_equal(task: EqualTask, directory: str) -> Iterator[Row]:
+def measure_equal(task: EqualTask, directory: str) -> Iterator[rows.Row]:
     """The rows of Bloom, of ribbon at its rate, and of ribbon in its bytes."""
     data = content(task.dataset, task.entries, task.seed)
     # Asked again, a key would get the same answer: the counts would grow, and tell nothing more.
     keys = lookups([], data.absent, 0.0, min(task.lookups, len(data.absent)), task.seed)
     bloom_path = os.path.join(directory, "bloom")
-    bloom = _build(task, data, bloom_path, "bloom", REFERENCE_RATE)
-    yield _row(task, bloom_path, bloom, keys, "bloom", REFERENCE_RATE, REFERENCE)
+    bloom = _build(task, data, bloom_path, "bloom", rows.REFERENCE_RATE)
+    yield _row(task, bloom_path, bloom, keys, "bloom", rows.REFERENCE_RATE, rows.REFERENCE)
     path = os.path.join(directory, "equal-rate")
-    ribbon = _build(task, data, path, "ribbon", REFERENCE_RATE)
-    yield _row(task, path, ribbon, keys, "ribbon", REFERENCE_RATE, EQUAL_RATE)
+    ribbon = _build(task, data, path, "ribbon", rows.REFERENCE_RATE)
+    yield _row(task, path, ribbon, keys, "ribbon", rows.REFERENCE_RATE, rows.EQUAL_RATE)
     path, rate, ribbon = _within(task, data, directory, bloom_path, bloom.filter_bytes)
-    yield _row(task, path, ribbon, keys, "ribbon", rate, EQUAL_BYTES)
+    yield _row(task, path, ribbon, keys, "ribbon", rate, rows.EQUAL_BYTES)
 
 
 def _within(
@@ -71,14 +64,14 @@ def _row(
     policy: str,
     error_rate: float,
     comparison: str,
-) -> Row:
+) -> rows.Row:
     counted = count(path, keys)
-    return Row(
+    return rows.Row(
         dataset=task.dataset,
         filter_policy=policy,
         block_size_bytes=task.block_size_bytes,
         run_count=task.runs,
-        lookups_of=DRAWN,
+        lookups_of=rows.DRAWN,
         hit_ratio=0.0,
         error_rate_requested=error_rate,
         comparison=comparison,

@@ -15,8 +15,7 @@ from lsmkv.options import KIB
 FEWER_READS: Final = 4.0
 """In equal bytes ribbon filters must cause at least so many times fewer wasted reads."""
 
-MOST_BYTES: Final = 0.80
-"""At equal rate ribbon filters may have at most that share of the bytes."""
+MOST_BYTES: Final = 0.80  # at equal rate ribbon filters may have at most that share of the bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,11 +181,7 @@ def _check_policy(name: str) -> None:
 
 
 def _comparisons(plan: Plan, seed: int, repetition: int) -> Iterator[EqualTask]:
-    """Ribbon beside Bloom.
-
-    Four runs give four filters to ask for each lookup.  More lookups than elsewhere, where there are so
-    many absent keys, make the intervals of low rates narrow.
-    """
+    """Ribbon beside Bloom in four runs, with more lookups, which make intervals of low rates narrow."""
     for kib in _block_kib(plan):
         yield EqualTask(
             DIGITS, _entries(plan), kib * KIB, _COMPARED_RUNS,

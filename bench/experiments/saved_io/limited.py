@@ -18,12 +18,8 @@ from bench.harness.stopwatch import each_us
 from bench.harness.tables import Shown, Table, table_of
 from lsmkv.options import KIB, MIB
 
-SHARE: Final = 8
-"""The data, by the memory of the control group."""
-
-LEAST_LIMIT_BYTES: Final = 16 * MIB
-"""In less memory a process does not run."""
-
+SHARE: Final = 8  # the data, by the memory of the control group
+LEAST_LIMIT_BYTES: Final = 16 * MIB  # in less memory a process does not run
 _CACHE_SHARE: Final = 8
 _MEASURED: Final = "measured"
 TITLE: Final = "Data of eight times the memory"

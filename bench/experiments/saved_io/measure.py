@@ -11,32 +11,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import lsmkv
+from bench.experiments.saved_io import rows
 from bench.experiments.saved_io.datasets import RANGES, Content, content, first_number
 from bench.experiments.saved_io.equal import measure_equal
 from bench.experiments.saved_io.limited import Limited, limited_columns, limited_pass
 from bench.experiments.saved_io.ranges import range_rows
-from bench.experiments.saved_io.rows import (
-    DRAWN,
-    OS_TOLERANCE,
-    TRACE,
-    TRACE_ABSENT,
-    TRACE_PRESENT,
-    Row,
-)
 from bench.experiments.saved_io.stores import Built, Counted, build, count, counts
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, Task
 from bench.harness.process_meter import os_read_bytes
 from bench.workloads.keys import lookups
 
 
-def measure(task: Task, directory: str) -> list[Row]:
+def measure(task: Task, directory: str) -> list[rows.Row]:
     """The rows of one configuration; ``directory`` is empty."""
     if isinstance(task, EqualTask):
         return list(measure_equal(task, directory))
     return list(_measure_store(task, directory))
 
 
-def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
+def _measure_store(task: StoreTask, directory: str) -> Iterator[rows.Row]:
     data = content(task.dataset, task.entries, task.seed, task.own)
     built = build(task, data, directory)
     if task.dataset == RANGES:
@@ -65,7 +58,7 @@ def _drawn(task: StoreTask, data: Content) -> Iterator[Asked]:
     present = [key for key, _ in data.entries]
     for hit_ratio in task.hit_ratios:
         keys = lookups(present, data.absent, hit_ratio, task.lookups, task.seed)
-        yield Asked(DRAWN, hit_ratio, keys)
+        yield Asked(rows.DRAWN, hit_ratio, keys)
 
 
 def _of_trace(trace: Sequence[bytes], directory: str) -> Iterator[Asked]:
@@ -73,10 +66,10 @@ def _of_trace(trace: Sequence[bytes], directory: str) -> Iterator[Asked]:
     with lsmkv.open(directory, read_only=True) as db:
         held = {key: key in db for key in dict.fromkeys(trace)}
     present = [key for key in trace if held[key]]
-    yield Asked(TRACE, len(present) / len(trace), trace)
+    yield Asked(rows.TRACE, len(present) / len(trace), trace)
     if 0 < len(present) < len(trace):
-        yield Asked(TRACE_ABSENT, 0.0, [key for key in trace if not held[key]])
-        yield Asked(TRACE_PRESENT, 1.0, present)
+        yield Asked(rows.TRACE_ABSENT, 0.0, [key for key in trace if not held[key]])
+        yield Asked(rows.TRACE_PRESENT, 1.0, present)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +109,7 @@ def os_check(counted_bytes: int, os_bytes: int) -> str:
     >>> os_check(1_000_000, 1_004_096), os_check(1_000_000, 1_020_000)
     ('agrees', 'FAILED')
     """
-    close = abs(os_bytes - counted_bytes) <= OS_TOLERANCE * counted_bytes
+    close = abs(os_bytes - counted_bytes) <= rows.OS_TOLERANCE * counted_bytes
     return "agrees" if close else "FAILED"
 
 
@@ -127,8 +120,8 @@ def _row(
     counted: Counted,
     cold: Cold,
     limited: Limited | None,
-) -> Row:
-    return Row(
+) -> rows.Row:
+    return rows.Row(
         dataset=task.dataset,
         filter_policy=task.policy,
         block_size_bytes=task.block_size_bytes,

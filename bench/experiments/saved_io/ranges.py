@@ -27,20 +27,14 @@ LONG: Final = "long ranges"
 KINDS: Final = (EMPTY, TINY, LONG)
 TINY_NUMBERS: Final = 8
 LONG_ENTRIES: Final = 100
-_FEWER: Final = 10
-"""Of long ranges fewer are asked: their counts vary little."""
+_FEWER: Final = 10  # of long ranges fewer are asked: their counts vary little
 _SIGMAS: Final = 5.0
-_MOST_ASKED: Final = 2
-"""Of a range with more blocks, those between its ends are not without a key."""
+_MOST_ASKED: Final = 2  # of a range with more blocks, those between its ends are not without a key
 TITLE: Final = "Ranges of numbers"
 
 
 def ranges_of(kind: str, first: int, entries: int, count: int, seed: int) -> list[Range]:
-    """``count`` ranges of a kind in a store of ``entries`` numbers from ``first`` on.
-
-    Empty ones have 1 to 8 numbers and lie between two neighbours, also next to them; tiny ones have as
-    many, one of which is there; long ones have 100 that are there.
-    """
+    """``count`` ranges of a kind: empty of 1 to 8 numbers, tiny with one that is there, long with 100."""
     draw = random.Random(f"{kind}/{seed}")
     found = []
     for _ in range(count if kind != LONG else count // _FEWER):
@@ -58,11 +52,7 @@ def ranges_of(kind: str, first: int, entries: int, count: int, seed: int) -> lis
 
 @dataclass(frozen=True, slots=True)
 class RangeAnswers:
-    """What blocks' filters answer to ranges, and how many blocks must be read.
-
-    ``trials`` and ``hits``: by filter, how often it was asked for a range of which it has no key, and
-    how often it let that pass.
-    """
+    """What filters answer to ranges, by filter ``trials`` and ``hits``; and how many blocks are read."""
 
     block_reads: int
     trials: tuple[int, ...]
@@ -70,10 +60,7 @@ class RangeAnswers:
 
 
 def range_answers(directory: str, ranges: Sequence[Range]) -> RangeAnswers:
-    """A second count: all blocks that may have a key of a range, unless their filters deny it.
-
-    Filters are asked where both bounds lie in the table and no block between them, which has keys.
-    """
+    """A second count: blocks that may have a key of a range, unless their filters deny it."""
     with lsmkv.open(directory, read_only=True) as db:
         info = db.inspect()
     reads = 0

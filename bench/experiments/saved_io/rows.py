@@ -14,9 +14,7 @@ OS_TOLERANCE: Final = 0.01
 """The largest accepted difference between the operating system's count of bytes and ours."""
 
 
-REFERENCE_RATE: Final = 0.01
-"""The rate that filters are judged at."""
-
+REFERENCE_RATE: Final = 0.01  # the rate that filters are judged at
 REFERENCE: Final = "bloom"
 EQUAL_RATE: Final = "equal rate"
 EQUAL_BYTES: Final = "equal bytes"
@@ -25,8 +23,7 @@ EQUAL_BYTES: Final = "equal bytes"
 DRAWN: Final = "drawn"
 TRACE: Final = "trace"
 TRACE_ABSENT: Final = "trace, absent"
-TRACE_PRESENT: Final = "trace, present"
-"""The lookups of a row."""
+TRACE_PRESENT: Final = "trace, present"  # the lookups of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +143,7 @@ class Row:
         "the same, less index_page_bytes too"
     )
 
-    filter_bytes: int | None = optional(
-        "bytes of filters, one copy", heading="filter\nbytes", form=","
-    )
+    filter_bytes: int | None = optional("filters, one copy", heading="filter\nbytes", form=",")
     filter_bits_per_key: float = column("bits of filters for each key, one copy")
     filter_bytes_per_key: float = column(
         "the same in bytes", heading="filter\nbytes/key", form=".2f"
@@ -171,9 +166,7 @@ class Row:
         "/proc/thread-self/io)",
         "time",
     )
-    os_check: str = column(
-        "agrees: within 1 %; FAILED: not; otherwise why it could not be told", "time"
-    )
+    os_check: str = column("agrees: within 1 %; FAILED: not; or why it cannot tell", "time")
 
     limited_lookup_count: int | None = optional(
         "lookups with less memory than data; empty: only of the data set larger-than-memory",
@@ -182,9 +175,7 @@ class Row:
     limited_bytes: int | None = optional(
         "memory of the control group, an eighth of the data: page cache, block cache and all else"
     )
-    limited_us_mean: float | None = optional(
-        "microseconds a lookup there, from a cold start", "time"
-    )
+    limited_us_mean: float | None = optional("microseconds a lookup there, cold", "time")
     limited_us_p99: float | None = optional("its 99th percentile", "time")
     limited_read_bytes: int | None = optional(
         "bytes the operating system counts for these lookups (read_bytes of /proc/self/io)", "time"

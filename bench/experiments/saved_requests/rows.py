@@ -17,9 +17,7 @@ AT_ONCE = "multi_get"
 class Row:
     """Requests of an opening, or of lookups that follow it."""
 
-    part: str = column(
-        "rates: by error rate; engines: side by side; parallel: many keys", "setting"
-    )
+    part: str = column("rates: by error rate; engines: beside others; parallel: many", "setting")
     engine: str = column("what is asked", "setting")
     run_count: int = column("overlapping sorted runs; side by side each is one table", "setting")
     error_rate: float = column("false-positive rate asked for; 1: no filters", "setting")
@@ -43,9 +41,7 @@ class Row:
     )
     counted_gets: int | None = optional("GETs by the store's own counters")
     counted_get_bytes: int | None = optional("their bytes by the store's own counters")
-    expected_gets: float | None = optional(
-        "GETs in theory, from the exact rates of the filters as built"
-    )
+    expected_gets: float | None = optional("GETs in theory, by the filters' exact rates")
     filter_bits_per_key: float | None = optional("size of the filters, one copy")
     elapsed_s: float | None = optional("seconds for all lookups, with the latency added", "time")
 

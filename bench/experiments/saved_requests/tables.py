@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.experiments.saved_requests.rows import (
-    AT_ONCE,
-    COLD,
-    ONE_BY_ONE,
-    OPENING,
-    WARM,
-    Row,
-)
+from bench.experiments.saved_requests.rows import AT_ONCE, COLD, ONE_BY_ONE, OPENING, WARM, Row
 from bench.experiments.saved_requests.tasks import BITS_PER_KEY
 from bench.harness.tables import Table
 
@@ -134,13 +127,7 @@ def _engines(rows: Sequence[Row], phase: str) -> Table:
 
 def _openings(rows: Sequence[Row]) -> Table:
     cells = [
-        [
-            name(row),
-            _bits(row),
-            f"{row.gets:,}",
-            f"{row.get_bytes:,}",
-            f"{row.other_requests:,}",
-        ]
+        [name(row), _bits(row), f"{row.gets:,}", f"{row.get_bytes:,}", f"{row.other_requests:,}"]
         for row in of_engines(rows, OPENING, "none")
     ]
     return Table(

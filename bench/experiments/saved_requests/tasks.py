@@ -16,9 +16,7 @@ RATES: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
 """Error rates of Bloom filters; 1 stands for none."""
 
 RUNS: Final = (1, 4)
-BITS_PER_KEY: Final = 10
-"""Of the filters of engines that stand side by side."""
-
+BITS_PER_KEY: Final = 10  # of the filters of engines that stand side by side
 ENGINE_RATE: Final = math.exp(-BITS_PER_KEY * math.log(2) ** 2)
 """The error rate that asks for Bloom filters of ``BITS_PER_KEY``."""
 

@@ -11,14 +11,8 @@ from bench.engines.base import KIB, engine_named
 from bench.experiments.wasted_reads.measure import measure
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.story import story
-from bench.experiments.wasted_reads.tasks import (
-    NO_FILTER,
-    PACKED,
-    PARTITIONED,
-    PER_TABLE,
-    Task,
-)
-from bench.harness.experiment import Experiment, Plan, at_least, names_of, positive
+from bench.experiments.wasted_reads.tasks import NO_FILTER, PACKED, PARTITIONED, PER_TABLE, Task
+from bench.harness.experiment import Experiment, Plan, at_least, between, names_of, positive
 from bench.workloads.key_shapes import SHAPES
 
 CONTENDERS: Final = (
@@ -43,17 +37,10 @@ _LEAST_BITS: Final = 3.0
 _MOST_BITS: Final = 64.0
 
 
-def _bits(text: str) -> float:
-    bits = float(text)
-    if not _LEAST_BITS <= bits <= _MOST_BITS:
-        raise argparse.ArgumentTypeError(f"{text}: must be from {_LEAST_BITS:g} to {_MOST_BITS:g}")
-    return bits
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bits",
-        type=_bits,
+        type=between(_LEAST_BITS, _MOST_BITS),
         action="append",
         metavar="N",
         help="a budget of filters and index together, in bits per key; may be repeated; default: "

@@ -127,10 +127,7 @@ class Contender(ABC):
         return min(store.index_bytes for store in self._stores.values())
 
     def fitted(self, budget_bytes: int) -> Written | None:
-        """The store whose filters and index come nearest to the budget, from below.
-
-        None if not even the least filters fit; of the control the store without filters.
-        """
+        """The store whose filters and index come nearest to the budget, from below; None if none fits."""
         if self.task.filters == NO_FILTER:
             return self.written(0.0)
         return self._fitted(budget_bytes)
@@ -235,8 +232,7 @@ class _Lsmkv(Contender):
         return expected / info.entry_count
 
 
-_TOUCHED: Final = 500
-"""Of so many present keys one is looked up, so that every table is open."""
+_TOUCHED: Final = 500  # of so many present keys one is looked up, so that every table is open
 
 
 def bloom_rate_within(filters: Counter[int], budget_bytes: int) -> float:
@@ -253,10 +249,7 @@ def bloom_rate_within(filters: Counter[int], budget_bytes: int) -> float:
 
 
 class _RocksDB(Contender):
-    """A setting is bits per key; 0: no filters.
-
-    Its one table is flushed, not compacted: on level 0 the parts of an index stay in memory.
-    """
+    """A setting is bits per key; its one table is flushed, as on level 0 its index stays in memory."""
 
     def _fitted(self, budget_bytes: int) -> Written | None:
         # Any setting tells the index, which is the same with all of them.

@@ -29,12 +29,8 @@ from bench.engines.rocksdb_engine import RocksDBStore
 from bench.experiments.wasted_reads.tasks import PACKED, PARTITIONED, KeySet, Task
 from bench.harness.read_counter import best_way, preloaded
 
-_TOUCHED: Final = 500
-"""Of so many present keys one is looked up first: every table has far more."""
-
-_PACKED_RESTARTS: Final = 16
-"""As in RocksDB's data blocks."""
-
+_TOUCHED: Final = 500  # of so many present keys one is looked up first: every table has far more
+_PACKED_RESTARTS: Final = 16  # as in RocksDB's data blocks
 _LEVELDB_MAPS: Final = 1000
 """LevelDB maps so many tables of a process into memory, and reads the others with pread."""
 
@@ -78,9 +74,7 @@ class Outsider:
         if before is None or after is None:
             return None, grown_bytes
         if after.maps > before.maps:
-            raise ValueError(
-                f"{self._task}: a file was mapped during the lookups: reads are unseen"
-            )
+            raise ValueError(f"{self._task}: a file was mapped meanwhile: reads are unseen")
         return after.calls - before.calls, grown_bytes
 
     def _told(self, line: bytes, word: bytes) -> bytes:
@@ -128,10 +122,7 @@ def _resident_bytes() -> int:
 
 
 def _small_store(task: Task, directory: str, open_store: Callable[[str], Get]) -> Any:
-    """An open store of a few keys, or of LevelDB of many tables, which take up all of its maps.
-
-    So the tables of another store are read with pread.
-    """
+    """An open store of a few keys, or of all of LevelDB's maps, so that others are read with pread."""
     path = os.path.join(directory, "small")
     is_new = not os.path.exists(path)
     if task.engine == "leveldb":
@@ -153,10 +144,7 @@ def _map_taker(path: str, is_new: bool) -> Any:
     import plyvel
 
     store: Any = plyvel.DB(
-        path,
-        create_if_missing=True,
-        write_buffer_size=64 * 1024,
-        max_open_files=4 * _LEVELDB_MAPS,
+        path, create_if_missing=True, write_buffer_size=64 * 1024, max_open_files=4 * _LEVELDB_MAPS
     )
     keys = [b"%06d" % number for number in range(_LEVELDB_MAPS + 100)]
     if is_new:

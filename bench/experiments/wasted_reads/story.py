@@ -6,25 +6,14 @@ from collections.abc import Sequence
 
 from bench.experiments.wasted_reads.charts import charts
 from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.tables import (
-    at_budget,
-    best_two,
-    budgets,
-    key_sets,
-    tables,
-)
+from bench.experiments.wasted_reads.tables import at_budget, best_two, budgets, key_sets, tables
 from bench.experiments.wasted_reads.tasks import NO_FILTER
 from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.story import Story
 
 
 def story(rows: Sequence[Row]) -> Story:
-    return Story(
-        tables(rows),
-        charts(rows),
-        failures(rows),
-        headline=_headline(rows),
-    )
+    return Story(tables(rows), charts(rows), failures(rows), headline=_headline(rows))
 
 
 def _headline(rows: Sequence[Row]) -> str:
@@ -52,9 +41,7 @@ def failures(rows: Sequence[Row]) -> list[str]:
             found.append(f"{name}: {row.found} absent keys were found")
         expected = row.lookups if row.filters == NO_FILTER else row.passed
         if expected is not None and not 0 <= row.block_reads - expected <= row.most_double_reads:
-            found.append(
-                f"{name}: {row.block_reads:,} reads, but {expected:,} searches to read for"
-            )
+            found.append(f"{name}: {row.block_reads:,} reads, {expected:,} searches to read for")
         if row.outside_reads not in (None, row.block_reads):
             found.append(
                 f"{name}: {row.block_reads:,} reads, but an outsider counts {row.outside_reads:,}"

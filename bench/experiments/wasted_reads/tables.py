@@ -113,7 +113,7 @@ def _brief(rows: Sequence[Row], note: str) -> Table:
             *(f"{rate * rows[0].lookups:,.0f}" for rate in least),
             "-",
             "-",
-        ],
+        ]
     ]
     default = [row for row in rows if row.form != PACKED]
     for title, compared in (("without packed index", default), ("the others", rows)):

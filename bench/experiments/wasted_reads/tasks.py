@@ -12,9 +12,7 @@ from bench.workloads.key_files import read_keys
 from bench.workloads.key_shapes import keys_of
 from bench.workloads.keys import Values
 
-NO_FILTER: Final = "none"
-"""Filters of the control: every lookup must read one block."""
-
+NO_FILTER: Final = "none"  # filters of the control: every lookup must read one block
 PACKED: Final = "packed index"
 PARTITIONED: Final = "partitioned"
 PER_TABLE: Final = "per table"

@@ -15,8 +15,7 @@ from bench.experiments.ycsb.workloads import WORKLOADS
 from bench.harness.experiment import Experiment, Plan, positive
 from bench.harness.ratios import FEWEST
 
-FRESH: Final = "E"
-"""E has a store of its own, as in YCSB: D's inserts would change it."""
+FRESH: Final = "E"  # E has a store of its own, as in YCSB: D's inserts would change it
 
 
 def tasks(plan: Plan) -> list[Task]:
@@ -91,9 +90,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=positive,
         help=f"default: {FEWEST}; with fewer no ratio has an interval",
     )
-    parser.add_argument(
-        "--engines", metavar="NAMES", help="separated by commas; default: all there are"
-    )
+    parser.add_argument("--engines", metavar="NAMES", help="by commas; default: all there are")
     parser.add_argument(
         "--workloads",
         default="".join(WORKLOADS),

@@ -32,8 +32,7 @@ from bench.harness.workers import alone
 from bench.workloads.distributions import generator, uniform
 from bench.workloads.keys import Values
 
-CHECKED: Final = 1000
-"""Records read back after each workload."""
+CHECKED: Final = 1000  # records read back after each workload
 
 
 def measure(task: Task, directory: str) -> list[Row]:
@@ -42,10 +41,7 @@ def measure(task: Task, directory: str) -> list[Row]:
 
 
 def measure_here(task: Task, directory: str) -> list[Row]:
-    """The rows of one task: one for the load and one for each workload.
-
-    The counting pass of an engine without counters has no rows.
-    """
+    """The rows of one task, the load and each workload; none of an engine without counters."""
     plugins.load(task.plugin_files)
     if task.repetition == 0 and not _counts(task, directory):
         return []

@@ -76,9 +76,7 @@ class Row:
         return self.workload
 
 
-Cells = dict[tuple[str, str], list[Row]]
-"""Workload and engine -> the rows of the repetitions."""
-
+Cells = dict[tuple[str, str], list[Row]]  # workload and engine -> the rows of the repetitions
 OPERATION_TIMES: Final = {
     Kind.READ: "read",
     Kind.UPDATE: "update",

@@ -42,12 +42,7 @@ def story(rows: list[Row]) -> Story:
     tables.append(latencies(timed, engines, workloads))
     if counted:
         tables.append(blocks(counted, workloads))
-    return Story(
-        tables,
-        charts(timed, engines, workloads),
-        failures,
-        headline=_headline(ratios),
-    )
+    return Story(tables, charts(timed, engines, workloads), failures, headline=_headline(ratios))
 
 
 def _headline(ratios: Sequence[Ratio]) -> str:
@@ -64,10 +59,7 @@ def _headline(ratios: Sequence[Ratio]) -> str:
 
 
 def by_cell(rows: Iterable[Row]) -> Cells:
-    """The rows by workload and engine, in order of repetitions.
-
-    The load precedes every group of workloads; that of the first group stands for it.
-    """
+    """The rows by workload and engine, in order of repetitions; one load stands for all."""
     cells: Cells = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.repetition):
         cell = cells[row.workload, row.engine]

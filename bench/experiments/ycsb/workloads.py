@@ -14,9 +14,7 @@ from bench.workloads import distributions
 from bench.workloads.distributions import Numbers, generator
 from bench.workloads.keys import Values
 
-VALUE_BYTES: Final = 1000
-"""Ten fields of 100 bytes, stored as one value."""
-
+VALUE_BYTES: Final = 1000  # ten fields of 100 bytes, stored as one value
 LONGEST_SCAN: Final = 100
 _VALUE_NUMBERS: Final = 1 << 20
 
@@ -65,11 +63,7 @@ WORKLOADS: Final = {
 
 
 def register(workload: Workload) -> Workload:
-    """Add ``workload``; it runs after the others on their store.
-
-    Raises:
-        ValueError: its name is not a free single letter, or its proportions do not add up to 1.
-    """
+    """Add ``workload``, which runs last.  ValueError: its name or proportions are wrong."""
     if len(workload.name) != 1 or workload.name in WORKLOADS:
         taken = "".join(WORKLOADS)
         raise ValueError(f"name={workload.name!r}: must be one letter, and none of {taken}")
@@ -124,10 +118,7 @@ def loading(keys: Sequence[bytes], values: Values) -> Operations:
 def operations_of(
     workload: Workload, keys: Sequence[bytes], records: int, count: int, values: Values, seed: str
 ) -> Operations:
-    """``count`` operations on a store that holds the first ``records`` of ``keys``.
-
-    The other keys are those of records that may be inserted.
-    """
+    """``count`` operations on a store of the first ``records`` of ``keys``; others are inserted."""
     draw = generator("ycsb", seed, workload.name)
     bounds = numpy.cumsum(workload.mix)
     kinds = numpy.minimum(numpy.searchsorted(bounds, draw.random(count), side="right"), Kind.RMW)

@@ -21,15 +21,8 @@ import traceback
 from io import FileIO
 from typing import Final, NoReturn
 
+from lsmkv.background.process import messages
 from lsmkv.background.process.jobs import job_storage
-from lsmkv.background.process.messages import (
-    ORDERS,
-    MessageReader,
-    Order,
-    Ready,
-    package_folder,
-    send,
-)
 from lsmkv.background.process.staged import Failed, Written, run_staged
 from lsmkv.stats import Stats
 
@@ -37,15 +30,15 @@ IDLE_S: Final = 60.0
 _PARENT_CHECK_MS: Final = 1000
 
 
-def run_and_reply(order: Order) -> Written | Failed:
+def run_and_reply(order: messages.Order) -> Written | Failed:
     storage = job_storage(order.job.spec, Stats())
     return run_staged(order.job, storage, os.fsdecode(order.staging))
 
 
-def _receive_orders(parent: int, orders: queue.SimpleQueue[Order]) -> NoReturn:
+def _receive_orders(parent: int, orders: queue.SimpleQueue[messages.Order]) -> NoReturn:
     """Queue orders as they arrive; end with the parent.  Runs in a thread."""
     try:
-        reader = MessageReader(FileIO(0, closefd=False), ORDERS)
+        reader = messages.MessageReader(FileIO(0, closefd=False), messages.ORDERS)
         poll = select.poll()
         poll.register(0, select.POLLIN)
         while os.getppid() == parent:
@@ -70,13 +63,13 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = FileIO(os.dup(1), "w")
     os.dup2(2, 1)
-    orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+    orders: queue.SimpleQueue[messages.Order] = queue.SimpleQueue()
     threading.Thread(target=_receive_orders, args=(int(sys.argv[1]), orders), daemon=True).start()
     try:
-        send(replies, Ready(os.fsencode(package_folder())))
+        messages.send(replies, messages.Ready(os.fsencode(messages.package_folder())))
         gc.disable()  # jobs make millions of objects and hardly a cycle
         while True:
-            send(replies, run_and_reply(orders.get(timeout=IDLE_S)))
+            messages.send(replies, run_and_reply(orders.get(timeout=IDLE_S)))
             gc.collect()
     except (queue.Empty, BrokenPipeError):
         os._exit(0)

@@ -23,8 +23,7 @@ class Shown(msgspec.Struct, frozen=True):
         return self.text
 
 
-Value = bytes | int | None | Shown
-"""A string is sent as its encoded bytes."""
+Value = bytes | int | None | Shown  # a string is sent as its encoded bytes
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,10 +83,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Merge the tables of some runs, newest run first.
-
-    ``may_copy``: blocks may be copied as they are stored.
-    """
+    """Merge the tables of some runs, newest run first; ``may_copy``: blocks as they are stored."""
 
     spec: JobSpec
     runs: list[list[TableMeta]]
@@ -109,10 +106,7 @@ def job_storage(spec: JobSpec, stats: Stats) -> Storage:
 def run_job(
     job: Job, storage: Storage, directory: str, is_cancelled: Callable[[], bool]
 ) -> list[TableMeta]:
-    """Run a job that writes its tables to ``directory``.
-
-    Returns the tables in key order, synced with the directory.
-    """
+    """Run a job; returns the tables in ``directory`` in key order, synced with it."""
     spec = job.spec
     if isinstance(job, FlushJob):
         return _write(spec, storage, _log_entries(storage, job), directory, is_cancelled)

@@ -15,22 +15,15 @@ from typing import IO, Final
 import msgspec
 
 from lsmkv.background import handles
-from lsmkv.background.process.messages import (
-    REPLIES,
-    MessageReader,
-    Order,
-    Ready,
-    Reply,
-    package_folder,
-    send,
-)
+from lsmkv.background.process import messages
 from lsmkv.background.process.staged import Failed, Written
 from lsmkv.errors import Error, WorkerError
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.storage.posix import register_at_fork
 
-PACKAGE: Final = package_folder()
-"""The folder of ``lsmkv``; a helper must import it from there, too."""
+PACKAGE: Final = (
+    messages.package_folder()
+)  # the folder of lsmkv; a helper must import it from there, too
 
 # The standard library comes first in sys.path: a script's folder may hold files with its modules' names.
 # -I ignores what the environment says about Python.  Why a build is not compiled is logged here, once.
@@ -42,9 +35,7 @@ _PROGRAM: Final = (
 # start would wait for that child.  So forks wait for the start.
 _starting = threading.Lock()
 register_at_fork(
-    before=_starting.acquire,
-    after_in_parent=_starting.release,
-    after_in_child=_starting.release,
+    before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_starting.release
 )
 _INTERPRETER: Final = re.compile(r"(python|pypy)w?[\d.]*[a-z]*(-\w+)?(\.exe)?")
 _START_LIMIT_S: Final = 60.0  # a program that is no Python may never answer
@@ -93,12 +84,8 @@ class HelperProcess:
         child = self._child
         return None if child is None else child.process.pid
 
-    def run(self, order: Order) -> Written | Failed:
-        """Run an order.  After an error no process works on it.
-
-        CancelledError after ``close``, HelperUnavailableError when no process can be started,
-        HelperDiedError when it ended before it replied.
-        """
+    def run(self, order: messages.Order) -> Written | Failed:
+        """Run an order.  Raises CancelledError, HelperUnavailableError or HelperDiedError."""
         kept = self._child
         try:
             return self._start().ask(order) if kept is None else kept.ask(order)
@@ -170,7 +157,7 @@ class _Child:
             raise HelperUnavailableError(reason) from error
         self._orders, self._replies = _pipe(self.process.stdin), _pipe(self.process.stdout)
         self._errors = _pipe(self.process.stderr)
-        self._reader = MessageReader(self._replies, REPLIES)
+        self._reader = messages.MessageReader(self._replies, messages.REPLIES)
         self._poll = select.poll()
         self._poll.register(self._replies, select.POLLIN)
         self._poll.register(self._errors, select.POLLIN)
@@ -181,22 +168,22 @@ class _Child:
             reply = self._receive(time.monotonic() + _START_LIMIT_S)
         except HelperDiedError as error:
             raise HelperUnavailableError(str(error)) from error
-        if not isinstance(reply, Ready) or os.fsdecode(reply.package) != PACKAGE:
+        if not isinstance(reply, messages.Ready) or os.fsdecode(reply.package) != PACKAGE:
             raise HelperUnavailableError(f"another lsmkv than that in {PACKAGE} answers")
         self._is_ready = True
 
-    def ask(self, order: Order) -> Written | Failed:
+    def ask(self, order: messages.Order) -> Written | Failed:
         """The reply to an order; HelperDiedError when the process ended without one."""
         try:
-            send(self._orders, order)
+            messages.send(self._orders, order)
         except BrokenPipeError:
             raise self._death() from None
         reply = self._receive(None)
-        if isinstance(reply, Ready):
+        if isinstance(reply, messages.Ready):
             raise HelperUnavailableError("the helper process is ready twice")
         return reply
 
-    def _receive(self, deadline: float | None) -> Reply:
+    def _receive(self, deadline: float | None) -> messages.Reply:
         try:
             while (reply := self._reader.next()) is None:
                 self._read_pipes(deadline)

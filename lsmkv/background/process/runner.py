@@ -12,14 +12,8 @@ from typing import Final
 
 import msgspec
 
+from lsmkv.background.process import jobs
 from lsmkv.background.process.exceptions import error_of
-from lsmkv.background.process.jobs import (
-    Job,
-    JobSpec,
-    LogUnusableError,
-    NumbersUsedUpError,
-    numbers_wanted,
-)
 from lsmkv.background.process.messages import Order
 from lsmkv.background.process.parent import (
     HelperDiedError,
@@ -41,10 +35,7 @@ PAUSE_S: Final = 300.0  # what ends a helper, such as want of memory or a limit,
 def runners(
     directory: str, tables: VersionSet, stats: Stats
 ) -> tuple[JobRunner | None, JobRunner | None]:
-    """Runners for flushes and for compactions.
-
-    None, with a warning, where no other process can do the work.
-    """
+    """Runners for flushes and compactions; None, with a warning, where no process can do the work."""
     reason = why_not_in_processes(tables) or _why_no_helper()
     if reason is not None:
         warnings.warn(
@@ -67,10 +58,7 @@ def runner_where_possible(
     log: Callable[[str], None],
     say: Callable[[str], None],
 ) -> JobRunner | None:
-    """A runner, or the ``known`` one, where it can do the work.  ``say`` is its own.
-
-    Otherwise, as without a second core, None; and the log has the reason.
-    """
+    """The ``known`` runner or a new one; None, with a reason in the log, where none can do the work."""
     reason = _why_no_helper() or why_not_in_processes(tables)
     if reason is None and _core_count() < 2:
         reason = "this process has one core"
@@ -112,13 +100,6 @@ def why_not_in_processes(tables: VersionSet) -> str | None:
     return None
 
 
-def with_fresh_numbers(tables: VersionSet, job: Job, count: int) -> Job:
-    """The job with ``count`` newly allocated table numbers."""
-    first = tables.manifest.allocate(count)
-    spec = msgspec.structs.replace(job.spec, first_number=first, number_count=count)
-    return msgspec.structs.replace(job, spec=spec)
-
-
 class JobRunner:
     """Runs jobs in one process.
 
@@ -150,12 +131,12 @@ class JobRunner:
         input_bytes: int,
         max_tables: int,
         replaces: Sequence[int] = (),
-    ) -> JobSpec:
+    ) -> jobs.JobSpec:
         """The spec of a job that writes at most ``max_tables`` tables."""
         tables = self._tables
         options = tables.options
-        count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
-        return JobSpec(
+        count = min(max_tables, jobs.numbers_wanted(input_bytes, options.table_size_bytes))
+        return jobs.JobSpec(
             directory=os.fsencode(tables.directory),
             format=form,
             table_size_bytes=options.table_size_bytes,
@@ -172,13 +153,8 @@ class JobRunner:
         """Whether a failure keeps jobs out of the process for now."""
         return time.monotonic() < self._paused_until_s
 
-    def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
-        """Run ``job``, which writes at most ``max_tables`` tables.
-
-        None means that a thread must do the work: no process can be started, it cannot use the log, or
-        it failed and is optional.  Raises CancelledError; unless it is optional also HelperDiedError,
-        when the process ended twice, and whatever the job raised.
-        """
+    def run(self, job: jobs.Job, max_tables: int) -> list[TableMeta] | None:
+        """Run ``job``; None: a thread must do it.  Unless optional, raises what it raised."""
         if self.is_paused:
             return None
         try:
@@ -189,24 +165,27 @@ class JobRunner:
             if not self._is_optional and not isinstance(error, HelperUnavailableError):
                 raise
             self._paused_until_s = time.monotonic() + PAUSE_S
-            self._say(_said(error))
+            is_ours = isinstance(error, Error)
+            self._say(str(error) if is_ours else f"{type(error).__name__}: {error}")
             return None
 
-    def _run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
+    def _run(self, job: jobs.Job, max_tables: int) -> list[TableMeta] | None:
         with StagingDirectory(self._tables) as staging:
             reply = self._run_or_repeat(job, staging)
-            if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
-                again = with_fresh_numbers(self._tables, job, max_tables)
-                reply = self._run_or_repeat(again, staging)
+            if isinstance(reply, Failed) and reply.failure.kind == jobs.NumbersUsedUpError.__name__:
+                first = self._tables.manifest.allocate(max_tables)
+                numbers = {"first_number": first, "number_count": max_tables}
+                spec = msgspec.structs.replace(job.spec, **numbers)
+                reply = self._run_or_repeat(msgspec.structs.replace(job, spec=spec), staging)
             if isinstance(reply, Written):
                 return staging.adopt(reply)
-        if reply.failure.kind == LogUnusableError.__name__:
+        if reply.failure.kind == jobs.LogUnusableError.__name__:
             return None
         self._tables.check_place()  # which is the cause, where it fails
         self.process.reap()  # another is started under the limits of then, which may be what failed
         raise error_of(reply.failure)
 
-    def _run_or_repeat(self, job: Job, staging: StagingDirectory) -> Written | Failed:
+    def _run_or_repeat(self, job: jobs.Job, staging: StagingDirectory) -> Written | Failed:
         """The reply to ``job``; a process that dies is replaced once."""
         order = Order(job, os.fsencode(staging.path))
         try:
@@ -215,7 +194,3 @@ class JobRunner:
             reply = self.process.run(order)
         self._stats.add_work(reply.stats)
         return reply
-
-
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"

@@ -50,10 +50,7 @@ class BlockedBloomFilter(BitFilter):
         return has_in_line(self._bits, self.probe_count, h & MASK_63)
 
     def key_count(self) -> float:
-        """About how many distinct keys were added: the sum over the lines.  O(m).
-
-        Infinite when all bits of some line are set.
-        """
+        """About how many keys were added: the sum over lines, or infinite if one is full.  O(m)."""
         return math.fsum(
             [keys_by_fill(ones, LINE_BITS, self.probe_count) for ones in self._bits_set_of_lines()]
         )

@@ -11,25 +11,18 @@ import math
 from typing import ClassVar, Self
 
 from lsmkv.filters.bloom import MULTIPLIER, has_bits, set_bits
-from lsmkv.filters.family.base import (
-    BYTE_LIMITS,
-    PROBE_LIMITS,
-    BitArrayFilter,
-    GrowingFilter,
-    bits_set,
-    bloom_shape,
-)
+from lsmkv.filters.family import base
 from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import MASK_63
 from lsmkv.filters.maths.rates import single_hash_bits_for
 from lsmkv.filters.maths.sizing import check_arguments, exact_rate, probes_for
 
 
-class BitFilter(BitArrayFilter, GrowingFilter):
+class BitFilter(base.BitArrayFilter, base.GrowingFilter):
     """An array of bits, of which each key sets k.  To add and to ask takes O(k)."""
 
     _ARGUMENTS: ClassVar[tuple[str, ...]] = ("byte_count", "probe_count")
-    _LIMITS: ClassVar[tuple[tuple[int, int], ...]] = (BYTE_LIMITS, PROBE_LIMITS)
+    _LIMITS: ClassVar[tuple[tuple[int, int], ...]] = (base.BYTE_LIMITS, base.PROBE_LIMITS)
     """Limits of the saved parameters, which are the constructor's arguments."""
 
     @property
@@ -48,12 +41,8 @@ class BitFilter(BitArrayFilter, GrowingFilter):
         return exact_rate(self.bit_count, key_count, self.probe_count)
 
     def current_rate(self) -> float:
-        """The false-positive rate of the bits as they are now: (bits set / m)^k.  O(m).
-
-        No filter refuses a key, so one that holds more than it was sized for only errs more often.
-        Where the number of keys is not known, this tells.
-        """
-        return float((bits_set(self._bits) / self.bit_count) ** self.probe_count)
+        """The rate of the bits as they are: (bits set / m)^k, also of an overfull filter.  O(m)."""
+        return float((base.bits_set(self._bits) / self.bit_count) ** self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:
         return (len(self._bits), self.probe_count)
@@ -87,11 +76,8 @@ class BloomFilter(BitFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter for ``key_count`` distinct keys.
-
-        m = -n ln p / (ln 2)^2 rounded up to whole bytes; k makes the exact rate for that m lowest.
-        """
-        return cls(*bloom_shape(key_count, error_rate))
+        """An empty filter for ``key_count`` distinct keys: the fewest bytes, and the best k."""
+        return cls(*base.bloom_shape(key_count, error_rate))
 
     @classmethod
     def for_bits(cls, bit_count: int, key_count: int) -> Self:
@@ -117,7 +103,7 @@ class SingleHashFilter(BitFilter):
 
     KIND = 2
     _ARGUMENTS = ("byte_count",)
-    _LIMITS = (BYTE_LIMITS,)
+    _LIMITS = (base.BYTE_LIMITS,)
 
     def __init__(self, byte_count: int) -> None:
         super().__init__(byte_count, 1)

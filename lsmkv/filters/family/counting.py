@@ -17,14 +17,7 @@ from __future__ import annotations
 from typing import Final, Self
 
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
-from lsmkv.filters.family.base import (
-    BYTE_LIMITS,
-    PROBE_LIMITS,
-    RemovingFilter,
-    bloom_shape,
-    check_range,
-    keys_by_fill,
-)
+from lsmkv.filters.family import base
 from lsmkv.filters.family.classic import BloomFilter, probed
 from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import MASK_63, hash_key
@@ -33,7 +26,7 @@ from lsmkv.filters.maths.sizing import exact_rate
 COUNTER_WIDTHS: Final = (4, 8)  # bits that a counter can have
 
 
-class CountingBloomFilter(RemovingFilter):
+class CountingBloomFilter(base.RemovingFilter):
     """A Bloom filter that can remove keys and estimate their counts.
 
     It has m = ``counter_count`` counters, a multiple of 8, of ``counter_bits``, 4 or 8; each key counts
@@ -54,8 +47,8 @@ class CountingBloomFilter(RemovingFilter):
         if counter_count % 8:
             raise ValueError(f"counter_count={counter_count!r}: must be a multiple of 8")
         byte_count = counter_count * counter_bits // 8
-        check_range("byte_count", byte_count, BYTE_LIMITS)
-        check_range("probe_count", probe_count, PROBE_LIMITS)
+        base.check_range("byte_count", byte_count, base.BYTE_LIMITS)
+        base.check_range("probe_count", probe_count, base.PROBE_LIMITS)
         self.counter_count: Final = counter_count
         self.probe_count: Final = probe_count
         self.counter_bits: Final = counter_bits
@@ -64,7 +57,7 @@ class CountingBloomFilter(RemovingFilter):
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float, counter_bits: int = 4) -> Self:
         """An empty filter for ``key_count`` keys: as many counters as a Bloom filter bits."""
-        byte_count, probe_count = bloom_shape(key_count, error_rate)
+        byte_count, probe_count = base.bloom_shape(key_count, error_rate)
         return cls(byte_count * 8, probe_count, counter_bits)
 
     @classmethod
@@ -129,7 +122,7 @@ class CountingBloomFilter(RemovingFilter):
     def key_count(self) -> float:
         """About how many distinct keys it holds (:func:`keys_by_fill`).  O(m)."""
         in_use = sum([1 for index in range(self.counter_count) if self._get(index)])
-        return keys_by_fill(in_use, self.counter_count, self.probe_count)
+        return base.keys_by_fill(in_use, self.counter_count, self.probe_count)
 
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys."""
@@ -145,10 +138,7 @@ class CountingBloomFilter(RemovingFilter):
         return united
 
     def to_bloom_filter(self) -> BloomFilter:
-        """The Bloom filter of the same m, k and keys.  O(m).
-
-        Source: Fan et al. 2000.
-        """
+        """The Bloom filter of the same m, k and keys: Fan et al. 2000.  O(m)."""
         bits = bytearray(self.counter_count // 8)
         for index in range(self.counter_count):
             if self._get(index):
@@ -181,7 +171,7 @@ class CountingBloomFilter(RemovingFilter):
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
         counter_count, probe_count, counter_bits = parts.checked_parameters(
-            (8, 2 * MAX_BYTES), PROBE_LIMITS, COUNTER_WIDTHS
+            (8, 2 * MAX_BYTES), base.PROBE_LIMITS, COUNTER_WIDTHS
         )
         byte_count = counter_count * counter_bits // 8
         if counter_bits not in COUNTER_WIDTHS or counter_count % 8 or byte_count > MAX_BYTES:

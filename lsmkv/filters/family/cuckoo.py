@@ -20,16 +20,10 @@ from lsmkv.filters.family.base import BYTE_LIMITS, RemovingFilter, check_range
 from lsmkv.filters.family.bit_packing import packed_bytes, read, write
 from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import MASK_63
-from lsmkv.filters.maths.layouts import (
-    CUCKOO_SLOTS,
-    MAX_CUCKOO_FINGERPRINT_BITS,
-    cuckoo_buckets_for,
-    cuckoo_fingerprint_bits_for,
-    cuckoo_rate,
-)
+from lsmkv.filters.maths import layouts
 
 MAX_MOVES: Final = 500  # of fingerprints, before a filter counts as full
-_WIDTH_LIMITS: Final = (1, MAX_CUCKOO_FINGERPRINT_BITS)
+_WIDTH_LIMITS: Final = (1, layouts.MAX_CUCKOO_FINGERPRINT_BITS)
 
 
 class FilterFullError(Error):
@@ -54,7 +48,7 @@ class CuckooFilter(RemovingFilter):
 
     def __init__(self, bucket_count: int, fingerprint_bits: int) -> None:
         check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
-        byte_count = packed_bytes(bucket_count * CUCKOO_SLOTS, fingerprint_bits)
+        byte_count = packed_bytes(bucket_count * layouts.CUCKOO_SLOTS, fingerprint_bits)
         check_range("byte_count", byte_count, BYTE_LIMITS)
         self.bucket_count: Final = bucket_count
         self.fingerprint_bits: Final = fingerprint_bits
@@ -64,13 +58,9 @@ class CuckooFilter(RemovingFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter that has room for ``key_count`` keys, most likely.
-
-        A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`).
-        """
-        return cls(
-            cuckoo_buckets_for(key_count), cuckoo_fingerprint_bits_for(key_count, error_rate)
-        )
+        """An empty filter that has room for ``key_count`` keys, most likely; a small set may not fit."""
+        bits = layouts.cuckoo_fingerprint_bits_for(key_count, error_rate)
+        return cls(layouts.cuckoo_buckets_for(key_count), bits)
 
     @property
     def byte_count(self) -> int:
@@ -80,14 +70,10 @@ class CuckooFilter(RemovingFilter):
     @property
     def load(self) -> float:
         """The fraction of the slots in use, 0 to 1."""
-        return self._stored / (self.bucket_count * CUCKOO_SLOTS)
+        return self._stored / (self.bucket_count * layouts.CUCKOO_SLOTS)
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key with the 63-bit hash ``h``; O(1) until the filter is nearly full.
-
-        Raises:
-            FilterFullError: there is no room for it; the filter is as it was before.
-        """
+        """Add the key with this hash; O(1) until nearly full.  FilterFullError: nothing was changed."""
         bucket, fingerprint = self._place(h)
         if not (
             self._put(bucket, fingerprint)
@@ -113,7 +99,7 @@ class CuckooFilter(RemovingFilter):
 
     def expected_rate(self, key_count: int) -> float:
         """The false-positive rate with ``key_count`` distinct keys."""
-        return cuckoo_rate(self.fingerprint_bits, self.bucket_count, key_count)
+        return layouts.cuckoo_rate(self.fingerprint_bits, self.bucket_count, key_count)
 
     def _slot_of(self, h: int) -> int:
         """A slot with the fingerprint of a hash; -1 when there is none."""
@@ -136,8 +122,8 @@ class CuckooFilter(RemovingFilter):
 
     def _find(self, bucket: int, fingerprint: int) -> int:
         """The slot of a bucket that holds ``fingerprint``; -1 when none does."""
-        first = bucket * CUCKOO_SLOTS
-        for slot in range(first, first + CUCKOO_SLOTS):
+        first = bucket * layouts.CUCKOO_SLOTS
+        for slot in range(first, first + layouts.CUCKOO_SLOTS):
             if read(self._slots, slot, self.fingerprint_bits) == fingerprint:
                 return slot
         return -1
@@ -155,7 +141,7 @@ class CuckooFilter(RemovingFilter):
         moved: list[int] = []
         homeless = fingerprint
         for _ in range(MAX_MOVES):
-            slot = bucket * CUCKOO_SLOTS + self._random_slot()
+            slot = bucket * layouts.CUCKOO_SLOTS + self._random_slot()
             moved.append(slot)
             homeless = self._swap(slot, homeless)
             bucket = self._other(bucket, homeless)
@@ -180,7 +166,7 @@ class CuckooFilter(RemovingFilter):
         state ^= state >> 17
         state ^= (state << 5) & 0xFFFFFFFF
         self._random = state
-        return (state >> 15) & (CUCKOO_SLOTS - 1)
+        return (state >> 15) & (layouts.CUCKOO_SLOTS - 1)
 
     def _parameters(self) -> tuple[int, ...]:
         return (self.bucket_count, self.fingerprint_bits, self._random)
@@ -193,7 +179,7 @@ class CuckooFilter(RemovingFilter):
         bucket_count, width, random = parts.checked_parameters(
             (1, 2 * MAX_BYTES), _WIDTH_LIMITS, (1, 0xFFFFFFFF)
         )
-        slot_count = bucket_count * CUCKOO_SLOTS
+        slot_count = bucket_count * layouts.CUCKOO_SLOTS
         body = parts.checked_body(packed_bytes(slot_count, width))
         if len(body) > MAX_BYTES:
             raise parts.corrupt(f"{len(body)} bytes are too many")

@@ -60,10 +60,7 @@ class FoldableBloomFilter(BitFilter):
         return half._with_bits(_halve(self._bits))
 
     def fold_for(self, key_count: int, error_rate: float) -> Self:
-        """The smallest fold with at most ``error_rate`` for ``key_count`` keys.
-
-        The filter itself when there is none.
-        """
+        """The smallest fold with at most ``error_rate``; the filter itself when there is none."""
         smallest = self
         while (
             smallest.folds
@@ -77,11 +74,7 @@ class FoldableBloomFilter(BitFilter):
 
 
 def _halve(bits: bytearray) -> bytes:
-    """OR each pair of neighbouring bits into one bit.
-
-    All pairs at once; then close the gaps between the results by 1, 2 and 4 bits, as in the decoding of
-    Morton numbers, which leaves every other byte full.
-    """
+    """OR each pair of neighbouring bits into one bit: all at once, as Morton numbers are decoded."""
     length = len(bits)
     word = int.from_bytes(bits, "little")
     word = (word | word >> 1) & int.from_bytes(b"\x55" * length, "little")

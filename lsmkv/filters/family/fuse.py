@@ -37,10 +37,7 @@ class BinaryFuseFilter(SolvedFilter):
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
-        """The filter of the keys with these 63-bit hashes.
-
-        The rate is 2**-8 where that is low enough, else 2**-16, even if a lower one was asked for.
-        """
+        """The filter of these hashes; its rate is 2**-8 where that is enough, else 2**-16."""
         return cls(hashes, fuse_fingerprint_bits_for(error_rate))
 
     def may_contain_hash(self, h: int, /) -> bool:

@@ -15,20 +15,12 @@ from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.family.base import bits_set, keys_by_fill
 from lsmkv.filters.family.classic import BitFilter
 from lsmkv.filters.hashing import MASK_63
-from lsmkv.filters.maths.rates import (
-    partitioned_bits_for,
-    partitioned_probes_for,
-    partitioned_rate,
-)
+from lsmkv.filters.maths.rates import partitioned_bits_for, partitioned_probes_for, partitioned_rate
 from lsmkv.filters.maths.sizing import MAX_PROBES
 
 
 class PartitionedBloomFilter(BitFilter):
-    """A Bloom filter with an array of bits for each probe.
-
-    All arrays together have ``byte_count`` bytes; bits that are left over stay 0.  ``probe_count`` is the
-    number of arrays, k, 1 to 255; each needs a bit at least.
-    """
+    """A Bloom filter of ``probe_count`` arrays, 1 to 255; they have ``byte_count`` bytes."""
 
     KIND = 4
 

@@ -18,7 +18,6 @@ class Membership(Protocol):
 
     def may_contain(self, key: bytes, /) -> bool:
         """False when the filter certainly does not hold ``key``; True when it may."""
-        ...
 
 
 class HashMembership(Membership, Protocol):
@@ -26,7 +25,6 @@ class HashMembership(Membership, Protocol):
 
     def may_contain_hash(self, h: int, /) -> bool:
         """As ``may_contain``, for the key with the 63-bit hash ``h``."""
-        ...
 
 
 class Insert(Protocol):
@@ -34,7 +32,6 @@ class Insert(Protocol):
 
     def add(self, key: bytes, /) -> None:
         """From now on the filter holds ``key``."""
-        ...
 
 
 class HashInsert(Insert, Protocol):
@@ -42,19 +39,13 @@ class HashInsert(Insert, Protocol):
 
     def add_hash(self, h: int, /) -> None:
         """As ``add``, for the key with the 63-bit hash ``h``."""
-        ...
 
 
 class Delete(Protocol):
     """Can be made to forget a key."""
 
     def remove(self, key: bytes, /) -> bool:
-        """Forget one ``add`` of ``key``; False, with nothing changed, when it is not there.
-
-        Only keys that were added may be removed: removing a false positive takes away what other
-        keys need, and they may then be denied.
-        """
-        ...
+        """Forget one ``add`` of ``key``, which was added; False when it is not there."""
 
 
 class CountEstimate(Protocol):
@@ -62,7 +53,6 @@ class CountEstimate(Protocol):
 
     def count_of(self, key: bytes, /) -> int:
         """About how often ``key`` was added and not removed; 0 is certain."""
-        ...
 
 
 class KeyCount(Protocol):
@@ -70,7 +60,6 @@ class KeyCount(Protocol):
 
     def key_count(self) -> float:
         """How many keys the filter holds."""
-        ...
 
 
 class Union(Protocol):
@@ -78,7 +67,6 @@ class Union(Protocol):
 
     def union(self, other: Self, /) -> Self:
         """A filter that answers as one built from the keys of both; ValueError if shapes differ."""
-        ...
 
 
 class Fold(Protocol):
@@ -86,7 +74,6 @@ class Fold(Protocol):
 
     def fold(self) -> Self:
         """A filter of half the size that holds the same keys; ValueError if that cannot be."""
-        ...
 
 
 class Save(Protocol):
@@ -94,13 +81,7 @@ class Save(Protocol):
 
     def to_bytes(self) -> bytes:
         """The filter as bytes: the same ones on every platform and in every process."""
-        ...
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
-        """The filter that ``to_bytes`` saved as ``data``, which errors call ``path``.
-
-        Raises CorruptionError for damaged bytes, UnsupportedFormatError for another format version
-        or another kind of filter.
-        """
-        ...
+        """The saved filter.  CorruptionError, UnsupportedFormatError: ``path`` is damaged or another."""

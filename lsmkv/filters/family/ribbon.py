@@ -47,10 +47,7 @@ class RibbonFilter(SolvedFilter):
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
-        """The filter of the keys with these 63-bit hashes.
-
-        Its rate is the power of two at or below ``error_rate``; 2**-31 even where less was asked for.
-        """
+        """The filter of these hashes; its rate is the power of two at or below that."""
         return cls(hashes, ribbon_columns_for(error_rate))
 
     def may_contain_hash(self, h: int, /) -> bool:

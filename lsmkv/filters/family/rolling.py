@@ -114,10 +114,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
         return either_rate(self._new.expected_rate(new_keys), self._old.expected_rate(old_keys))
 
     def use_clock(self, clock: Clock) -> None:
-        """Take the time from another clock; the age of the window stays.
-
-        A loaded filter uses ``time.monotonic``, and its window is as old as when it was saved.
-        """
+        """Take the time from another clock than ``time.monotonic``; the window's age stays."""
         age = self._clock() - self._started
         self._clock = clock
         self._started = clock() - age

@@ -139,11 +139,7 @@ class SavedFilter(ABC):
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
-        """The filter of this class that :meth:`to_bytes` saved as ``data``.
-
-        Arguments and errors are those of :func:`load`; another kind of filter is an
-        ``UnsupportedFormatError``.
-        """
+        """The saved filter, as :func:`load`; another kind of filter is an UnsupportedFormatError."""
         parts = SavedParts.parse(data, path)
         if parts.kind != cls.KIND:
             raise UnsupportedFormatError(

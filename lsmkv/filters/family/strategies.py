@@ -45,10 +45,7 @@ def product_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def djb2_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """DJB2 of the probe's number in decimal and the key: h = 5381, then h = 33 h + byte; modulo m.
-
-    Each probe has a hash of its own (D. J. Bernstein, comp.lang.c), not cut to a machine word.
-    """
+    """DJB2 of the probe's number in decimal and the key, modulo m; it is not cut to a word."""
     bits = []
     for number in range(probe_count):
         h = 5381
@@ -74,19 +71,13 @@ def sha256_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def double_hashing_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """h1 + i h2 modulo m, of the halves of MurmurHash3 x64-128.
-
-    A. Kirsch, M. Mitzenmacher, "Less hashing, same performance", ESA 2006: right for large m.
-    """
+    """h1 + i h2 modulo m, of MurmurHash3 x64-128's halves; Kirsch and Mitzenmacher, ESA 2006."""
     h1, h2 = murmur3_128(key)
     return [(h1 + number * h2) % bit_count for number in range(probe_count)]
 
 
 def enhanced_double_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """Double hashing whose step grows: x += y, y += i, modulo m.
-
-    P. C. Dillinger, P. Manolios, "Bloom filters in probabilistic verification", FMCAD 2004.
-    """
+    """Double hashing whose step grows: x += y, y += i, modulo m (Dillinger, Manolios, FMCAD 2004)."""
     h1, h2 = murmur3_128(key)
     x, y = h1 % bit_count, h2 % bit_count
     bits = [x]
@@ -98,10 +89,7 @@ def enhanced_double_probes(key: bytes, bit_count: int, probe_count: int) -> list
 
 
 def leveldb_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """LevelDB's: a 32-bit hash, to which itself, rotated right by 17 bits, is added each time.
-
-    ``util/bloom.cc`` and ``util/hash.cc`` of LevelDB.
-    """
+    """LevelDB's (``util/bloom.cc``): a 32-bit hash, and itself, rotated by 17 bits, added each time."""
     h = leveldb_hash(key, 0xBC9F1D34)
     delta = (h >> 17 | h << 15) & MASK_32
     bits = []
@@ -112,11 +100,7 @@ def leveldb_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def hbase_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """HBase's: h1 + i h2 in signed 32 bits, modulo m, then without its sign.
-
-    h1 is the MurmurHash3 x86-32 of the key with seed 0, and h2 that with seed h1
-    (``BloomFilterUtil`` and ``BloomFilterChunk`` of HBase, with ``hbase.hash.type=murmur3``).
-    """
+    """HBase's: h1 + i h2 of seeds 0 and h1, in signed 32 bits, modulo m, then without its sign."""
     h1 = murmur3_32(key, 0)
     return _hbase_bits(h1, murmur3_32(key, h1), bit_count, probe_count)
 
@@ -142,11 +126,7 @@ def hbase_jenkins_probes(key: bytes, bit_count: int, probe_count: int) -> list[i
 
 
 def guava_32_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """Guava's MURMUR128_MITZ_32: h1 + i h2, i from 1, in signed 32 bits, inverted if negative; modulo m.
-
-    h1 and h2 are the lower and upper 32 bits of the first half of MurmurHash3 x64-128
-    (``BloomFilterStrategies.java`` of Guava).
-    """
+    """Guava's MURMUR128_MITZ_32: h1 + i h2, i from 1, in 32 bits, inverted if negative; modulo m."""
     first, _ = murmur3_128(key)
     h1, h2 = first & MASK_32, first >> 32
     bits = []
@@ -157,10 +137,7 @@ def guava_32_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def guava_64_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """Guava's MURMUR128_MITZ_64, its default: h1 + i h2 in 64 bits, the sign cut off; modulo m.
-
-    h1 and h2 are the halves of MurmurHash3 x64-128 (``BloomFilterStrategies.java`` of Guava).
-    """
+    """Guava's MURMUR128_MITZ_64, its default: h1 + i h2 in 64 bits without the sign, modulo m."""
     h1, h2 = murmur3_128(key)
     bits = []
     for _ in range(probe_count):
@@ -170,10 +147,7 @@ def guava_64_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def sha_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """Three hashes, SHA-1, SHA-256 and SHA-512: the first 8 bytes, big-endian, modulo m.
-
-    Later probes, of which the toy has none, hash the key and 1, 2, ... in decimal.
-    """
+    """SHA-1, SHA-256, SHA-512: first 8 bytes, big-endian, modulo m; more hash key and 1, 2, ..."""
     import hashlib  # here: see sha256_probes
 
     hashes = (hashlib.sha1, hashlib.sha256, hashlib.sha512)

@@ -101,10 +101,7 @@ def budget_error_rates(
 
 
 def expected_wasted_reads(rates: Sequence[float]) -> float:
-    """The expected wasted reads of a lookup of an absent key: the sum of rates.
-
-    It assumes that the key lies in the range of every run, and that no cache holds a block.
-    """
+    """The expected wasted reads of an absent key: the sum of rates of all runs."""
     return math.fsum(rates)
 
 
@@ -121,9 +118,8 @@ def memory_bits(run_key_counts: Sequence[float], rates: Sequence[float]) -> floa
     for rate in rates:
         if not 0.0 < rate <= 1.0:
             raise ValueError(f"rate {rate!r}: must be above 0 and at most 1")
-    nats = math.fsum(
-        -count * math.log(rate) for count, rate in zip(run_key_counts, rates, strict=True)
-    )
+    runs = zip(run_key_counts, rates, strict=True)
+    nats = math.fsum(-count * math.log(rate) for count, rate in runs)
     return nats / _LN2_SQUARED
 
 

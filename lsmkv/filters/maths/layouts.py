@@ -26,9 +26,7 @@ MAX_CUCKOO_FINGERPRINT_BITS: Final = 31
 FUSE_WIDTHS: Final = (8, 16)  # bits that a fingerprint can have
 MAX_FUSE_SEGMENT: Final = 1 << 18  # cells
 
-MAX_RIBBON_COLUMNS: Final = 31
-"""Most columns of a ribbon filter."""
-
+MAX_RIBBON_COLUMNS: Final = 31  # most columns of a ribbon filter
 GRANULE_KEYS: Final = 256
 """Keys that differ in their last byte alone; a Grafite filter has at least so many codes."""
 
@@ -77,10 +75,7 @@ def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
 
 @lru_cache(maxsize=4096)
 def blocked_probes_for(line_count: int, key_count: int) -> int:
-    """The k with the lowest :func:`blocked_rate`; memoised.
-
-    At most a Bloom filter's of the same size, because overfull lines count most.
-    """
+    """The k with the lowest :func:`blocked_rate`, at most a Bloom filter's; memoised."""
     if line_count < 1 or key_count < 1:
         return 1
     best = min(max(1, math.ceil(line_count * LINE_BITS / key_count * math.log(2.0))), MAX_PROBES)
@@ -327,10 +322,7 @@ def grafite_rate(byte_count: int, key_count: int, low_bits: int) -> float:
 
 
 def grafite_range_rate(byte_count: int, key_count: int, low_bits: int, length: int) -> float:
-    """The bound of the rate for an empty range of ``length`` keys: length * n/codes, at most 1.
-
-    It holds for any keys and any range in one or two granules.
-    """
+    """The bound for an empty range of ``length`` keys: length * n/codes, at most 1."""
     codes = grafite_codes(byte_count, key_count, low_bits)
     return min(1.0, length * key_count / codes) if codes > 0 else 1.0
 

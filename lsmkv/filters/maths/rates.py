@@ -27,10 +27,7 @@ SizeFor = Callable[[int, float], float]  # bits of a filter, from keys and error
 
 
 def over_lower_bound(bit_count: float, key_count: int, error_rate: float) -> float:
-    """``bit_count`` relative to the least possible size: m / (n log2(1/p)).
-
-    1/ln 2, that is 1.44, for a Bloom filter.  There must be keys.
-    """
+    """``bit_count`` by the least possible size, n log2(1/p): 1.44 for a Bloom filter.  There are keys."""
     check_arguments(key_count, error_rate)
     if key_count == 0:
         raise ValueError("key_count=0: no keys take no bits, which nothing can be compared with")
@@ -61,10 +58,7 @@ def single_hash_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def partitioned_rate(bit_count: int, key_count: int, probe_count: int) -> float:
-    """The rate of k arrays with one probe in each: (1 - (1 - k/m)^n)^k.
-
-    Each has m/k bits; 1.0 when some array has none.
-    """
+    """The rate of k arrays with one probe in each: (1 - (1 - k/m)^n)^k; 1.0 if one has no bit."""
     part_bits = bit_count // probe_count if probe_count > 0 else 0
     if part_bits == 0:
         return 1.0
@@ -85,10 +79,7 @@ def partitioned_bits_for(key_count: int, error_rate: float, probe_count: int) ->
 
 
 def partitioned_bits_roughly(key_count: int, error_rate: float, probe_count: int) -> float:
-    """The rule of thumb kn / p^(1/k) for k arrays.
-
-    Good only where most bits stay 0, that is where p^(1/k) is small.
-    """
+    """The rule of thumb kn / p^(1/k) for k arrays; good where most bits stay 0."""
     check_arguments(key_count, error_rate)
     _check_probes(probe_count)
     return float(probe_count * key_count / error_rate ** (1.0 / probe_count))
@@ -209,10 +200,7 @@ def either_rate(*rates: float) -> float:
 
 
 def each_rate(error_rate: float, count: int) -> float:
-    """The rate that each of ``count`` filters needs for ``error_rate`` together.
-
-    1 - (1 - p)^(1/count), the inverse of :func:`hit_rate`, without cancellation.
-    """
+    """The rate that each of ``count`` filters needs for ``error_rate`` together."""
     check_arguments(error_rate=error_rate)
     return -math.expm1(math.log1p(-error_rate) / count)
 

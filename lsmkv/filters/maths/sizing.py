@@ -17,9 +17,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-MAX_PROBES: Final = 30
-"""Most probes per key that :func:`probes_for` asks for."""
-
+MAX_PROBES: Final = 30  # most probes per key that probes_for asks for
 _LN2: Final = math.log(2.0)
 _GUARD_BITS: Final = 64  # exact_rate's relative error is at most 2**-64 before its last rounding
 
@@ -61,10 +59,7 @@ def keys_for(bit_count: int, error_rate: float) -> int:
 
 
 def lower_bound_bits(key_count: int, error_rate: float) -> float:
-    """The bits that a filter of any kind needs: n log2(1/p) (Carter et al. 1978).
-
-    A Bloom filter takes 1/ln 2, that is 1.44, times as many.
-    """
+    """The bits that a filter of any kind needs: n log2(1/p) (Carter et al. 1978)."""
     _check_counts(key_count=key_count)
     _check_rate(error_rate)
     if error_rate >= 1.0:

@@ -1,0 +1,92 @@
+"""A flush or a compaction as data, which a background thread does, or a helper process for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lsmkv.background.process.jobs import CompactionJob, FlushJob
+from lsmkv.compaction.merge import compact_tables, flushed_batches
+from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.sstable.format import TableFormat, TableMeta
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.stored_blocks import StoredBlocks
+
+if TYPE_CHECKING:
+    from lsmkv.background.process.runner import JobRunner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Tables to write.
+
+    Attributes:
+        form: that of the new tables.
+        snapshots: sequence numbers of live snapshots, ascending.
+        drop_deletions: whether nothing older is left for a deletion to hide.
+        input_bytes, entry_count: how much there is to do, at the most.
+        replaces: numbers of the tables that the new ones replace.
+    """
+
+    form: TableFormat
+    snapshots: list[int]
+    drop_deletions: bool
+    input_bytes: int
+    entry_count: int
+    replaces: list[int]
+
+    def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
+        """What the tables hold, for this process to write."""
+        raise NotImplementedError
+
+    def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
+        """Let a helper process do it; None: a thread must."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushWork(Work):
+    """Write ``memtable``; ``end_seq`` is the sequence number after its last write."""
+
+    memtable: Memtable
+    end_seq: int
+
+    def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
+        return flushed_batches(self.memtable.entry_batches(), self.snapshots, self.drop_deletions)
+
+    def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
+        memtable = self.memtable
+        job = FlushJob(
+            spec=runner.spec(self.form, self.snapshots, self.input_bytes, self.entry_count),
+            log_number=memtable.log_number,
+            log_bytes=self.input_bytes,
+            first_seq=memtable.first_seq,
+            end_seq=self.end_seq,
+            key_count=None if memtable.batches else len(memtable),
+            drop_deletions=self.drop_deletions,
+        )
+        return runner.run(job, self.entry_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionWork(Work):
+    """Merge the tables of some runs, newest run first; ``may_copy`` as in ``Compaction``."""
+
+    runs: list[list[TableReader]]
+    may_copy: bool
+
+    def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
+        form = self.form if self.may_copy else None
+        return compact_tables(self.runs, self.snapshots, self.drop_deletions, form)
+
+    def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
+        size, count = self.input_bytes, self.entry_count
+        job = CompactionJob(
+            spec=runner.spec(self.form, self.snapshots, size, count, self.replaces),
+            runs=[[table.meta for table in run] for run in self.runs],
+            drop_deletions=self.drop_deletions,
+            may_copy=self.may_copy,
+        )
+        return runner.run(job, count)
