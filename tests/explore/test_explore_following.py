@@ -12,23 +12,14 @@ import pytest
 
 import event_loops
 import lsmkv
+from explored_stores import MANUAL, put_and_flush
 from lsmkv.explore import contract, messages, server
 from lsmkv.explore import exploration as exploring
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.server import Pulses
 
-NEVER = 1000
-MANUAL = lsmkv.Options(
-    level0_compaction_trigger=NEVER, level0_slowdown_trigger=NEVER, level0_stop_trigger=NEVER
-)
 FEW = Detail(present=3, absent=3, false_positives=0)
-
-
-def put_and_flush(db: lsmkv.DB, start: int, count: int = 50) -> None:
-    for number in range(start, start + count):
-        db.put(b"%06d" % number, b"v" * 50)
-    db.flush()
 
 
 def test_a_page_made_before_a_change_was_seen_is_made_anew(tmp_path: Path) -> None:

@@ -95,20 +95,6 @@ def test_a_click_on_the_map_selects_a_block(shown: Tab) -> None:
     assert re.search(r"Block \d+", text_of(shown.page, ".selection"))
 
 
-def test_the_raster_tells_the_bits_that_are_set(shown: Tab, data: contract.Page) -> None:
-    import base64
-
-    page = shown.page
-    page.focus(".map canvas")
-    page.keyboard.press("ArrowRight")
-    first = data.map.levels[0].runs[0].tables[0] if data.map.levels[0].runs else None
-    runs = [run for level in data.map.levels for run in level.runs]
-    table = first or runs[0].tables[0]
-    (filter,) = [f for f in data.filters if (f.table, f.block) == (table.number, 0)]
-    set_bits = sum(byte.bit_count() for byte in base64.b64decode(filter.bits))
-    assert f"{filter.bit_count:,} bits; {set_bits} set" in text_of(page, ".selection figcaption")
-
-
 def test_every_colouring_and_scale_draws(shown: Tab) -> None:
     page = shown.page
     for scale in ("keys", "bytes"):
@@ -181,15 +167,6 @@ def test_the_score_is_that_of_all_recorded_absent_keys(shown: Tab, data: contrac
     assert f"{without} reads without filters, {done} with them" in text_of(page, ".totals")
 
 
-def test_assumed_times_can_be_changed(shown: Tab) -> None:
-    page = shown.page
-    reads = number(page.inner_text("[data-score=without]"))
-    page.fill("[aria-label='milliseconds of a read from a hard disk']", "0.5")
-    row = text_of(page, ".score tbody tr:first-child")
-    found = re.search(r"([\d.]+) ms ([\d.]+) ms ([\d.]+) ms$", row)
-    assert found and float(found[1]) == pytest.approx(0.5 * reads, rel=0.01)
-
-
 def test_a_lookup_can_be_stepped_through(shown: Tab, data: contract.Page) -> None:
     page = shown.page
     page.click("[data-pick='false positive']")
@@ -235,12 +212,6 @@ def test_a_recorded_key_is_found_by_its_text_and_hex(shown: Tab, data: contract.
         page.fill("#key", text)
         page.keyboard.press("Enter")
         assert text_of(page, ".the-key") == lookup.key.text
-
-
-def test_a_key_that_is_not_recorded_says_how_to_look_it_up(shown: Tab) -> None:
-    shown.page.fill("#key", "nothing like it")
-    shown.page.keyboard.press("Enter")
-    assert "--serve looks up any key" in text_of(shown.page, ".lookup .failure")
 
 
 # What if
@@ -298,34 +269,10 @@ def test_the_history_plays_to_its_end(chromium: Browser, file: Path) -> None:
         assert text_of(opened.page, ".time button") == "Play"
 
 
-def test_without_motion_the_history_goes_one_step_at_a_time(shown: Tab) -> None:
-    for step in (1, 2, 3):
-        shown.page.click(".time button")
-        assert f"Step {step} of" in text_of(shown.page, ".time")
-        assert text_of(shown.page, ".time button") == "Play"
-
-
 # The lecture, and everybody
 
 
-def test_a_scene_shows_its_number_when_it_is_asked_for(shown: Tab) -> None:
-    page = shown.page
-    page.keyboard.press("l")
-    for scene in range(1, 9):
-        page.keyboard.press(str(scene))
-        assert text_of(page, ".lecture .value b") == "?"
-        page.click(".lecture .primary")  # other tests press Enter
-        page.wait_for_function(
-            "() => document.querySelector('.lecture .value b').textContent !== '?'"
-        )
-        assert re.fullmatch(r"[\d,]+", text_of(page, ".lecture .value b"))
-        assert text_of(page, ".lecture .where") == f"{scene} of 8"
-
-
-@pytest.mark.parametrize(
-    "width",
-    [360, *(width for width in (600, 900, 1366, 2560))],
-)
+@pytest.mark.parametrize("width", [360, 600, 900, 1366, 2560])
 def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: int) -> None:
     with tab(chromium, file.as_uri(), viewport={"width": width, "height": 740}) as opened:
         page = opened.page
