@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import tempfile
 import threading
@@ -81,16 +80,6 @@ def test_dropped_pages_are_gone_and_read_again(tmp_path: Path) -> None:
     (tmp_path / "file").read_bytes()
     assert (os_read_bytes() or 0) - before >= MIB
     assert page_cache.resident_bytes(str(tmp_path)) == MIB
-
-
-@on_a_disk
-def test_pages_that_this_process_has_mapped_are_dropped_too(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"content!" * (MIB // 8))
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        assert sum(mapped[at] for at in range(0, MIB, mmap.PAGESIZE)) > 0
-        assert page_cache.drop(str(tmp_path)) == 0
-        assert mapped[:8] == b"content!"
 
 
 # Cold lookups
@@ -184,19 +173,6 @@ def test_pages_that_stay_during_the_phase_end_it(
 
 
 # Deletions, overwrites and compactions
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_half_of_the_keys_are_deleted_and_the_others_have_their_last_value(
-    engine: str, tmp_path: Path
-) -> None:
-    stores = stores_of(engine, tmp_path, entries=1000)
-    store = stores.with_deletions()
-    for number in range(0, 1000, 7):
-        expected = None if number // STRETCH % 2 == 0 else stores.values([number], shift=3)[0]
-        assert store.get(stores.present([number])[0]) == expected
-    assert store.scan(None, None) == 500
-    stores.close()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

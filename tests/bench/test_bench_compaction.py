@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import lsmkv
-from bench.experiments.compaction.experiment import EXPERIMENT, tasks
+from bench.experiments.compaction.experiment import EXPERIMENT
 from bench.experiments.compaction.loads import (
     CHUNK_ENTRIES,
     ENTRY_BYTES,
@@ -25,8 +25,7 @@ from bench.experiments.compaction.summary import (
     STYLES,
 )
 from bench.experiments.compaction.tasks import Task
-from bench.harness import experiment, records, write_cost
-from bench.harness.experiment import Plan
+from bench.harness import records, write_cost
 from lsmkv.options import CompactionStyle
 
 TINY = Task(
@@ -40,12 +39,6 @@ TINY = Task(
     stride=3,
     seed=1,
 )
-ARGUMENTS = ["--quick", "--write-buffers", "16", "--size-ratios", "2", "--error-rates", "0.1"]
-
-
-def planned(*arguments: str) -> list[Task]:
-    given = experiment.parser_for(EXPERIMENT).parse_args(["--out", "unused", *arguments])
-    return tasks(Plan(given.quick, given.seed, given))
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +53,6 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 def test_counts_repeat_for_a_seed(rows: list[Row], tmp_path: Path) -> None:
     again = measure(replace(TINY, style="leveled"), str(tmp_path))
     assert records.repeatable([again]) == records.repeatable(rows[:1])
-
-
-@pytest.mark.slow
-def test_counts_do_not_depend_on_the_executor(tmp_path: Path) -> None:
-    here = planned(*ARGUMENTS)
-    alone = [measure(task, str(tmp_path / str(task))) for task in here]
-    together = experiment.run(EXPERIMENT, [*ARGUMENTS, "--jobs", "2", "--out", "unused"]).rows
-    assert records.repeatable(alone) == records.repeatable(together)
-
-
-def test_another_seed_gives_other_counts(rows: list[Row], tmp_path: Path) -> None:
-    other = measure(replace(TINY, seed=2), str(tmp_path))
-    assert other.flush_bytes != rows[0].flush_bytes
 
 
 def test_write_amplification_is_table_bytes_over_user_bytes(
@@ -147,12 +127,6 @@ def test_a_load_repeats_and_stays_in_its_key_space(load: str) -> None:
     assert all(0 <= number < key_count for chunk in first for number, _ in chunk)
 
 
-@pytest.mark.parametrize("load", ["insert", "sequential"])
-def test_growing_loads_put_each_key_once(load: str) -> None:
-    written = [number for chunk in chunks(load, 660, 5, seed=3) for number, _ in chunk]
-    assert sorted(written) == list(range(660))
-
-
 def test_a_deletion_counts_with_its_key_alone() -> None:
     assert user_bytes([(1, True), (2, False)]) == ENTRY_BYTES + 16
 
@@ -166,8 +140,3 @@ def test_the_model_knows_newest_values_and_live_keys() -> None:
 
 
 # The command
-
-
-def test_repetitions_take_other_seeds() -> None:
-    seeds = {task.seed for task in planned("--quick", "--repeat", "2", "--seed", "5")}
-    assert seeds == {5, 6}

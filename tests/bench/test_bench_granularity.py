@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 from pathlib import Path
 
 import pytest
@@ -19,16 +18,10 @@ from bench.experiments.granularity.experiment import (
     tasks,
 )
 from bench.experiments.granularity.groups import (
-    BLOCK_BLOOM,
-    BLOCK_RIBBON,
-    BLOOM_KINDS,
     CHUNK_BLOOM,
     PARTITION_BLOOM,
     TABLE_BLOOM,
-    TABLE_RIBBON,
     at_budget,
-    reads_at,
-    reads_interval,
 )
 from bench.experiments.granularity.groups import contender as contender_of
 from bench.experiments.granularity.measure import index_searches, measure
@@ -45,7 +38,6 @@ from bench.harness.records import repeatable
 from bench.harness.sweep import executor_for, sweep
 from granularity_trees import UNIFORM, built, tiny_load
 from lsmkv.inspection.store_info import StoreInfo
-from lsmkv.options import FilterGranularity
 from lsmkv.stats import Stats
 
 pytestmark = pytest.mark.slow  # real stores of every configuration
@@ -105,25 +97,6 @@ def test_rates_and_memory_are_known_before_a_store_is_built(
     assert info.filter_memory_bytes == predicted
 
 
-@pytest.mark.parametrize("granularity", ["block", "table"])
-def test_the_memory_of_ribbon_filters_is_known_nearly(
-    tmp_path: Path, granularity: FilterGranularity
-) -> None:
-    load, contender = tiny_load("leveled"), Contender(granularity, "ribbon", "uniform")
-    info = built(tmp_path, load, contender, 2.0**-8)
-    predicted = contender.memory_bytes(plan(load), load.options(), 2.0**-8)
-    assert info.filter_memory_bytes == pytest.approx(predicted, rel=0.03)
-
-
-def test_a_ribbon_filter_of_a_large_table_comes_within_half_a_column_of_a_budget() -> None:
-    load = Load("leveled", 127, 256, 1)
-    contender, tables = Contender("table", "ribbon", "uniform"), plan(load)
-    for bits in FULL_BITS:
-        rate = contender.rate_for(tables, load.options(), bits * load.entries / 8)
-        memory = contender.memory_bytes(tables, load.options(), rate)
-        assert abs(memory * 8 / load.entries - bits) < 0.6
-
-
 @pytest.mark.parametrize("bits", FULL_BITS)
 @pytest.mark.parametrize("contender", [c for c in contenders() if c.meets_any_budget], ids=str)
 def test_budgets_are_met(contender: Contender, bits: float) -> None:
@@ -153,45 +126,6 @@ def test_measured_rates_agree_with_the_exact_ones(results: Results[Row]) -> None
             assert abs(row.false_positives - expected) <= 8 * math.sqrt(expected) + 4
             reads = row.absent_block_reads_per_lookup * row.absent_lookups
             assert round(reads) == row.false_positives
-
-
-def test_without_filters_every_block_that_spans_a_key_is_read(results: Results[Row]) -> None:
-    for row in results.rows:
-        if row.policy == "none":
-            assert row.filter_bytes == row.filter_probes == 0
-            assert row.absent_block_reads_per_lookup == row.absent_block_reads_expected
-            assert row.absent_block_reads_per_lookup > 0.9 * row.runs
-
-
-def test_monkey_wastes_no_more_reads_at_equal_memory(results: Results[Row]) -> None:
-    for style in STYLES:
-        for kind in BLOOM_KINDS:
-            alike = at_budget(results.rows, style, kind, "uniform", BITS)
-            monkey = at_budget(results.rows, style, kind, "monkey", BITS)
-            assert reads_at(monkey, BITS) < reads_at(alike, BITS)
-
-
-def test_ribbon_filters_waste_fewer_reads_than_bloom_filters_of_the_same_memory(
-    results: Results[Row],
-) -> None:
-    for style in STYLES:
-        for kinds in ((BLOCK_BLOOM, BLOCK_RIBBON), (TABLE_BLOOM, TABLE_RIBBON)):
-            bloom, ribbon = (at_budget(results.rows, style, k, "uniform", BITS) for k in kinds)
-            # 2^-(8/1.07) by 0.6185^8 is a quarter; small tables have few filters to mix.
-            assert ribbon.absent_block_reads_expected < 0.5 * reads_at(
-                bloom, ribbon.filter_bits_per_key
-            )
-
-
-def test_per_block_searches_every_index_and_per_table_hardly_any(results: Results[Row]) -> None:
-    for style in STYLES:
-        block = at_budget(results.rows, style, BLOCK_BLOOM, "uniform", BITS)
-        table = at_budget(results.rows, style, TABLE_BLOOM, "uniform", BITS)
-        assert block.absent_index_searches_per_lookup > 0.9 * block.runs
-        searches = table.absent_index_searches_per_lookup * table.absent_lookups
-        assert searches == pytest.approx(table.false_positives)
-        assert block.filter_disk_bytes == 2 * block.filter_bytes
-        assert table.filter_disk_bytes == table.filter_bytes
 
 
 def test_cached_filters_are_read_whole_per_table(results: Results[Row]) -> None:
@@ -232,14 +166,6 @@ def test_a_key_in_range_asks_one_filter_and_what_passes_costs_a_read() -> None:
     assert found.block_reads == pytest.approx(1.3)
 
 
-@pytest.mark.parametrize("name", ORDERS)
-def test_orders_are_seeded_and_of_the_length_asked_for(name: str) -> None:
-    first, again, other = (ORDERS[name](1000, 150, random.Random(seed)) for seed in (1, 1, 2))
-    assert first == again != other
-    assert len(first) == 150
-    assert all(int(key) % 2 == 1 for key in first)
-
-
 def test_broken_promises_fail_the_report(results: Results[Row]) -> None:
     row = results.rows[1]
     for change, reason in (
@@ -266,13 +192,6 @@ def test_rows_of_chunks_that_hold_whole_tables_are_those_per_table(results: Resu
 
 
 # Draws, intervals, failures
-
-
-def test_the_interval_of_reads_holds_the_reads(results: Results[Row]) -> None:
-    for row in results.rows:
-        if row.filter_probes:
-            low, high = reads_interval(row)
-            assert low <= row.absent_block_reads_per_lookup <= high
 
 
 def test_chunks_that_waste_more_than_tables_fail_the_report(results: Results[Row]) -> None:

@@ -8,14 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.experiments.openings.experiment import EXPERIMENT
-from bench.experiments.openings.measure import absent_keys, block_slope, measure, opening
+from bench.experiments.openings.measure import absent_keys, measure, opening
 from bench.experiments.openings.rows import Row
 from bench.experiments.openings.story import failures
-from bench.experiments.openings.tables import (
-    BYTES,
-    bests,
-    shapes,
-)
 from bench.experiments.openings.tasks import RATES, Task
 from bench.experiments.openings.theory import best_rate, cost_per_key
 from bench.harness.experiment import Results, run
@@ -39,18 +34,6 @@ def test_block_reads_of_openings_grow_as_their_lookups(results: Results[Row]) ->
     assert {row.error_rate for row in judged} == {1.0, *RATES}
 
 
-def test_twice_the_lookups_read_twice_the_blocks(tmp_path: Path) -> None:
-    """A lookup reads what it would read in any other place: counts of parts add up."""
-    task = Task(0.1, 2, 4096, 2000, 1, 1.0, 6000, 3, 0)
-    path = str(tmp_path / "store")
-    write_runs(path, 2000, 2, 3, Options(error_rate=0.1))
-    found = opening(path, task, 0)
-    half, whole = found[0.3].block_reads, found[1.0].block_reads
-    assert whole == pytest.approx(half / 0.3, rel=0.25)
-    asked, many = block_slope(path, task)
-    assert whole / 1999 == pytest.approx(many.block_reads / asked, rel=0.25)
-
-
 def test_an_opening_of_fewer_lookups_reads_what_a_longer_one_has_read_by_then(
     tmp_path: Path,
 ) -> None:
@@ -60,22 +43,6 @@ def test_an_opening_of_fewer_lookups_reads_what_a_longer_one_has_read_by_then(
     short = opening(path, Task(0.01, 1, 4096, 2000, 1, 0.03, 100, 3, 0), 0)
     assert short == {at: long[at] for at in short}
     assert max(short) == 0.03
-
-
-def test_resident_filters_are_loaded_whole_by_the_first_lookup(results: Results[Row]) -> None:
-    for row in results.rows:
-        if row.error_rate < 1:
-            assert row.filter_bytes_least == row.filter_bytes_most
-            assert row.filter_bytes == round(row.filter_bits_per_key * row.key_count / 8)
-            assert row.filter_requests == row.run_count
-
-
-def test_the_best_measured_rate_is_near_theory(results: Results[Row]) -> None:
-    of = shapes(results.rows)[0]
-    found = {each.lookups_per_key: each for each in bests(results.rows, of, BYTES)}
-    for lookups in (0.001, 0.01, 0.1):
-        assert 0.2 < found[lookups].rate / found[lookups].theory < 5
-    assert found[0.01].off > 5 * found[0.01].cost
 
 
 def test_counts_repeat(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from bench.engines import base
 from bench.engines.base import engines
-from bench.experiments.peers.experiment import EXPERIMENT, tasks
+from bench.experiments.peers.experiment import EXPERIMENT
 from bench.experiments.peers.measure import measure
 from bench.experiments.peers.outcome import (
     Outcome,
@@ -25,7 +24,7 @@ from bench.experiments.peers.rows import Row
 from bench.experiments.peers.story import disagreements, story
 from bench.experiments.peers.tasks import Task
 from bench.harness import records
-from bench.harness.experiment import Plan, Results, run
+from bench.harness.experiment import Results, run
 from bench.harness.ratios import Figures, Spread, median_interval
 
 PLUGIN = """
@@ -77,12 +76,6 @@ def test_a_ratio_is_taken_within_each_repetition() -> None:
     (ratio,) = compared(rows).ratios()
     # The ratio of the two medians would be 1.
     assert (ratio.peer, ratio.ratio) == ("rocksdb", Spread(2.0, 1.0, 3.0))
-
-
-def test_the_best_peer_is_the_one_with_the_lowest_median() -> None:
-    rows = figures("get", lsmkv=[1.0] * 3, rocksdb=[0.1, 5.0, 5.0], lmdb=[4.0, 4.0, 9.0])
-    (ratio,) = compared(rows).ratios()
-    assert ratio.peer == "lmdb"
 
 
 @pytest.mark.parametrize(
@@ -178,25 +171,6 @@ def test_all_engines_find_the_same(outcome: Results[Row]) -> None:
     assert found["readmissing"] == found["readmissing_cold"] == 0
 
 
-@pytest.mark.slow
-def test_lsmkv_counts_cold_reads(outcome: Results[Row]) -> None:
-    cold = {row.phase: row for row in outcome.rows if row.engine == "lsmkv" and "cold" in row.phase}
-    absent, present = cold["readmissing_cold"], cold["readrandom_cold"]
-    assert absent.data_block_reads == absent.filter_false_positives
-    assert (absent.filter_negatives or 0) > 250
-    assert (present.data_block_reads or 0) > (absent.data_block_reads or 0)
-
-
-@pytest.mark.slow
-def test_counts_repeat(tmp_path: Path) -> None:
-    arguments = ["--out", "unused", "--work", str(tmp_path), "--entries", "300", "--passes", "2"]
-    arguments += ["--repetitions", "2", "--engines", "lsmkv,sqlite"]
-    arguments += ["--phases", "fillbatch,readrandom,readmissing_cold"]
-    once, again = (records.repeatable(run(EXPERIMENT, arguments).rows) for _ in range(2))
-    assert once == again
-    assert len(once) == 2 * 2 * 3
-
-
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A plug-in with an installed engine and a missing one."""
@@ -242,29 +216,3 @@ def repetition(number: int, **changes: tuple[str, ...]) -> Task:
         cache_size_bytes=1 << 20,
         compression="none",
     )
-
-
-def options(**changes: object) -> argparse.Namespace:
-    return argparse.Namespace(
-        **{
-            "engines": "all",
-            "phases": "all",
-            "entries": None,
-            "repetitions": None,
-            "bits_per_key": 10.0,
-            "cache_mib": None,
-            "compression": "none",
-            "background": "thread",
-            "passes": None,
-            "memory_mib": None,
-            "work": None,
-            "plugin": [],
-            **changes,
-        }
-    )
-
-
-@pytest.mark.parametrize("wrong", [{"engines": "lsmkv,nosuch"}, {"phases": "nosuch"}])
-def test_unknown_names_are_refused_with_the_known_ones(wrong: dict[str, str]) -> None:
-    with pytest.raises(SystemExit, match="'nosuch': must be one of"):
-        tasks(Plan(False, 1, options(**wrong)))

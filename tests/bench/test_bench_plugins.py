@@ -10,10 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from conftest import fill, number_key, open_small
 
 import lsmkv
-from bench import __main__ as bench
 from bench.engines import base
 from bench.engines.base import Settings, Store, engine_named
 from bench.experiments.saved_io import datasets
@@ -135,19 +133,6 @@ def test_the_policy_errs_at_its_rate_and_one_way_only(key_count: int, error_rate
     assert rate < error_rate * 1.1
 
 
-def test_the_policy_works_in_a_store(tmp_path: Path) -> None:
-    plugins.load([POLICY])
-    with open_small(tmp_path / "db", filter_policy="partitioned", error_rate=0.01) as db:
-        contents = fill(db, range(0, 600, 2))
-        db.compact_range()
-        before = db.stats()
-        assert all(db.get(number_key(number)) is None for number in range(1, 599, 2))
-        spent = db.stats() - before
-        assert spent.filter_negatives > 20 * spent.filter_false_positives > 0
-        assert dict(db.items()) == contents
-        assert db.verify().ok
-
-
 def policy_of(name: str, directory: str) -> str:
     """The policy that a new table written with ``name`` states."""
     with lsmkv.open(directory, filter_policy=name) as db:
@@ -191,12 +176,6 @@ def test_the_engine_keeps_whole_batches_and_no_part_of_one(store: Store, tmp_pat
     last = engine_named("log").open(str(tmp_path), Settings())
     assert last.multi_get([b"kept", b"torn", b"next"]) == [b"1", None, b"3"]
     last.close()
-
-
-def test_plug_ins_are_offered_by_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        bench.main(["filters", "--help"])
-    assert "--plugin FILE" in capsys.readouterr().out
 
 
 # The data set

@@ -156,9 +156,3 @@ def test_a_folder_that_is_not_there_is_named(
             bench.main(["count-reads", "--under", str(folder), "--", "true"])
         assert ended.value.code == 0
         assert told in capsys.readouterr().err
-
-
-def test_the_usage_has_the_dashes_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        bench.main(["count-reads", "--help"])
-    assert "-- COMMAND" in capsys.readouterr().out

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import lsmkv
-from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import DIGITS, content
 from bench.experiments.saved_io.experiment import EXPERIMENT, tasks
 from bench.experiments.saved_io.measure import measure
@@ -144,14 +143,6 @@ def test_an_interval_below_the_bound_of_any_filter_fails_the_report(results: Res
         for row in results.rows
     ]
     assert any("below the bound of any filter" in failure for failure in story(changed).failures)
-
-
-@pytest.mark.slow
-def test_without_filters_a_lookup_reads_a_block_of_each_run(results: Results[Row]) -> None:
-    for row in results.rows:
-        if row.is_store and row.error_rate_requested is None:
-            reads = theory.reads_per_lookup(1.0, row.hit_ratio, row.run_count or 0)
-            assert (row.data_block_reads or 0) / row.lookup_count == pytest.approx(reads, rel=0.02)
 
 
 # The published page

@@ -12,7 +12,6 @@ import pytest
 
 from bench.engines.base import Settings, engine_named
 from bench.engines.leveldb_engine import LevelDBStore
-from bench.engines.rocksdb_engine import RocksDBStore
 from bench.experiments.wasted_reads.experiment import CONTENDERS, EXPERIMENT, missing, tasks
 from bench.experiments.wasted_reads.leveldb_files import resident_sizes
 from bench.experiments.wasted_reads.measure import bloom_rate_within, measure
@@ -98,28 +97,6 @@ def test_the_bytes_told_are_those_by_which_a_process_grows(results: Results[Row]
         assert 0.7 * told < grown < 1.6 * told, engine
 
 
-def test_an_engine_tells_no_less_than_filters_and_index(results: Results[Row]) -> None:
-    for row in at_budget(results.rows, LARGE):
-        told = row.index_bytes + (row.filter_bytes or 0)
-        if row.engine == "lsmkv":
-            assert row.reported_bytes == told
-        elif row.engine == "rocksdb":
-            assert row.reported_bytes is not None
-            assert told <= row.reported_bytes < 1.5 * told + 8192
-
-
-def test_ribbon_filters_waste_fewer_reads_than_bloom_filters_in_the_same_bytes(
-    results: Results[Row],
-) -> None:
-    for task in (("rocksdb", ""), ("lsmkv", "")):
-        rates = {}
-        for filters in ("bloom", "ribbon"):
-            task_ = Task(task[0], filters, "", "hex", False, 100, (12.0,), 4000, 3, 4096, 1)
-            (row,) = _measured(task_)
-            rates[filters] = row.block_reads or 0
-        assert 1.5 * rates["ribbon"] < rates["bloom"], task
-
-
 def test_the_exact_rate_of_our_filters_is_the_measured_one() -> None:
     for filters, form in (("bloom", ""), ("ribbon", ""), ("ribbon", "per table")):
         task = Task("lsmkv", filters, form, "hex", False, 100, (9.0,), 4000, 5, 4096, 1)
@@ -169,20 +146,6 @@ def test_a_broken_promise_fails_the_report(
     assert name in failure
 
 
-def test_a_store_that_wastes_more_than_a_peer_is_said_to_be_behind(results: Results[Row]) -> None:
-    def last_cell(changes: dict[str, int]) -> str:
-        rows = [
-            dataclasses.replace(row, block_reads=changes[row.engine])
-            for row in at_budget(results.rows, LARGE)
-        ]
-        return str(story(rows).tables[0].cells[-1][2])
-
-    assert last_cell({"lsmkv": 100, "rocksdb": 200, "leveldb": 500}) == "2.00"
-    assert last_cell({"lsmkv": 200, "rocksdb": 100, "leveldb": 500}) == "0.50 behind"
-    assert last_cell({"lsmkv": 2, "rocksdb": 1, "leveldb": 500}) == "too few"
-    assert last_cell({"lsmkv": 0, "rocksdb": 0, "leveldb": 1}) == "equal"
-
-
 def test_a_missing_peer_is_named_and_the_others_are_compared(
     results: Results[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,31 +180,6 @@ def test_a_file_that_is_no_table_of_leveldb_is_refused(tmp_path: Path) -> None:
     (tmp_path / "000005.ldb").write_bytes(bytes(100))
     with pytest.raises(ValueError, match=r"000005\.ldb: no table of LevelDB"):
         resident_sizes(str(tmp_path))
-
-
-def test_rocksdb_takes_ribbon_filters_by_name_and_small_and_partitioned_indexes(
-    tmp_path: Path,
-) -> None:
-    filters, indexes = {}, {}
-    for name, bits, restarts, in_parts in (
-        ("bloom", 0.0, 1, False),
-        ("ribbon", 10.0, 1, False),
-        ("packed", 0.0, 16, False),
-        ("parts", 0.0, 1, True),
-    ):
-        path = tmp_path / name
-        path.mkdir()
-        store = RocksDBStore(
-            str(path), Settings(bits_per_key=10, cache_size_bytes=0), ribbon_bits_per_key=bits,
-            index_restarts=restarts, is_partitioned=in_parts,
-        )  # fmt: skip
-        store.put_batch([(b"%08d" % number, b"value") for number in range(20_000)])
-        store.settle()
-        filters[name], indexes[name] = store.filter_bytes(), store.index_bytes()
-        store.close()
-    assert 0.65 < filters["ribbon"] / filters["bloom"] < 0.75
-    assert indexes["packed"] < 0.6 * indexes["bloom"]
-    assert 1.0 < indexes["parts"] / indexes["bloom"] < 1.2
 
 
 def test_bloom_filters_get_the_lowest_rate_that_fits() -> None:
@@ -286,11 +224,6 @@ def test_keys_of_a_file_are_sampled_and_split_into_present_and_absent(tmp_path: 
     keys = task.key_set()
     assert len(keys.present) == 1000
     assert all(key.startswith(b"key ") for key in keys.present + keys.lookups())
-
-
-def test_too_few_keys_for_the_passes_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 keys are too few for 3 passes"):
-        KeySet([b"a", b"b", b"c"], 3, 10, 1)
 
 
 def test_blocks_whose_ribbon_filter_has_no_bits_are_read_and_break_no_promise() -> None:

@@ -116,10 +116,6 @@ def task(engine: str, workloads: str = EVERY, repetition: int = 1) -> Task:
 # Keys
 
 
-def test_keys_are_those_of_ycsb() -> None:
-    assert record_keys(2) == [b"user6284781860667377211", b"user8517097267634966620"]
-
-
 # Operations
 
 
@@ -132,24 +128,6 @@ def test_operations_have_the_mix_of_their_workload(name: str) -> None:
             assert made.count(kind) == share * COUNT
         else:
             assert binomtest(made.count(kind), COUNT, share).pvalue > 0.001
-
-
-def test_mixes_are_ycsbs() -> None:
-    mixes = {name: workload.mix for name, workload in WORKLOADS.items() if name != "N"}
-    assert mixes == {
-        "A": (0.5, 0.5, 0, 0, 0),
-        "B": (0.95, 0.05, 0, 0, 0),
-        "C": (1, 0, 0, 0, 0),
-        "D": (0.95, 0, 0.05, 0, 0),
-        "E": (0, 0, 0.05, 0.95, 0),
-        "F": (0.5, 0, 0, 0, 0.5),
-    }
-
-
-def test_the_same_seed_makes_the_same_operations() -> None:
-    made, again, other = operations("A"), operations("A"), operations("A", seed="1970/2")
-    assert (made.kinds, made.keys, made.values) == (again.kinds, again.keys, again.values)
-    assert made.keys != other.keys
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -248,14 +226,6 @@ def test_lost_writes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert load.wrong_count == 0
     assert a.wrong_count > 0
     assert any("do not hold what was written" in failure for failure in story([a]).failures)
-
-
-def test_the_last_write_of_each_record_must_be_read_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(base._ENGINES, "dict", DictEngine())
-    rows = measure_here(task("dict"), str(tmp_path))
-    assert [found.wrong_count for found in rows] == [0] * len(rows)
 
 
 # The experiment
