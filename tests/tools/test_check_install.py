@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import check_install, write_stores
+from tools import write_stores
 from tools.builds import interpreter
 
 
@@ -41,9 +41,3 @@ def test_a_python_is_found_on_the_path_or_of_pyenv_and_must_run(
     assert interpreter("3.98") == of_pyenv
     assert interpreter("3.99") == on_the_path
     assert interpreter("3.97") is None
-
-
-def test_a_difference_from_what_a_build_should_hold_is_named() -> None:
-    check_install.check_same("the wheel", {"a"}, {"a"})
-    with pytest.raises(check_install.CheckError, match=r"lacks \['b'\] and has besides \['c'\]"):
-        check_install.check_same("the wheel", {"a", "c"}, {"a", "b"})

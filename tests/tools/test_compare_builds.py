@@ -25,21 +25,6 @@ def test_every_kind_of_work_is_done_and_measured(kind: str, tmp_path: Path) -> N
     assert (found["syncs of logs"] > 0) == kind.startswith("put-sync")
 
 
-def test_the_builds_take_turns_at_being_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
-
-    def run(build: str, kind: str, store: str, entries: int, *options: str) -> str:
-        if not options:
-            ran.append(build)
-            Path(store).mkdir()
-        return '{"time, us": 1.0}'
-
-    monkeypatch.setattr(compare_builds, "_run", run)
-    rows = compare_builds.measure(["a", "b"], "put", 8, 3, None)
-    assert ran == ["a", "b", "b", "a", "a", "b"]
-    assert [len(column) for column in rows] == [3, 3]
-
-
 @pytest.mark.slow
 def test_two_builds_are_measured_in_processes_of_their_own() -> None:
     rows = compare_builds.measure([CHECKOUT, CHECKOUT], "get-hit", 50, 1, None)

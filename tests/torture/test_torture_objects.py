@@ -28,8 +28,8 @@ from torture.objects import part as objects
 from torture.objects.families import FAMILIES
 from torture.objects.ground import LIVE, Bystander, Ground
 from torture.objects.meddling import Meddler
-from torture.objects.part import PART, Name, examined
-from torture.objects.trial import ObjectTrial, in_words, why_wrong
+from torture.objects.part import PART, examined
+from torture.objects.trial import ObjectTrial, why_wrong
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
@@ -64,10 +64,6 @@ def test_a_short_run_of_each_variant_finds_nothing(
     assert not list(tmp_path.rglob("*.sst"))
 
 
-def test_objects_of_an_open_store_are_variants() -> None:
-    assert OPEN.keys() <= {param.values[0] for param in variants()}
-
-
 # --- the process of a trial ---
 
 
@@ -100,38 +96,7 @@ def test_a_process_that_hangs_silently_is_killed(tmp_path: Path) -> None:
     assert "did not end" in ending("import time; time.sleep(600)", tmp_path, limit_s=0.3)
 
 
-def test_a_process_without_output_is_a_failure(tmp_path: Path) -> None:
-    assert "printed no result" in ending("pass", tmp_path)
-
-
-def test_a_process_that_tried_another_build_is_a_failure(tmp_path: Path) -> None:
-    program = """print('{"loaded": "/elsewhere", "counts": {}, "failures": []}')"""
-    assert "loaded from /elsewhere" in ending(program, tmp_path)
-
-
-def test_a_failure_is_reported_even_if_the_process_crashes_afterwards(tmp_path: Path) -> None:
-    found = (
-        f'{{"loaded": "{Path(lsmkv.__file__).parent}", "counts": {{"a": 1}}, "failures": ["b"]}}'
-    )
-    program = f"import os; print({found!r}, flush=True); os.abort()"
-    counts, failures = examined([sys.executable, "-c", program], dict(os.environ), tmp_path, 60.0)
-    assert counts == {"a": 1}
-    assert failures[0] == "b" and "SIGABRT" in failures[1]
-
-
-def test_an_unknown_trial_name_is_an_error(tmp_path: Path) -> None:
-    for name in ("x", "shared/x/1", "shared/iterators/x", "shared/iterators"):
-        with pytest.raises(ValueError, match="is not a FAMILY/VARIANT/NUMBER"):
-            PART.run(Settings(Scale.CI, 6.0, 1, tmp_path, name))
-    assert str(Name.parsed("shared/iterators/3")) == "shared/iterators/3"
-
-
 # --- what is natural ---
-
-
-def test_ordinary_errors_are_natural() -> None:
-    for error in (lsmkv.ClosedError(), TypeError(), ValueError(), RuntimeError(), KeyError()):
-        assert not why_wrong(error) and not why_wrong(error, strict=True)
 
 
 def test_errors_that_nobody_should_get_are_not_natural() -> None:
@@ -148,12 +113,6 @@ def test_errors_that_nobody_should_get_are_not_natural() -> None:
     )
     for error in broken:
         assert why_wrong(error), error
-
-
-def test_errors_that_tell_of_internals_are_not_natural_in_plain_use() -> None:
-    error = AttributeError("'NoneType' object has no attribute 'view'")
-    assert not why_wrong(error)
-    assert why_wrong(error, strict=True)
 
 
 # --- the checkers ---
@@ -176,15 +135,6 @@ def test_a_store_with_wrong_entries_is_found(ground: Ground) -> None:
     ground.db.delete(next(iter(ground.model)))
     with pytest.raises(UnsoundError, match="a new scan gives"):
         ground.check()
-
-
-def test_an_iterator_that_ends_early_is_found(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    really = RangeItems.__iter__
-    monkeypatch.setattr(RangeItems, "__iter__", lambda self: itertools.islice(really(self), 9))
-    with pytest.raises(UnsoundError, match="an iterator nobody touched"):
-        Bystander(ground).end()
 
 
 def test_an_iterator_with_wrong_entries_is_found(
@@ -297,11 +247,6 @@ def test_an_exception_that_is_raised_again_and_again_is_found(trial: ObjectTrial
     assert trial.failures[1].startswith("it: the traceback grows, from 2 entries to ")
 
 
-def test_another_error_than_closed_error_is_found(trial: ObjectTrial) -> None:
-    copied.check_refused(trial, "it", lambda: vars()["key"], lsmkv.ClosedError)
-    assert "it: no ClosedError: KeyError" in trial.failures[0]
-
-
 def test_a_buffer_that_is_not_copied_is_found(
     trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,13 +276,3 @@ def test_a_resurrected_iterator_that_starts_again_is_found(
     with pytest.raises(UnsoundError, match="a resurrected iterator"):
         cycles.resurrect(trial)
     gc.collect()
-
-
-def test_an_error_is_reported_with_its_traceback() -> None:
-    def here() -> None:
-        raise LookupError("lost")
-
-    try:
-        here()
-    except LookupError as error:
-        assert "LookupError: lost" in in_words(error) and Path(__file__).name in in_words(error)

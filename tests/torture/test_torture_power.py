@@ -27,15 +27,6 @@ def test_synced_writes_survive_a_power_cut(kind: str, tmp_path: Path) -> None:
     assert outcome.counts[f"{kind}: power cuts"] == 2
 
 
-def test_kinds_without_a_file_system_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    outcome = PART.run(settings(tmp_path, None))
-    assert len(outcome.skipped) == len(KINDS) and not outcome.failures
-    assert not list(tmp_path.iterdir())
-
-
 def test_unwritten_bytes_are_gone_after_a_power_cut(tmp_path: Path) -> None:
     try:
         disk = LoopDisk("ext4", tmp_path)
@@ -51,8 +42,3 @@ def test_unwritten_bytes_are_gone_after_a_power_cut(tmp_path: Path) -> None:
         assert not file.exists()
     finally:
         disk.close()
-
-
-def test_an_unknown_replay_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="none of ext4"):
-        PART.run(settings(tmp_path, "ext2"))

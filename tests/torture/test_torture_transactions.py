@@ -92,14 +92,6 @@ def put(number: int, key: bytes = A) -> Record:
     return [(key, b"%d.0" % number)]
 
 
-def test_contents_at_the_end_are_those_of_the_log() -> None:
-    order = [put(2), put(1), put(3, B)]
-    assert check_order([writer(1, 0, 9), writer(2, 0, 9), writer(3, 0, 9, B)], order) == {
-        A: b"1.0",
-        B: b"3.0",
-    }
-
-
 @pytest.mark.parametrize(
     ("order", "said"),
     [
@@ -114,13 +106,6 @@ def test_contents_at_the_end_are_those_of_the_log() -> None:
 def test_a_log_that_is_not_what_the_calls_did_is_unsound(order: list[Record], said: str) -> None:
     with pytest.raises(UnsoundError, match=said):
         check_order([writer(1, 0, 1), writer(2, 2, 3)], order)
-
-
-def test_what_was_discarded_must_not_be_in_the_log() -> None:
-    call = writer(1, 0, 1)
-    call.committed = False
-    with pytest.raises(UnsoundError, match="no call explains"):
-        check_order([call], [put(1)])
 
 
 def test_a_writer_reads_what_the_log_has_before_it() -> None:
@@ -149,12 +134,3 @@ def test_a_reader_agrees_with_one_state_of_its_time(read: Call, is_sound: bool) 
         return
     with pytest.raises(UnsoundError, match="read 99"):
         check_order(calls, [put(1), put(2, B)])
-
-
-def test_an_entry_is_popped_once() -> None:
-    pops = [Call(number, "pop", 5, 9, committed=True, removed=(A, b"1.0")) for number in (2, 3)]
-    for call in pops:
-        call.note("put", A, None)
-    check_order([writer(1, 0, 1), pops[0]], [put(1), [(A, None)]])
-    with pytest.raises(UnsoundError, match="no call explains"):
-        check_order([writer(1, 0, 1), *pops], [put(1), [(A, None)], [(A, None)]])
