@@ -153,12 +153,6 @@ def test_options_take_registered_names_only() -> None:
         Options(filter_policy="xor")
 
 
-@pytest.mark.parametrize("wrong", [None, 1, ["bloom"], "", "BLOOM"], ids=repr)
-def test_options_refuse_what_is_no_name(wrong: object) -> None:
-    with pytest.raises(ValueError, match="filter_policy="):
-        options(filter_policy=wrong)
-
-
 # In a store
 
 
@@ -240,15 +234,6 @@ def test_a_negative_hash_is_refused_before_a_filter_would_deny_its_key(tmp_path:
         with pytest.raises(lsmkv.BackgroundError) as raised:
             db.flush()
     assert "'checksums': hash_key(b'key') is -1" in str(raised.value.__cause__)
-
-
-def test_filters_of_a_registered_policy_are_explained(tmp_path: Path) -> None:
-    register(Checksums())
-    write(tmp_path / "db", filter_policy="checksums")
-    with open_small(tmp_path / "db") as db:
-        asked = [db.explain(number_key(number)) for number in range(1, 200, 2)]
-        explained = ["\n".join(lookup.lines(with_filters=True)) for lookup in asked]
-        assert any("filter says no" in text and "k=9" in text for text in explained)
 
 
 def test_the_error_for_a_table_of_an_unregistered_policy_says_so(tmp_path: Path) -> None:

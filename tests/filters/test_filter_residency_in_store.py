@@ -90,29 +90,6 @@ def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
         assert look_up(db, keys).block_reads == resident
 
 
-def test_cached_filters_are_read_once_while_they_fit(path: str) -> None:
-    """Their reads are counted, and not repeated while the cache holds them."""
-    with loaded(path):
-        pass
-    with counted(path, filter_residency="cached", block_cache_size_bytes=1 << 20) as (db, storage):
-        assert db.stats().filter_reads == 0
-        keys, _ = absent_in_blocks(db, per_key=1)
-        cold, warm = look_up(db, keys), look_up(db, keys)
-        assert cold.filter_read_bytes == db.inspect().filter_bytes
-        assert cold.filter_reads == storage.reads(ReadKind.FILTER) > 0
-        assert warm.filter_reads == 0
-
-
-def test_cached_filters_without_a_cache_are_read_each_time(path: str) -> None:
-    """Each lookup inside a block pays for a filter read."""
-    with loaded(path):
-        pass
-    with counted(path, filter_residency="cached") as (db, storage):
-        keys, _ = absent_in_blocks(db, per_key=1)
-        counts = look_up(db, keys)
-        assert counts.filter_reads == storage.reads(ReadKind.FILTER) == len(keys)
-
-
 def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
     """The block cache's size bounds the filters' memory."""
     with loaded(path, error_rate=1e-6):
