@@ -49,12 +49,6 @@ def test_nothing_is_fetched_until_an_eighth_of_what_the_table_costs_is_spent() -
     assert file.fetched == [(3 * MIB, PART_BYTES)]
 
 
-def test_a_small_table_is_fetched_at_the_first_read() -> None:
-    file = Noting(100 * KIB)
-    ReadAround(file, Stats(), True, Eviction()).note(50 * KIB)
-    assert file.fetched == [(0, 100 * KIB)]
-
-
 @settings(deadline=None)
 @given(st.integers(1, 5 * MIB), st.data())
 def test_no_byte_is_fetched_twice_nor_beyond_the_end(size: int, data: st.DataObject) -> None:
@@ -108,13 +102,6 @@ def test_a_part_that_was_never_in_memory_may_be_on_its_way() -> None:
     for part in [0] * 128 + [0, 1, 2]:
         around.note(part * PART_BYTES)
     assert len(file.fetched) == 3
-
-
-def test_the_page_cache_is_asked_for_a_byte(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"content")
-    with Storage().open_random(str(path)) as file:
-        assert file.is_in_memory(6)
 
 
 @pytest.mark.parametrize("code, there", [(errno.EAGAIN, False), (errno.EOPNOTSUPP, True)])
@@ -189,13 +176,6 @@ def test_a_file_system_that_cannot_fetch_does_no_harm(
         file.fetch(0, 7)
 
 
-def test_nothing_is_counted_where_the_system_cannot_fetch(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    assert _fetched_by_lookups(path) == 0
-
-
 # In a store
 
 
@@ -235,15 +215,12 @@ def test_lookups_denied_by_filters_do_not_count_towards_a_fetch(path: str) -> No
         assert db.stats().read_around_bytes == 0
 
 
-def test_hits_in_the_block_cache_do_not_count_towards_a_fetch(path: str) -> None:
-    with lsmkv.open(path, read_only=True) as db:
-        for _ in range(100):
-            db.get(b"000000")
-        assert db.stats().read_around_bytes == 0
-
-
-def test_reading_around_can_be_switched_off(path: str) -> None:
+def test_nothing_is_fetched_where_it_is_switched_off_or_the_system_cannot(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert _fetched_by_lookups(path, read_around=False) == 0
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    assert _fetched_by_lookups(path) == 0
 
 
 def test_direct_reads_fetch_nothing(path: str) -> None:

@@ -6,7 +6,6 @@ import random
 import struct
 import tracemalloc
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -21,7 +20,7 @@ from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
 from lsmkv.sstable.block.transposed import restore, transpose
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_TRANSPOSED
-from table_files import Tables, alike, contents
+from table_files import alike
 from torture.fuzz.encoded import encode_block
 
 if TYPE_CHECKING:
@@ -192,11 +191,6 @@ def test_golden_transposed_payloads_are_written_byte_for_byte(golden: Golden) ->
 # --- in blocks and tables ---
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
-
-
 @pytest.mark.parametrize("dictionary", [b"", b"a dictionary of no form: key00007"])
 def test_a_compressed_block_comes_back(dictionary: bytes) -> None:
     payload = payload_of(numbered(40, value_bytes=30))
@@ -220,30 +214,12 @@ def test_a_block_that_compression_makes_hardly_smaller_is_stored_as_it_is() -> N
     assert Compressor(3, b"").compress_block(payload) == (CODEC_NONE, payload)
 
 
-def test_a_transposed_block_compresses_better() -> None:
-    chances = random.Random(2)
-    payload = payload_of([(b"%016d" % (2 * n), chances.randbytes(50), 0) for n in range(33)])
-    compressor = Compressor(3, b"")
-    whole, transposed = compressor.compress(payload)[1], compressor.compress_block(payload)[1]
-    assert len(transposed) < len(whole) - 2 * 33
-
-
 def test_a_dictionary_is_trained_on_transposed_payloads() -> None:
     payloads = [payload_of(alike(20 * n + 20)[20 * n :]) for n in range(60)]
     trained = train_dictionary(payloads, 2048)
     assert (
         trained == zstandard.train_dictionary(2048, [transpose(it) for it in payloads]).as_bytes()
     )
-
-
-def test_blocks_of_new_tables_are_transposed(tables: Tables) -> None:
-    entries = alike(300)
-    table = tables.table(entries, compression="zstd", block_size_bytes=2048)
-    codecs = {table.read_past_cache(number)[1].codec for number in range(table.index.block_count)}
-    assert codecs == {CODEC_ZSTD_TRANSPOSED}
-    assert contents(table) == entries
-    for number in range(table.index.block_count):
-        table.verify_block(number)
 
 
 # --- lies ---
