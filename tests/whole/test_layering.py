@@ -17,7 +17,7 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S
-from lsmkv import filters, layers
+from lsmkv import layers
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lsmkv"
@@ -334,18 +334,6 @@ def test_third_party_libraries_are_imported_where_they_belong_and_nowhere_else()
             assert used, f"{home} does not import {library}"
 
 
-def test_the_store_does_not_import_the_command_line() -> None:
-    for name, found in GRAPH.items():
-        if not is_home(name, {"lsmkv.cli", "lsmkv.__main__"}):
-            assert not any(is_home(module, {"lsmkv.cli"}) for module in found)
-
-
-def test_only_the_command_line_imports_the_page() -> None:
-    for name, found in GRAPH.items():
-        if not is_home(name, {"lsmkv.explore", "lsmkv.cli.explore"}):
-            assert not any(is_home(module, {"lsmkv.explore"}) for module in found)
-
-
 def test_a_page_in_a_file_needs_no_server() -> None:
     loaded = loaded_by("import lsmkv.explore.page, lsmkv.cli.commands")
     assert {"starlette", "uvicorn", "asyncio"}.isdisjoint(loaded)
@@ -432,12 +420,6 @@ def test_public_names_are_loaded_from_where_type_checkers_see_them(package: Modu
         for name in names:
             assert getattr(package, name) is getattr(importlib.import_module(home), name)
     assert set(package.__all__) <= set(dir(package))
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    for package in (lsmkv, filters):
-        assert not hasattr(package, "nothing")
-        assert not hasattr(package, "__nothing__")
 
 
 def source_files() -> list[Path]:

@@ -57,19 +57,3 @@ def test_any_other_result_is_replaced(tmp_path: Path, wrong: str) -> None:
     (right, _), (found, _) = sections_of(tmp_path, TEXT), sections_of(tmp_path, text)
     assert found.text != right.text
     assert found.rewritten(COMMANDS) == right.text
-
-
-def test_a_result_where_none_is_due_is_removed(tmp_path: Path) -> None:
-    _, found = sections_of(tmp_path, f"{TEXT}----\n7\n")
-    assert found.rewritten(COMMANDS) == "== silence\n\nadd"
-
-
-def test_a_command_that_nobody_knows_is_refused(tmp_path: Path) -> None:
-    (found, _) = sections_of(tmp_path, TEXT.replace("add 1 2", "ad 1 2"))
-    with pytest.raises(AssertionError, match="'ad' is none of the commands add"):
-        found.rewritten(COMMANDS)
-
-
-def test_a_title_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="a title stands twice"):
-        sections_of(tmp_path, TEXT.replace("silence", "adding"))

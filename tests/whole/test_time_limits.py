@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import faulthandler
 import os
 import signal
 import subprocess
@@ -70,18 +69,6 @@ def test_a_wait_without_a_limit_is_noticed(code: str) -> None:
     assert list(endless(ast.parse(code)))
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "thread.join(60)", "', '.join(names)", "event.wait(timeout=60)", "wait(db)",
-        "subprocess.run(command, timeout=60)", "event_loops.run(main())",
-        "while not done:\n    assert thread.is_alive()", "async def use():\n    await event.wait()",
-    ],
-)  # fmt: skip
-def test_a_wait_with_a_limit_is_none(code: str) -> None:
-    assert not list(endless(ast.parse(code)))
-
-
 def test_every_wait_of_a_test_has_a_limit() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{wait.lineno}: {ast.unparse(wait)}"
@@ -108,17 +95,6 @@ def test_a_forked_child_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) ->
         while True:
             signal.pause()
     assert exit_code(child) == -signal.SIGKILL
-
-
-def test_a_forked_child_may_set_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As children of the torture run do: the limit of this test must not hold them up."""
-    monkeypatch.setattr("time_limits.WAIT_S", 10.0)
-    child = os.fork()
-    if not child:
-        faulthandler.dump_traceback_later(WAIT_S, exit=True)
-        faulthandler.cancel_dump_traceback_later()
-        os._exit(0)
-    assert exit_code(child) == 0
 
 
 def test_interrupts_are_heeded_in_a_job_that_was_to_ignore_them() -> None:
