@@ -15,8 +15,7 @@ from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import AppendFile
 from torture.crash import crash_states, faults, workloads
 from torture.crash.crash_states import Size
-from torture.crash.disk import STORE, Disk, Image, Operation, replayed
-from torture.crash.disk_states import states
+from torture.crash.disk import STORE, Image
 from torture.crash.disk_storage import MemoryAppendFile, MemoryStorage
 from torture.crash.examination import Examiner, Verdict
 from torture.crash.fault_session import OPTIONS
@@ -326,56 +325,6 @@ def test_opening_rewrites_the_bytes_that_a_failed_sync_dropped() -> None:
         assert db[b"k"] == b"v"
 
 
-# --- disks in memory -----------------------------------------------------------------------------
-
-
-def written(*operations: Operation) -> Disk:
-    return replayed(
-        [Operation("make_directory", STORE), Operation("sync_directory", "/"), *operations]
-    )
-
-
-A, B = f"{STORE}/a", f"{STORE}/b"
-
-
-def images(disk: Disk) -> list[dict[str, bytes]]:
-    return [state.image for state in states(disk, "seed", samples=200)]
-
-
-def test_bytes_written_into_room_may_be_kept_lost_or_torn() -> None:
-    disk = written(
-        Operation("create", A, 1),
-        Operation("write", A, 1, b"x" * 700),
-        Operation("truncate", A, 1, length=4096),
-        Operation("sync", A, 1),
-        Operation("sync_directory", STORE),
-        Operation("write", A, 1, b"y" * 700, length=700),
-    )
-    found = {image["a"] for image in images(disk)}
-    room = bytes(4096 - 1536)  # behind the last sector that was written to
-    assert len(found) > 20
-    assert all(data.startswith(b"x" * 700) and data[1536:] == room for data in found)
-    assert {data[700:1400] for data in found} >= {b"y" * 700, bytes(700)}
-    assert any(
-        data[700:].rstrip(b"\0") in (b"y" * size for size in range(1, 700)) for data in found
-    )
-
-
-def test_a_memory_storage_is_a_storage() -> None:
-    storage = MemoryStorage()
-    with lsmkv.open(STORE, OPTIONS, storage=storage) as db:
-        for number in range(300):
-            db.put(b"%03d" % number, b"v" * 100)
-        with pytest.raises(lsmkv.LockedError):
-            lsmkv.open(STORE, OPTIONS, storage=storage)
-        db.compact_range()
-    assert storage.open_files == {}
-    assert storage.operations
-    assert replayed(storage.operations).everything() == storage.disk.everything()
-    with lsmkv.open(STORE, OPTIONS, storage=MemoryStorage(storage.disk.the_least())) as db:
-        assert len(db) == 300
-
-
 # --- the command ---------------------------------------------------------------------------------
 
 
@@ -387,15 +336,10 @@ def _fails(settings: Settings) -> Outcome:
     return outcome
 
 
-def _raises(settings: Settings) -> Outcome:
-    raise RuntimeError("broken part")
-
-
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [
         Part("fails", "The seed is 5.", _fails),
-        Part("raises", "It runs.", _raises),
         Part("empty", "It is found.", lambda _: Outcome()),
     ]
     monkeypatch.setattr(cli, "parts", lambda: {part.name: part for part in made})
@@ -409,14 +353,6 @@ def test_a_failure_is_printed_with_its_command_and_ends_with_1(
     printed = capsys.readouterr()
     assert "fails  things tried  1,234" in printed.out
     assert "python -m torture fails --ci --seed 7 --replay '3/4'" in printed.err
-
-
-@pytest.mark.usefixtures("known")
-def test_a_part_that_raises_fails_and_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["raises", "fails", "--seed", "5"]) == 1
-    printed = capsys.readouterr()
-    assert "RuntimeError: broken part" in printed.err
-    assert "fails: no failure" in printed.out
 
 
 @pytest.mark.usefixtures("known")

@@ -120,30 +120,3 @@ def test_an_undocumented_error_is_found_and_replayed(
     assert "cursor: IndexError is not a documented error" in failure
     replay = failure.rpartition("[")[2].rstrip("]")
     assert trial(replay, tmp_path)[1] == [failure]
-
-
-def test_a_damaged_store_made_of_a_hostile_one_is_found(
-    tmp_path: Path,
-) -> None:
-    with lsmkv.open(tmp_path / "store") as db:
-        db[b"a"] = b"1"
-        db.flush()
-    (table,) = (tmp_path / "store").glob("*.sst")
-    data = bytearray(table.read_bytes())
-    data[0] ^= 1
-    table.write_bytes(data)
-    with pytest.raises(UnsoundError, match="verify found problems"):
-        hostile_stores.expect_sound(tmp_path / "store")
-
-
-def test_another_process_that_dies_or_hangs_is_found(tmp_path: Path) -> None:
-    (tmp_path / "lsmkv").mkdir()
-    for code, what in (
-        ("import os; os._exit(3)", "ended with 3"),
-        ("while True: pass", "did not end"),
-    ):
-        (tmp_path / "lsmkv" / "__init__.py").write_text(code)
-        (tmp_path / "torture").unlink(missing_ok=True)
-        (tmp_path / "torture").symlink_to(Path(fuzz.__file__).parents[1])
-        found = hostile_stores.search_elsewhere(tmp_path, "x", 1, tmp_path / "stores", 1.0)
-        assert what in found[1][0]

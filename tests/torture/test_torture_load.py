@@ -12,21 +12,15 @@ from typing import Any
 import pytest
 
 import lsmkv
-from lsmkv.stats import Stats
 from time_limits import join
-from torture.crash import kill_loop
-from torture.framework.changes import change_model
 from torture.framework.part import Outcome, Scale, Settings, UnsoundError
 from torture.framework.store_checks import Traces
-from torture.load import out_of_memory
 from torture.load import part as load
 from torture.load.clients import Reader, Writer, new_ledger
 from torture.load.held_views import Held, check_held
-from torture.load.killed_writer import Follower
 from torture.load.ledger import Ledger, value_of
 from torture.load.part import PART
 from torture.load.scenario import SMALL, Job, check_tidy
-from torture.load.slow_disk import OPTIONS, check_bounded, check_held_back
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
@@ -132,23 +126,6 @@ def test_a_torn_batch_or_a_hole_is_found(ledger: Ledger, found: dict[bytes, byte
         ledger.check_cut(found, 0, 4)
 
 
-def test_any_history_is_sound_at_every_write_and_at_no_other() -> None:
-    dice = random.Random(1)
-    ledger = Ledger([b"%d" % number for number in range(6)])
-    for _ in range(60):
-        keys = dice.sample(ledger.keys, dice.randint(1, 4))
-        ledger.begin(keys[1:], keys[:1])
-        ledger.acknowledge()
-    states = [ledger.state(number) for number in range(61)]
-    for number, state in enumerate(states):
-        assert states[ledger.check_cut(state, 0, 60)] == state
-        assert ledger.check_cut(state, number, number) == number
-        for floor in range(61):
-            if state not in states[floor:]:
-                with pytest.raises(UnsoundError):
-                    ledger.check_cut(state, floor, 60)
-
-
 # --- readers on stores that are not sound ---
 
 
@@ -212,52 +189,3 @@ def test_leftover_files_threads_and_descriptors_are_found(db: lsmkv.DB) -> None:
     Path(db.path, "000099.sst").write_bytes(b"")
     with pytest.raises(UnsoundError, match=r"000099\.sst"):
         check_tidy(db)
-
-
-def streamed(number: int) -> dict[bytes, bytes]:
-    """The crash loop's model after so many operations of stream 1."""
-    model: dict[bytes, bytes] = {}
-    for at in range(1, number + 1):
-        change_model(model, kill_loop.operation(1, at).changes)
-    return model
-
-
-def test_a_follower_finds_older_contents_than_before() -> None:
-    follower = Follower(1)
-    follower.see(streamed(60))
-    with pytest.raises(UnsoundError, match="no prefix"):
-        follower.see(streamed(40))
-
-
-def test_a_follower_finds_holes_and_torn_batches() -> None:
-    batch = next(n for n in range(20, 200) if len(kill_loop.operation(1, n).changes) > 5)
-    whole, before = streamed(batch), streamed(batch - 1)
-    changed = [key for key, value in whole.items() if before.get(key) != value]
-    torn = {**whole, changed[0]: before.get(changed[0], b"1:never")}
-    hole = {key: value for key, value in whole.items() if key != min(before)}
-    for found in (torn, hole, {**whole, b"key": b"nobody's"}, {A: b"99999999:"}):
-        with pytest.raises(UnsoundError):
-            Follower(1).see(found)
-
-
-def test_writers_that_are_not_held_back_and_memtables_without_bound_are_found() -> None:
-    stopped = Stats(write_stops=1, write_stop_s=0.1)
-    check_held_back(stopped, "flushes")
-    for stats, variant in ((Stats(), "flushes"), (stopped, "compactions")):
-        with pytest.raises(UnsoundError, match="not held back"):
-            check_held_back(stats, variant)
-    options = OPTIONS["flushes"]
-    check_bounded(2, 3 * options.write_buffer_size_bytes, options)
-    for waiting, memory in ((3, 0), (2, 6 * options.write_buffer_size_bytes)):
-        with pytest.raises(UnsoundError, match="memtables wait"):
-            check_bounded(waiting, memory, options)
-
-
-def test_a_write_that_was_acknowledged_to_a_child_and_is_lost_is_found(db: lsmkv.DB) -> None:
-    db.put(out_of_memory.key_of(1), out_of_memory.value_of(1))
-    out_of_memory.check_acknowledged(db, [1])
-    with pytest.raises(UnsoundError, match="lost"):
-        out_of_memory.check_acknowledged(db, [1, 2])
-    db.put(out_of_memory.key_of(2), out_of_memory.value_of(3))
-    with pytest.raises(UnsoundError, match="nobody"):
-        out_of_memory.check_acknowledged(db, [1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -18,9 +17,8 @@ from torture.framework.part import Failure, Outcome, Scale, Settings
 from torture.metamorphic import part as metamorphic
 from torture.metamorphic.other_build import Request, differences
 from torture.metamorphic.part import PART
-from torture.metamorphic.programs import Operation, program
+from torture.metamorphic.programs import program
 from torture.metamorphic.rounds import CHAINS, Size
-from torture.metamorphic.sessions import Session, Shrinking, Tally, compare
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
@@ -118,21 +116,6 @@ def test_an_error_is_a_wrong_answer(directory: Path, monkeypatch: pytest.MonkeyP
     assert "gave OSError: the disk is gone instead of" in finds_and_replays(directory).what
 
 
-def test_a_failure_that_does_not_recur_is_reported_as_such(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = iter([False])
-    really = lsmkv.DB.__bool__
-    monkeypatch.setattr(
-        lsmkv.DB, "__bool__", lambda self: really(self) if next(outcomes, True) else None
-    )
-    asked = [Operation("put", (b"k", b"v", False)), Operation("has_any")]
-    wanted = Session(asked, [{}], is_ordered=True)
-    found = compare(wanted, directory / "store", Tally())
-    assert found is not None
-    assert not Shrinking(wanted, found, directory / "store").shrink(time.monotonic() + 5)
-
-
 # --- programs ---
 
 
@@ -144,23 +127,6 @@ def test_programs_have_every_operation_and_every_kind_of_key() -> None:
     assert any(value == b"" for _, value, _ in puts)
     assert any(len(value) > 10_000 for _, value, _ in puts)
     assert any(len(key) > 1000 for key, _, _ in puts)
-
-
-# --- shrinking ---
-
-
-def test_arguments_of_operations_are_shrunk_too(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lsmkv.DB, "multi_get", lambda self, keys: [b"v"] * len(keys))
-    changes = [(b"%d" % number, b"w") for number in range(20)]
-    asked = [Operation("batch", (changes, True)), Operation("multi_get", ([b"3", b"5", b"7"],))]
-    wanted = Session(asked, [{"compaction": "tiered"}], is_ordered=True)
-    found = compare(wanted, directory / "store", Tally())
-    assert found is not None
-    smallest = Shrinking(wanted, found, directory / "store")
-    assert smallest.shrink(time.monotonic() + 20)
-    assert smallest.session.described() == "open(); multi_get([b'7'])"
 
 
 # --- another build ---

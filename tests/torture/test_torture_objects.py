@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import itertools
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,7 +27,7 @@ from torture.objects.families import FAMILIES
 from torture.objects.ground import LIVE, Bystander, Ground
 from torture.objects.meddling import Meddler
 from torture.objects.part import PART, examined
-from torture.objects.trial import ObjectTrial, why_wrong
+from torture.objects.trial import ObjectTrial
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
@@ -75,13 +73,6 @@ def ending(program: str, directory: Path, limit_s: float = 60.0) -> str:
     return failure
 
 
-def test_a_crash_is_reported_with_its_stack(tmp_path: Path) -> None:
-    what = ending("def here():\n import os\n os.kill(os.getpid(), 11)\nhere()", tmp_path)
-    # Under a sanitizer, CPython from 3.12 on reports the crash and ends with SIGABRT.
-    assert re.match("the process died of SIG(SEGV|ABRT\nFatal Python error: Seg.*)\n", what)
-    assert "in here" in what
-
-
 def test_a_hang_is_reported_with_its_stack(tmp_path: Path) -> None:
     program = (
         "import faulthandler, threading\n"
@@ -90,29 +81,6 @@ def test_a_hang_is_reported_with_its_stack(tmp_path: Path) -> None:
     )
     what = ending(program, tmp_path)
     assert what.startswith("the process hung") and "in here" in what
-
-
-def test_a_process_that_hangs_silently_is_killed(tmp_path: Path) -> None:
-    assert "did not end" in ending("import time; time.sleep(600)", tmp_path, limit_s=0.3)
-
-
-# --- what is natural ---
-
-
-def test_errors_that_nobody_should_get_are_not_natural() -> None:
-    broken: tuple[BaseException, ...] = (
-        SystemError(),
-        MemoryError(),
-        IndexError(),
-        AssertionError(),
-        OSError(),
-        UnsoundError(),
-        lsmkv.CorruptionError("path", 0, "broken"),
-        lsmkv.BackgroundError(),
-        TypeError("list object expected; got deallocated"),
-    )
-    for error in broken:
-        assert why_wrong(error), error
 
 
 # --- the checkers ---
@@ -221,30 +189,6 @@ def test_a_copied_snapshot_that_shows_what_came_later_is_found(
     monkeypatch.setattr(lsmkv.Snapshot, "__copy__", made_anew, raising=False)
     copied.copy_snapshots(trial)
     assert trial.failures == ["copy of a snapshot shows a later write"]
-
-
-def test_an_error_that_does_not_copy_is_found(
-    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def another(self: Any) -> Any:
-        return ValueError, ("another",)
-
-    monkeypatch.setattr(lsmkv.CursorError, "__reduce__", another, raising=False)
-    monkeypatch.setattr(copied, "_errors", lambda ground: [lsmkv.CursorError("none")])
-    copied.copy_data(trial)
-    assert "CursorError gives another error" in trial.failures[0]
-    assert copy.copy(lsmkv.ClosedError("closed")).args == ("closed",)
-
-
-def test_an_exception_that_is_raised_again_and_again_is_found(trial: ObjectTrial) -> None:
-    shared = lsmkv.ClosedError("closed")
-
-    def closed() -> None:
-        raise shared
-
-    copied.check_refused(trial, "it", closed, lsmkv.ClosedError)
-    assert trial.failures[0] == "it: the same exception object is raised again"
-    assert trial.failures[1].startswith("it: the traceback grows, from 2 entries to ")
 
 
 def test_a_buffer_that_is_not_copied_is_found(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from torture.framework.loop_disk import LoopDisk
 from torture.framework.part import Scale, Settings
 from torture.load.power_cuts import KINDS, PART
 
@@ -25,20 +24,3 @@ def test_synced_writes_survive_a_power_cut(kind: str, tmp_path: Path) -> None:
     if outcome.skipped:
         pytest.skip(outcome.skipped[0])
     assert outcome.counts[f"{kind}: power cuts"] == 2
-
-
-def test_unwritten_bytes_are_gone_after_a_power_cut(tmp_path: Path) -> None:
-    try:
-        disk = LoopDisk("ext4", tmp_path)
-        disk.mount()
-    except PermissionError as error:
-        pytest.skip(str(error))
-    try:
-        file = disk.mount_point / "file"
-        file.write_bytes(b"not synced")
-        disk.cut_the_power()
-        disk.unmount()
-        disk.mount()
-        assert not file.exists()
-    finally:
-        disk.close()

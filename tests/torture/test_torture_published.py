@@ -10,9 +10,7 @@ from typing import Final
 
 import pytest
 
-from torture.framework.part import UnsoundError
 from torture.framework.python_child import ROOT
-from torture.published.ledger import KEYS, MARKER, Ledger
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
@@ -105,31 +103,3 @@ PublishedStore._opened = stays
 def test_a_planted_defect_is_found(tmp_path: Path, planted: str, said: str) -> None:
     (failure,), _ = run(tmp_path, planted)
     assert said in failure
-
-
-# The ledger
-
-
-@pytest.fixture
-def ledger() -> Ledger:
-    """Three versions, of which the first and the third were published."""
-    made = Ledger(1)
-    made.begun = 3
-    made.acknowledge(1, 1)
-    made.acknowledge(2, 3)
-    return made
-
-
-def test_a_value_of_another_generation_is_found(ledger: Ledger) -> None:
-    older, newer = ledger.contents(1), ledger.contents(3)
-    for key in (MARKER, *(key for key in KEYS if older.get(key) != newer.get(key))):
-        for generation, other in ((1, newer), (2, older)):
-            with pytest.raises(UnsoundError, match="wrong value"):
-                ledger.check(generation, {key: other.get(key)})
-
-
-@pytest.mark.parametrize("marker", [None, b"2", b"4"])
-def test_a_generation_of_no_possible_version_is_found(ledger: Ledger, marker: bytes | None) -> None:
-    """None is without its marker, 2 is older than generation 2, and 4 was never begun."""
-    with pytest.raises(UnsoundError, match="version"):
-        ledger.check(3, {MARKER: marker})
