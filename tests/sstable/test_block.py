@@ -181,12 +181,6 @@ def test_find_is_right_when_every_fingerprint_is_the_same(entries: Entries, byte
 # --- special entries ---
 
 
-@pytest.mark.parametrize("value", [b"", b"\0", b"v" * 100_000, None])
-def test_a_single_entry(value: Value) -> None:
-    block = block_of([(b"key", value, 7)])
-    assert block.value(block.find(b"key", hash_key(b"key"))) == value
-
-
 def test_keys_of_the_greatest_length() -> None:
     longest = [b"k" * (MAX_KEY_BYTES - 1) + last for last in (b"a", b"b", b"c")]
     block = block_of([(key, key[-1:], seq) for seq, key in enumerate(longest)])
@@ -199,12 +193,6 @@ def test_more_entries_of_one_length_than_are_taken_apart_at_a_time(count: int) -
     entries: Entries = [(b"key%06d" % number, b"%06d" % number, 1) for number in range(count)]
     block = block_of(entries)
     assert list(zip(block.keys(), block.values(), block.seqs(), strict=True)) == entries
-
-
-def test_keys_that_are_prefixes_of_each_other() -> None:
-    nested = [b"a" * length for length in range(20)]
-    block = block_of([(key, b"%d" % len(key), 1) for key in nested])
-    assert [block.find(key, hash_key(key)) for key in nested] == list(range(20))
 
 
 @pytest.mark.parametrize(

@@ -181,12 +181,6 @@ def test_keys_of_the_greatest_length() -> None:
     assert index.separator(1) == keys[2]
 
 
-def test_versions_of_one_key_over_many_blocks_are_found_from_the_first_to_the_last() -> None:
-    index = index_of([(b"a", b"k"), (b"k", b"k"), (b"k", b"k"), (b"k", b"z")])
-    assert [index.find_first(key) for key in (b"a", b"k", b"l", b"z")] == [0, 0, 3, 3]
-    assert [index.find(key) for key in (b"a", b"k", b"l", b"z")] == [0, 3, 3, 3]
-
-
 @given(st.binary(max_size=30), st.binary(max_size=30), st.integers(0, 9))
 def test_fences_never_descend_as_keys_ascend(a: bytes, b: bytes, prefix_length: int) -> None:
     shared = b"p" * prefix_length

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmkv
-from bench.harness.process_meter import os_read_bytes
 from lsmkv.sstable.read_around import PART_BYTES, Eviction, ReadAround
 from lsmkv.stats import Stats
 from lsmkv.storage import memory_limit
@@ -116,51 +114,6 @@ def test_a_system_that_does_not_tell_counts_as_one_that_keeps_pages(
     with Storage().open_random(str(path)) as file:
         monkeypatch.setattr(os, "preadv", refuse)
         assert file.is_in_memory(6) == there
-
-
-@pytest.mark.slow  # `make test` has its files in memory, where nothing is read from a disk
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
-def test_the_operating_system_reads_fetched_ranges(tmp_path: Path) -> None:
-    path = str(tmp_path / "file")
-    storage = Storage()
-    with storage.create(path) as file:
-        file.append(os.urandom(2 * MIB))
-        file.sync()
-
-    def read_by(job: Callable[[RandomFile], object]) -> int:
-        """Bytes that ``job`` makes the system read from storage, pages dropped."""
-        with storage.open_random(path) as read:
-            os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            before = os_read_bytes()
-            job(read)
-            after = os_read_bytes()
-        if before is None or after is None:
-            pytest.skip("the operating system does not tell what a process read")
-        return after - before
-
-    if not read_by(lambda read: os.pread(read.fileno(), 2 * MIB, 0)):
-        pytest.skip("a file system in memory, or one whose reads are not counted")
-    least = read_by(lambda read: read.fetch(0, MIB))
-    assert MIB <= least < 2 * MIB
-    assert storage.stats == Stats()  # a hint is no read
-
-
-@pytest.mark.slow  # as above
-@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system has no reads without waiting")
-def test_dropped_pages_are_not_in_memory(tmp_path: Path) -> None:
-    path = str(tmp_path / "file")
-    storage = Storage()
-    with storage.create(path) as file:
-        file.append(os.urandom(2 * MIB))
-        file.sync()
-    with storage.open_random(path) as read:
-        assert read.is_in_memory(MIB)
-        os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        before = os_read_bytes()
-        os.pread(read.fileno(), 4096, 0)
-        if os_read_bytes() == before:
-            pytest.skip("a file system in memory, or one whose reads are not counted")
-        assert not read.is_in_memory(MIB)
 
 
 def test_a_file_system_that_cannot_fetch_does_no_harm(

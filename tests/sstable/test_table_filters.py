@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,9 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 from storages import CountingStorage
-from table_files import (
-    RESIDENCIES,
-    Entry,
-    Tables,
-    absent_between,
-    ask,
-    flip,
-    last_key,
-    numbered,
-)
+from table_files import RESIDENCIES, Entry, Tables, absent_between, ask, flip, last_key, numbered
+
+Many = tuple[TableMeta, list[Entry]]
 
 
 @pytest.fixture
@@ -229,14 +223,22 @@ def test_filters_of_prefixes_answer_for_prefixes(tables: Tables, granularity: st
 # --- filters in chunks ---
 
 
-def many_filters(tables: Tables) -> tuple[TableMeta, list[Entry]]:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, TableMeta, list[Entry]]:
     """A table whose filters fill several chunks."""
-    entries = numbered(20_000, value=b"")
-    return tables.write(entries, error_rate=1e-8, block_size_bytes=1024), entries
+    tables, entries = Tables(tmp_path_factory.mktemp("many")), numbered(20_000, value=b"")
+    meta = tables.write(entries, error_rate=1e-8, block_size_bytes=1024)
+    return tables.path(meta.number), meta, entries
 
 
-def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+@pytest.fixture
+def many(tables: Tables, written: tuple[str, TableMeta, list[Entry]]) -> Many:
+    shutil.copy(written[0], tables.path(written[1].number))
+    return written[1:]
+
+
+def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables, many: Many) -> None:
+    meta, entries = many
     table = tables.open(meta, "cached")
     assert table.index.chunk_count > 4
     key = absent_between(entries[:100])[0]
@@ -245,8 +247,8 @@ def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> 
     assert (tables.stats.filter_reads, tables.stats.filter_read_bytes) == (1, high - low)
 
 
-def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables, many: Many) -> None:
+    meta, entries = many
     table = tables.open(meta, "cached")
     low, high = table.index.chunk_span(0)
     assert table.filters.bytes_to_read(0) == high - low
@@ -255,17 +257,17 @@ def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables) -> None:
     assert tables.open(meta, "resident").filters.bytes_to_read(0) == 0
 
 
-def test_chunked_filters_answer_as_resident_ones_do(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+def test_chunked_filters_answer_as_resident_ones_do(tables: Tables, many: Many) -> None:
+    meta, entries = many
     cached, resident = tables.open(meta, "cached"), tables.open(meta, "resident")
     for key in [key + b"!" for key, _, _ in entries[::37]] + [key for key, _, _ in entries[::91]]:
         assert ask(cached, key) == ask(resident, key)
 
 
 def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
-    tables: Tables,
+    tables: Tables, many: Many
 ) -> None:
-    meta, entries = many_filters(tables)
+    meta, entries = many
     table = tables.open(meta, "cached")
     low, _ = table.index.chunk_span(2)
     flip(table.path, table.footer.filters_offset + low + 5)
@@ -281,8 +283,10 @@ def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
     assert table.filters.bytes_to_read(first_block) == 0  # kept, not read again
 
 
-def test_resident_filters_that_are_lost_leave_the_others_in_memory(tables: Tables) -> None:
-    meta, _ = many_filters(tables)
+def test_resident_filters_that_are_lost_leave_the_others_in_memory(
+    tables: Tables, many: Many
+) -> None:
+    meta, _ = many
     footer = tables.open(meta, "off").footer
     flip(tables.path(meta.number), footer.index_offset - 1)
     flip(tables.path(meta.number), footer.data_length - TRAILER_BYTES - 1)  # the other copy
@@ -294,8 +298,8 @@ def test_resident_filters_that_are_lost_leave_the_others_in_memory(tables: Table
     assert {filters.bytes_to_read(block) for block in (0, last)} == {0}
 
 
-def test_damaged_filters_do_not_matter_with_filters_off(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+def test_damaged_filters_do_not_matter_with_filters_off(tables: Tables, many: Many) -> None:
+    meta, entries = many
     flip(tables.path(meta.number), tables.open(meta, "off").footer.index_offset - 1)
     table = tables.open(meta, "off")
     assert ask(table, entries[-1][0]) == b""
