@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bench.engines.base import engine_named
-from bench.experiments.peers import experiment
 from bench.experiments.peers.beside import beside
 from bench.experiments.peers.experiment import EXPERIMENT
 from bench.experiments.peers.outcome import Outcome
@@ -140,23 +139,6 @@ def test_a_control_group_limits_cache_and_page_cache_together(tmp_path: Path) ->
     assert stores.group_limit_bytes() == 16 * MIB
     assert (outcome.os_read_bytes_timed or 0) > MIB
     assert 0 < (outcome.page_cache_bytes_most or 0) <= 16 * MIB
-
-
-def test_without_control_groups_their_phase_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(experiment, "why_no_memory_group", lambda: "no group here")
-    monkeypatch.setattr(page_cache, "why_not_dropped", lambda directory: None)
-    with pytest.raises(SystemExit, match=r"no group here; .*leave out the phases readrandom_group"):
-        run(EXPERIMENT, ["--out", "unused", "--phases", "readrandom_group"])
-
-
-def test_where_pages_stay_a_limit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page_cache, "why_not_dropped", lambda directory: f"{directory} is memory")
-    with pytest.raises(SystemExit, match=r"cannot be limited: .* is memory; .*--work"):
-        limited_run(tmp_path)
 
 
 def test_a_limit_that_holds_all_of_the_data_is_refused(tmp_path: Path) -> None:

@@ -11,19 +11,10 @@ import pytest
 
 import lsmkv
 from bench.experiments.compaction.experiment import EXPERIMENT
-from bench.experiments.compaction.loads import (
-    CHUNK_ENTRIES,
-    ENTRY_BYTES,
-    LOADS,
-    Model,
-    chunks,
-    user_bytes,
-)
+from bench.experiments.compaction.loads import CHUNK_ENTRIES, ENTRY_BYTES, LOADS, chunks, user_bytes
 from bench.experiments.compaction.measure import measure
 from bench.experiments.compaction.rows import Row
-from bench.experiments.compaction.summary import (
-    STYLES,
-)
+from bench.experiments.compaction.summary import STYLES
 from bench.experiments.compaction.tasks import Task
 from bench.harness import records, write_cost
 from lsmkv.options import CompactionStyle
@@ -55,9 +46,7 @@ def test_counts_repeat_for_a_seed(rows: list[Row], tmp_path: Path) -> None:
     assert records.repeatable([again]) == records.repeatable(rows[:1])
 
 
-def test_write_amplification_is_table_bytes_over_user_bytes(
-    tmp_path: Path,
-) -> None:
+def test_write_amplification_is_table_bytes_over_user_bytes(tmp_path: Path) -> None:
     # Tiered with 8 chunks: flushes, and the two compactions of four flushed tables each.
     task = replace(TINY, style="tiered", size_ratio=10, load="sequential", chunk_count=8)
     task = replace(task, key_count=8 * CHUNK_ENTRIES)
@@ -107,17 +96,6 @@ def test_expected_reads_are_the_rate_of_the_only_table(tmp_path: Path) -> None:
     assert expected == pytest.approx(table.expected_rate * 0.99)
 
 
-def test_theory_of_writes_has_the_orders_of_dayan_and_idreos() -> None:
-    def written(style: str, size_ratio: int, levels: int) -> float:
-        return write_cost.write_amplification(style, size_ratio, levels) - 1
-
-    assert written("leveled", 10, 4) == 2 * written("leveled", 10, 2)
-    assert written("leveled", 10, 3) == 2 * written("leveled", 5, 3)
-    assert written("tiered", 10, 3) == written("tiered", 5, 3) == 3
-    assert written("lazy-leveled", 10, 1) == written("leveled", 10, 1)
-    assert written("lazy-leveled", 10, 4) == written("lazy-leveled", 10, 3) + 1
-
-
 @pytest.mark.parametrize("load", LOADS)
 def test_a_load_repeats_and_stays_in_its_key_space(load: str) -> None:
     key_count = 5 * CHUNK_ENTRIES
@@ -129,14 +107,3 @@ def test_a_load_repeats_and_stays_in_its_key_space(load: str) -> None:
 
 def test_a_deletion_counts_with_its_key_alone() -> None:
     assert user_bytes([(1, True), (2, False)]) == ENTRY_BYTES + 16
-
-
-def test_the_model_knows_newest_values_and_live_keys() -> None:
-    model = Model(4, seed=1)
-    written = model.apply([(2, True), (0, True), (2, True), (0, False)])
-    assert model.live_numbers().tolist() == [2]
-    assert written[2][1] == model.value(2) != written[0][1]
-    assert written[3] == (b"0000000000000000", None)
-
-
-# The command

@@ -13,10 +13,8 @@ import pytest
 
 import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import Engine, Settings, Store, engine_named, register
-from bench.engines.lsmkv_engine import error_rate_for
 from bench.workloads.keys import Values, absent_key, present_key
 from gates import WAIT_S
-from lsmkv.filters.maths.sizing import bits_for, rate_for
 from time_limits import join
 
 NAMES = ("lsmkv", "rocksdb", "leveldb", "lmdb", "sqlite")
@@ -224,21 +222,3 @@ def test_counters_tell_the_reads_that_filters_spared(name: str, tmp_path: Path) 
     assert present["filter_true_positives"] == 3000
     assert 0 < absent["data_block_reads"] <= absent["filter_positives"]
     assert present["data_block_reads"] > absent["data_block_reads"]
-
-
-@pytest.mark.parametrize("name", COUNTING)
-def test_without_bits_per_key_no_filter_spares_anything(name: str, tmp_path: Path) -> None:
-    store = installed(name).open(str(tmp_path), replace(SMALL, bits_per_key=0))
-    fill(store, 1000)
-    store.settle()
-    for number in range(1000):
-        store.get(absent_key(number))
-    assert store.counters()["filter_negatives"] == 0
-    store.close()
-
-
-@pytest.mark.parametrize("bits", [2, 5, 10, 14.4])
-def test_the_error_rate_stands_for_the_bits_per_key(bits: float) -> None:
-    rate = error_rate_for(bits)
-    assert bits_for(10_000, rate) == pytest.approx(bits * 10_000, abs=1)
-    assert rate == pytest.approx(rate_for(round(bits * 10_000), 10_000), rel=0.1)

@@ -15,9 +15,7 @@ from bench.experiments.filters.contenders import contender_named, missing
 from bench.experiments.filters.experiment import EXPERIMENT
 from bench.experiments.filters.measure import count
 from bench.experiments.filters.rows import Row, names
-from bench.experiments.filters.story import (
-    story,
-)
+from bench.experiments.filters.story import story
 from bench.harness import experiment, records
 from bench.harness.experiment import Results
 from bench.harness.intervals import clustered_interval

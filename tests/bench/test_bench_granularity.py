@@ -17,21 +17,12 @@ from bench.experiments.granularity.experiment import (
     contenders,
     tasks,
 )
-from bench.experiments.granularity.groups import (
-    CHUNK_BLOOM,
-    PARTITION_BLOOM,
-    TABLE_BLOOM,
-    at_budget,
-)
+from bench.experiments.granularity.groups import PARTITION_BLOOM, TABLE_BLOOM, at_budget
 from bench.experiments.granularity.groups import contender as contender_of
 from bench.experiments.granularity.measure import index_searches, measure
-from bench.experiments.granularity.orders import ORDERS
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import STYLES, Load, Style, plan
-from bench.experiments.granularity.story import (
-    BUDGET_TOLERANCE,
-    failures,
-)
+from bench.experiments.granularity.story import BUDGET_TOLERANCE, failures
 from bench.experiments.granularity.tasks import Effort, Task
 from bench.harness.experiment import Plan, Results, run
 from bench.harness.records import repeatable
@@ -76,14 +67,7 @@ def test_the_shape_is_the_planned_one_whatever_the_filters(tmp_path: Path, style
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize(
-    "contender",
-    [
-        Contender("block", "bloom", "monkey"),
-        MONKEY,
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("contender", [Contender("block", "bloom", "monkey"), MONKEY], ids=str)
 def test_rates_and_memory_are_known_before_a_store_is_built(
     tmp_path: Path, style: Style, contender: Contender
 ) -> None:
@@ -178,22 +162,6 @@ def test_broken_promises_fail_the_report(results: Results[Row]) -> None:
         assert any(reason in failure for failure in failures([*results.rows, changed]))
 
 
-def test_rows_of_chunks_that_hold_whole_tables_are_those_per_table(results: Results[Row]) -> None:
-    names = ["absent_block_reads_per_lookup", "filter_bytes", "absent_index_searches_per_lookup"]
-    for order in ORDERS:
-        names += [f"cached_{order}_filter_{what}_per_lookup" for what in ("reads", "read_bytes")]
-    for style in STYLES:
-        chunk, table = (
-            at_budget(results.rows, style, kind, "uniform", BITS)
-            for kind in (CHUNK_BLOOM, TABLE_BLOOM)
-        )
-        assert [getattr(chunk, name) for name in names] == [getattr(table, name) for name in names]
-        assert chunk.absent_chunk_searches_per_lookup == 0
-
-
-# Draws, intervals, failures
-
-
 def test_chunks_that_waste_more_than_tables_fail_the_report(results: Results[Row]) -> None:
     row = at_budget(results.rows, "leveled", PARTITION_BLOOM, "uniform", BITS)
     reads = row.absent_block_reads_expected
@@ -201,20 +169,3 @@ def test_chunks_that_waste_more_than_tables_fail_the_report(results: Results[Row
     others = [other for other in results.rows if other is not row]
     (failure,) = failures([*others, changed])
     assert "from those per table" in failure
-
-
-def test_a_rocksdb_that_reads_much_else_fails_the_report(results: Results[Row]) -> None:
-    row = at_budget(results.rows, "leveled", PARTITION_BLOOM, "uniform", BITS)
-    large = dataclasses.replace(
-        row,
-        filter_bytes=1 << 20,
-        cached_lookups=1000,
-        cached_uniform_filter_reads_per_lookup=0.5,
-        cached_uniform_filter_read_bytes_per_lookup=2000.0,
-        rocksdb_uniform_filter_read_bytes_per_lookup=7000.0,
-    )
-    others = [other for other in results.rows if other is not row]
-    (failure,) = failures([*others, large])
-    assert "RocksDB reads 7,000 bytes" in failure
-    near = dataclasses.replace(large, rocksdb_uniform_filter_read_bytes_per_lookup=2500.0)
-    assert failures([*others, near]) == []

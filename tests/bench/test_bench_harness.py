@@ -112,17 +112,6 @@ def test_broken_promises_fail_the_command_after_it_has_written(tmp_path: Path) -
     assert "a square is odd" in (tmp_path / "report.html").read_text()
 
 
-def test_a_document_without_the_section_is_refused_before_anything_is_measured(
-    tmp_path: Path,
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("no marks")
-    with pytest.raises(SystemExit, match="no section from <!-- bench squares -->"):
-        experiment.main(SQUARES, ["--out", str(tmp_path / "out"), "--into", str(page)])
-    assert page.read_text() == "no marks"
-    assert not list((tmp_path / "out").iterdir())
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -10,24 +10,13 @@ from typing import Any
 import pytest
 
 from bench.experiments.memory.experiment import EXPERIMENT
-from bench.experiments.memory.measure import EQUAL, measure
+from bench.experiments.memory.measure import measure
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.story import failures
-from bench.experiments.memory.tables import (
-    of_part,
-)
-from bench.experiments.memory.tasks import (
-    DIRECT,
-    LAWS,
-    PARTS,
-    PRESENT_SHARES,
-    RESIDENCY,
-    SPLIT,
-    Task,
-)
+from bench.experiments.memory.tables import of_part
+from bench.experiments.memory.tasks import DIRECT, LAWS, PARTS, PRESENT_SHARES, SPLIT, Task
 from bench.experiments.memory.workloads import Workload
 from bench.harness.experiment import Results, run
-from bench.harness.records import repeatable
 
 pytestmark = pytest.mark.slow  # real stores of every configuration
 
@@ -56,15 +45,6 @@ def test_filters_and_cache_together_are_the_budget(results: Results[Row]) -> Non
             assert row.filter_bytes + row.cache_bytes == row.memory_bytes
 
 
-def test_counts_repeat(tmp_path: Path) -> None:
-    task = Task(SPLIT, "ribbon", 0.01, 2, 4096, 600, 100, 1, 5)
-    rows = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        rows.append(repeatable(measure(task, str(tmp_path / name))))
-    assert rows[0] == rows[1]
-
-
 def test_pages_counted_are_those_of_direct_reads(tmp_path: Path) -> None:
     rows = measure(Task(DIRECT, "bloom", 0.1, 1, 4096, 2000, 300, 1, 5), str(tmp_path))
     if not rows:
@@ -90,17 +70,6 @@ def test_a_broken_promise_fails_the_report(
     found = failures([dataclasses.replace(rows[0], **change), *rows[1:]])
     assert len(found) == 1
     assert reason in found[0]
-
-
-def test_resident_filters_that_read_more_than_cached_ones_fail_the_report(
-    results: Results[Row],
-) -> None:
-    rows = [
-        dataclasses.replace(row, block_page_bytes=10**9) if row.residency == EQUAL else row
-        for row in of_part(results.rows, RESIDENCY)
-    ]
-    (failure,) = failures(rows)
-    assert "the bytes of cached ones in the same memory" in failure
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.experiments.openings.experiment import EXPERIMENT
-from bench.experiments.openings.measure import absent_keys, measure, opening
+from bench.experiments.openings.measure import absent_keys, opening
 from bench.experiments.openings.rows import Row
 from bench.experiments.openings.story import failures
 from bench.experiments.openings.tasks import RATES, Task
-from bench.experiments.openings.theory import best_rate, cost_per_key
 from bench.harness.experiment import Results, run
-from bench.harness.records import repeatable
 from bench.harness.run_stores import write_runs
 from lsmkv.options import Options
 
@@ -45,15 +43,6 @@ def test_an_opening_of_fewer_lookups_reads_what_a_longer_one_has_read_by_then(
     assert max(short) == 0.03
 
 
-def test_counts_repeat(tmp_path: Path) -> None:
-    task = Task(0.05, 2, 4096, 1000, 2, 1.0, 3000, 9, 100)
-    rows = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        rows.append(repeatable(measure(task, str(tmp_path / name))))
-    assert rows[0] == rows[1]
-
-
 def test_block_reads_that_do_not_grow_as_lookups_fail_the_report(results: Results[Row]) -> None:
     row = next(row for row in results.rows if row.error_rate == 1 and row.lookups_per_key == 1)
     assert row.direct_block_reads is not None
@@ -62,22 +51,6 @@ def test_block_reads_that_do_not_grow_as_lookups_fail_the_report(results: Result
     (failure,) = failures(rows)
     assert "were expected" in failure
     assert "off, 1 lookups per key" in failure
-
-
-def test_rates_far_from_theory_fail_the_report(results: Results[Row]) -> None:
-    rows = [
-        dataclasses.replace(row, filter_bytes=0.0 if row.error_rate == 0.5 else 1e12)
-        for row in results.rows
-    ]
-    assert any("theory's best rate" in failure for failure in failures(rows))
-
-
-def test_theory_has_its_minimum_where_it_says() -> None:
-    for lookups, runs, block in ((0.001, 1, 4096), (0.01, 4, 4096), (1.0, 1, 65536)):
-        rate = best_rate(lookups, runs, block)
-        least = cost_per_key(rate, lookups, runs, block)
-        for factor in (0.5, 0.99, 1.01, 2.0):
-            assert cost_per_key(min(1.0, rate * factor), lookups, runs, block) > least
 
 
 def test_absent_keys_differ_between_openings_and_lie_between_present_ones() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -19,8 +18,8 @@ from bench.experiments.ycsb import workloads
 from bench.experiments.ycsb.experiment import EXPERIMENT
 from bench.harness import experiment, plugins
 from bench.harness.sweep import sweep
-from filter_kinds import assert_is_the_rate, own_registry
-from lsmkv.filters import policies, policy_named
+from filter_kinds import own_registry
+from lsmkv.filters import policies
 
 FOLDER = Path(plugins.__file__).parent.parent / "examples"
 POLICY = str(FOLDER / "partitioned_policy.py")
@@ -109,28 +108,6 @@ def test_a_file_that_is_missing_is_named() -> None:
 
 
 # The policy
-
-
-@pytest.mark.parametrize(("key_count", "error_rate"), [(4, 0.1), (30, 0.01), (300, 0.01)])
-def test_the_policy_errs_at_its_rate_and_one_way_only(key_count: int, error_rate: float) -> None:
-    plugins.load([POLICY])
-    policy = policy_named("partitioned")
-    draw = random.Random(f"{key_count}, {error_rate}")
-    asked, per_filter = 12_000, max(16, key_count)
-    passed = 0
-    rate = 0.0
-    for _ in range(asked // per_filter):
-        hashes = [draw.getrandbits(63) for _ in range(key_count)]
-        bits, parameter = policy.build(hashes, error_rate)
-        assert policy.is_possible(len(bits), parameter)
-        assert all(policy.may_contain(b"x" + bits, 1, len(bits), parameter, h) for h in hashes)
-        rate = policy.exact_rate(len(bits), key_count, parameter)
-        passed += sum(
-            policy.may_contain(bits, 0, len(bits), parameter, draw.getrandbits(63))
-            for _ in range(per_filter)
-        )
-    assert_is_the_rate(passed, asked // per_filter * per_filter, rate)
-    assert rate < error_rate * 1.1
 
 
 def policy_of(name: str, directory: str) -> str:

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.base import Settings, engine_named
+from bench.engines.base import Settings
 from bench.engines.leveldb_engine import LevelDBStore
 from bench.experiments.wasted_reads.experiment import CONTENDERS, EXPERIMENT, missing, tasks
 from bench.experiments.wasted_reads.leveldb_files import resident_sizes
 from bench.experiments.wasted_reads.measure import bloom_rate_within, measure
-from bench.experiments.wasted_reads.rows import Row, least_index_bits
-from bench.experiments.wasted_reads.story import failures, story
-from bench.experiments.wasted_reads.tables import at_budget, least_rate, named, shown
-from bench.experiments.wasted_reads.tasks import NO_FILTER, KeySet, Task, label
+from bench.experiments.wasted_reads.rows import Row
+from bench.experiments.wasted_reads.story import failures
+from bench.experiments.wasted_reads.tables import at_budget, named
+from bench.experiments.wasted_reads.tasks import NO_FILTER, KeySet, Task
 from bench.harness.experiment import Plan, Results, parser_for, run
-from bench.harness.records import repeatable
 from bench.workloads.key_shapes import SHAPES, keys_of
 from lsmkv.filters.maths.sizing import filter_bytes_for
 
@@ -106,16 +105,6 @@ def test_the_exact_rate_of_our_filters_is_the_measured_one() -> None:
         assert abs(row.block_reads - expected) < 5 * math.sqrt(expected), filters
 
 
-@pytest.mark.parametrize(("engine", "filters", "form"), CONTENDERS)
-def test_counts_repeat(engine: str, filters: str, form: str, results: Results[Row]) -> None:
-    seed = results.header["seed"]
-    task = Task(engine, filters, form, "hex", False, 100, (SMALL, LARGE), 2000, 3, 4096, seed)
-    name = label(engine, filters, form)
-    assert repeatable(_measured(task)) == repeatable(
-        [row for row in results.rows if row.name == name]
-    )
-
-
 def _measured(task: Task) -> list[Row]:
     with tempfile.TemporaryDirectory() as directory:
         return measure(task, directory)
@@ -144,18 +133,6 @@ def test_a_broken_promise_fails_the_report(
     (failure,) = failures([changed])
     assert reason in failure
     assert name in failure
-
-
-def test_a_missing_peer_is_named_and_the_others_are_compared(
-    results: Results[Row], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(type(engine_named("rocksdb")), "is_installed", lambda _: False)
-    assert missing() == ["rocksdb"]
-    given = parser_for(EXPERIMENT).parse_args(TINY)
-    planned = tasks(Plan(False, 1, given))
-    assert {task.engine for task in planned} == {"leveldb", "lsmkv"}
-    told = story([row for row in results.rows if row.engine != "rocksdb"])
-    assert told.failures == []
 
 
 def test_filters_and_index_of_leveldb_are_found_in_its_files(tmp_path: Path) -> None:
@@ -231,16 +208,3 @@ def test_blocks_whose_ribbon_filter_has_no_bits_are_read_and_break_no_promise() 
     (row,) = rows = _measured(task)
     assert row.block_reads is not None and row.block_reads > 0.5 * row.lookups
     assert failures(rows) == []
-
-
-def test_the_least_falls_with_the_budget_and_rises_with_the_blocks(results: Results[Row]) -> None:
-    rows = shown(results.rows)
-    assert least_rate(rows, SMALL) > 1000 * least_rate(rows, LARGE) > 0
-    for row in rows:
-        if row.block_reads:
-            least = row.lookups * least_rate(rows, row.bits_per_key)
-            assert row.block_reads > least - 5 * math.sqrt(least)
-    # By the exact number of keys in each block.
-    assert least_index_bits(1000, 1) == pytest.approx(0.0)
-    assert least_index_bits(4, 2) == pytest.approx(math.log2(16 / 6) / 4)
-    assert least_index_bits(1000, 250) > least_index_bits(1000, 100)

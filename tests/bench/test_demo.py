@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.demo import (
-    Measurement,
-    Results,
-    run,
-)
-from bench.workloads.files import (
-    Entry,
-    read_tree,
-)
+from bench.demo import Measurement, Results, run
+from bench.workloads.files import Entry, read_tree
 
 FILES = 300
 ABSENT = 3000

@@ -1,8 +1,7 @@
-"""Details of the page in a real browser: filters of every kind, colours, focus, and fresh maps."""
+"""Details of the page in a real browser: filters of every kind, focus, and fresh maps."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,9 +65,6 @@ def test_filters_without_single_bits_say_how_they_answer(
         assert opened.errors == []
 
 
-# The signs of a lookup
-
-
 # The keyboard and the pointer
 
 
@@ -82,49 +78,6 @@ def test_a_step_button_keeps_the_focus(shown: Tab) -> None:
     page.keyboard.press("Enter")
     assert "step 2 of" in text_of(page, ".path")
     assert page.evaluate("document.activeElement.ariaLabel") == "Step forward"
-
-
-# Colours
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast of two colours, as WCAG defines it."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    darker, lighter = sorted((luminance(one), luminance(other)))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_of_charts_stand_out(chromium: Browser, file: Path, scheme: str) -> None:
-    with tab(chromium, file.as_uri(), color_scheme=scheme) as opened:
-        ground = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        fills = opened.page.eval_on_selector_all(
-            "svg text", "all => all.map(e => [e.textContent, getComputedStyle(e).fill])"
-        )
-        assert {text for text, _ in fills} >= {"this store", "bits per key", "flushed", "space"}
-        faint = [text for text, fill in fills if contrast(fill, ground) < 4.5]
-        assert faint == []
-
-
-def test_a_print_is_light_and_without_controls(chromium: Browser, file: Path) -> None:
-    with tab(chromium, file.as_uri(), color_scheme="dark") as opened:
-        page = opened.page
-        page.click("[data-pick='absent']")
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        page.emulate_media(media="print")
-        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert ground == "rgb(255, 255, 255)"
-        for control in (".tools", "#colouring", "#key", "[data-pick]", ".player", ".counters"):
-            assert not page.locator(control).first.is_visible(), control
-        assert page.is_visible(".steps")
-        page.emulate_media(media="screen")
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
 
 
 # Fresh maps of a live store

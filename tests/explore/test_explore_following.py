@@ -36,15 +36,6 @@ def test_a_page_made_before_a_change_was_seen_is_made_anew(tmp_path: Path) -> No
             assert pulse.revision > made.revision
 
 
-def test_a_live_page_shows_what_was_written_since_the_start(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db", MANUAL) as db:
-        put_and_flush(db, 0)
-        with Exploration(str(tmp_path / "db"), is_live=True) as exploration:
-            put_and_flush(db, 100)
-            made = exploration.page(FEW)
-    assert made.map.table_count == 2 and len(made.history.steps) == 2
-
-
 def test_the_history_ends_with_the_tables_of_the_map(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db", MANUAL) as db:
         put_and_flush(db, 0)

@@ -87,14 +87,6 @@ def test_a_block_is_selected_with_the_keyboard(shown: Tab, store: Path) -> None:
     assert "set" in text_of(page, ".selection figcaption")
 
 
-def test_a_click_on_the_map_selects_a_block(shown: Tab) -> None:
-    box = shown.page.locator(".map canvas").bounding_box()
-    assert box
-    # The lowest run, above the line of the axis: it spans nearly all keys.
-    shown.page.click(".map canvas", position={"x": box["width"] / 2, "y": box["height"] - 36})
-    assert re.search(r"Block \d+", text_of(shown.page, ".selection"))
-
-
 def test_every_colouring_and_scale_draws(shown: Tab) -> None:
     page = shown.page
     for scale in ("keys", "bytes"):
@@ -258,17 +250,6 @@ def test_the_history_ends_with_the_tables_of_the_store(shown: Tab, data: contrac
     assert number(facts(page, ".time")["tables hold"]) == steps[0].live_entries
 
 
-def test_the_history_plays_to_its_end(chromium: Browser, file: Path) -> None:
-    with tab(chromium, file.as_uri(), reduced_motion="no-preference") as opened:
-        opened.page.clock.install()
-        opened.page.click(".time button")
-        assert "Step 1 of" in text_of(opened.page, ".time")
-        opened.page.clock.run_for(60_000)
-        found = re.search(r"Step (\d+) of (\d+)", text_of(opened.page, ".time"))
-        assert found and found[1] == found[2]
-        assert text_of(opened.page, ".time button") == "Play"
-
-
 # The lecture, and everybody
 
 
@@ -286,16 +267,6 @@ def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: 
         for _ in range(8):
             assert page.evaluate(wide) <= width
             page.keyboard.press("ArrowRight")
-
-
-def test_light_and_dark_can_be_chosen(shown: Tab) -> None:
-    page = shown.page
-    ground = "getComputedStyle(document.body).backgroundColor"
-    before = page.evaluate(ground)
-    page.click("text=Dark or light")
-    assert page.evaluate(ground) != before
-    page.click("text=Dark or light")
-    assert page.evaluate(ground) == before
 
 
 # Live

@@ -133,23 +133,6 @@ def test_absent_prefixes_are_sampled_too(tmp_path: Path) -> None:
     assert 10 < sum(there) < 50
 
 
-def test_present_keys_are_present_and_absent_keys_are_absent(store: Path) -> None:
-    with lsmkv.open(store, read_only=True) as db:
-        sampler = KeySampler(db, 1)
-        present, absent = sampler.present(50), sampler.absent(50)
-        assert len(present) == 50 and None not in db.multi_get(present)
-        assert len(set(absent)) == 50 and set(db.multi_get(absent)) == {None}
-
-
-def test_false_positives_pass_a_filter(store: Path) -> None:
-    with lsmkv.open(store, read_only=True) as db:
-        keys, tried = KeySampler(db, 1).false_positives(5, 5000)
-        assert len(keys) == 5 and tried >= 5
-        for key in keys:
-            assert db.explain(key).false_positives > 0
-            assert db.get(key) is None
-
-
 def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(present=7, absent=8, false_positives=3))

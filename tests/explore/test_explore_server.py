@@ -26,7 +26,7 @@ from time_limits import started
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("served") / "db"
-    make_store(path)
+    make_store(path, error_rate=0.1)
     return path
 
 
@@ -255,12 +255,6 @@ def command(store: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
         yield process, address.path, address.port
 
 
-def wait_until_it_answers(port: int) -> None:
-    with contextlib.closing(http.client.HTTPConnection(ADDRESS, port, timeout=30)) as other:
-        other.request("GET", "/")
-        assert other.getresponse().status == 404
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_in_silence_while_a_page_is_open(
     store: Path, number: signal.Signals
@@ -275,23 +269,17 @@ def test_a_signal_ends_the_command_in_silence_while_a_page_is_open(
     assert (process.returncode, errors) == (0, "")
 
 
-def test_an_interrupt_cuts_off_a_request_in_silence(store: Path) -> None:
+@pytest.mark.parametrize("by", ["the interrupt", "the client"])
+def test_a_request_that_is_cut_short_is_no_error(store: Path, by: str) -> None:
     with command(store) as (process, path, port):
         asking = http.client.HTTPConnection(ADDRESS, port, timeout=30)
         asking.request("POST", f"{path}lookup", b"{", {"Content-Length": "100"})
-        wait_until_it_answers(port)
+        if by == "the client":
+            asking.close()
+        with contextlib.closing(http.client.HTTPConnection(ADDRESS, port, timeout=30)) as other:
+            other.request("GET", "/")
+            assert other.getresponse().status == 404
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
         asking.close()
-    assert (process.returncode, errors) == (0, "")
-
-
-def test_a_request_that_is_cut_short_is_no_error(store: Path) -> None:
-    with command(store) as (process, path, port):
-        asking = http.client.HTTPConnection(ADDRESS, port, timeout=30)
-        asking.request("POST", f"{path}lookup", b"{", {"Content-Length": "100"})
-        asking.close()
-        wait_until_it_answers(port)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")

@@ -16,42 +16,6 @@ from lsmkv.filters.maths.sizing import exact_rate
 hashes = st.integers(0, MASK_63)
 
 
-def murmur3_x64_128_low(data: bytes) -> int:
-    """First half of MurmurHash3 x64-128, seed 0, written from its definition."""
-    mask = (1 << 64) - 1
-    c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
-
-    def rotate(x: int, bits: int) -> int:
-        return ((x << bits) | (x >> (64 - bits))) & mask
-
-    def mix1(x: int) -> int:
-        return rotate(x * c1 & mask, 31) * c2 & mask
-
-    def mix2(x: int) -> int:
-        return rotate(x * c2 & mask, 33) * c1 & mask
-
-    def finish(x: int) -> int:
-        x = (x ^ (x >> 33)) * 0xFF51AFD7ED558CCD & mask
-        x = (x ^ (x >> 33)) * 0xC4CEB9FE1A85EC53 & mask
-        return x ^ (x >> 33)
-
-    h1 = h2 = 0
-    whole = len(data) - len(data) % 16
-    for at in range(0, whole, 16):
-        h1 ^= mix1(int.from_bytes(data[at : at + 8], "little"))
-        h1 = ((rotate(h1, 27) + h2) * 5 + 0x52DCE729) & mask
-        h2 ^= mix2(int.from_bytes(data[at + 8 : at + 16], "little"))
-        h2 = ((rotate(h2, 31) + h1) * 5 + 0x38495AB5) & mask
-    tail = data[whole:]
-    h2 ^= mix2(int.from_bytes(tail[8:], "little"))
-    h1 ^= mix1(int.from_bytes(tail[:8], "little"))
-    h1 ^= len(data)
-    h2 ^= len(data)
-    h1 = (h1 + h2) & mask
-    h2 = (h2 + h1) & mask
-    return (finish(h1) + finish(h2)) & mask
-
-
 def probed_bits(h: int, bit_count: int, probe_count: int) -> list[int]:
     """The bits of ``h``, by the definition in the module's docstring."""
     found = []
@@ -85,11 +49,6 @@ def is_set(bits: bytes, bit: int) -> bool:
 )
 def test_golden_hash(key: bytes, expected: int) -> None:
     assert hash_key(key) == expected
-
-
-@given(st.binary(max_size=200))
-def test_hash_is_the_low_63_bits_of_murmur3(key: bytes) -> None:
-    assert hash_key(key) == murmur3_x64_128_low(key) & MASK_63
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5))

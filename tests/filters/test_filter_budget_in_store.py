@@ -236,17 +236,6 @@ def test_what_nobody_asked_for_keeps_filters(path: Path) -> None:
         assert all(cold.filter(block).bit_count > 0 for block in range(cold.block_count))
 
 
-def test_a_popular_range_may_change(path: Path) -> None:
-    with opened(path) as db:
-        fill(db)
-        for at in (0, KEYS - HOT):
-            for number in range(LOOKUPS):
-                db.get(absent(at + number % HOT))
-            db.compact_range(force=True)
-        rates = [table.requested_rate for table in db.inspect().tables()]
-        assert rates[-2] < rates[0] < rates[len(rates) // 2]
-
-
 # --- who writes the tables -----------------------------------------------------------------------
 
 

@@ -32,7 +32,6 @@ def layered(db: DB) -> None:
 
 
 def test_monkey_gives_larger_runs_a_higher_error_rate(path: str) -> None:
-    """Rates are in proportion to the runs' keys: small runs almost never err."""
     with counted(path, filter_allocation="monkey", compaction="tiered") as (db, _):
         layered(db)
         runs = [run for level in db.inspect().levels for run in level.runs]
@@ -89,14 +88,12 @@ def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
 
 @pytest.mark.parametrize(("residency", "held"), [("resident", 1), ("cached", 0), ("off", 0)])
 def test_filter_memory_is_reported(path: str, residency: str, held: int) -> None:
-    """Resident filters take their size in memory, others none."""
     with loaded(path, filter_residency=residency) as (db, _):
         info = db.inspect()
         assert info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filters
 
 
 def test_reads_of_resident_filters_are_counted(path: str) -> None:
-    """All of them are read once, when a table is first used."""
     with loaded(path):
         pass
     with counted(path) as (db, storage):
@@ -108,7 +105,6 @@ def test_reads_of_resident_filters_are_counted(path: str) -> None:
 
 
 def test_filters_save_far_more_than_their_own_reads(path: str) -> None:
-    """Filters save far more reads and bytes than reading them costs."""
     with loaded(path):
         pass
     costs: dict[str, tuple[int, int]] = {}

@@ -79,7 +79,7 @@ def test_a_blocked_filter_has_the_rate_it_is_sized_for(keys: int, error_rate: fl
 
 
 @given(st.integers(2, 40), st.integers(10, 2000))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=5)
 def test_the_number_of_probes_of_a_blocked_filter_is_the_best(lines: int, keys: int) -> None:
     best = min(range(1, 31), key=lambda k: layouts.blocked_rate(lines, keys, k))
     assert layouts.blocked_probes_for(lines, keys) == best

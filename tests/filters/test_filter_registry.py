@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from conftest import fill, number_key, open_small
@@ -13,8 +13,8 @@ import lsmkv
 from damage import spoil_first_block
 from filter_kinds import own_registry
 from lsmkv.filters import FilterPolicy, FixedPrefix, policies, policy_for, policy_named
-from lsmkv.filters.policy import AUTO, NONE, POLICIES, register
-from lsmkv.options import FilterPolicyName, Options
+from lsmkv.filters.policy import NONE, POLICIES, register
+from lsmkv.options import Options
 
 
 class Checksums(FilterPolicy):
@@ -134,10 +134,6 @@ def test_the_error_for_an_unregistered_scheme_gives_the_remedy() -> None:
 
 
 # Options
-
-
-def test_the_type_of_the_option_names_auto_and_our_policies() -> None:
-    assert get_args(FilterPolicyName) == (AUTO, *(policy.name for policy in (NONE, *POLICIES)))
 
 
 def test_options_take_registered_names_only() -> None:

@@ -43,10 +43,6 @@ LOOK_UP_COUNTERS: Final = (
 
 @pytest.mark.parametrize("rate", [*RATES[:-1], pytest.param(RATES[-1], marks=pytest.mark.slow)])
 def test_an_absent_key_costs_as_many_reads_as_the_filter_errs(path: str, rate: float) -> None:
-    """Absent keys inside a block cost a read if its filter errs.
-
-    It errs as often as the exact theory says for the filters as built.
-    """
     with loaded(path, error_rate=rate) as (db, storage):
         keys, expected = absent_in_blocks(db, per_key=8 if rate < 0.01 else 2)
         storage.reset()
@@ -58,7 +54,6 @@ def test_an_absent_key_costs_as_many_reads_as_the_filter_errs(path: str, rate: f
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_present_key_costs_one_read(path: str, rate: float) -> None:
-    """Only the key's own block is read; its filter has about the rate asked for."""
     with loaded(path, error_rate=rate) as (db, storage):
         for table in db.inspect().tables():
             assert table.requested_rate == pytest.approx(rate)
@@ -93,7 +88,6 @@ def test_many_keys_looked_up_together_are_counted_as_one_by_one(
 
 
 def test_our_counts_match_the_storages(path: str) -> None:
-    """``stats`` has the storage's own counts of reads and bytes."""
     with loaded(path, filter_residency="cached") as (db, storage):
         db.multi_get([present(number) for number in range(0, KEY_COUNT, 5)])
         db.multi_get([absent(number, 0) for number in range(0, KEY_COUNT, 5)])
@@ -126,7 +120,6 @@ def _thread_reads() -> tuple[int, int]:
 
 @pytest.mark.skipif(not os.access(THREAD_IO, os.R_OK), reason="the kernel does not tell")
 def test_our_counts_match_the_kernels(path: str) -> None:
-    """Absent lookups cost the reads and bytes that the kernel counts."""
     with loaded(path, error_rate=0.1) as (db, _):
         keys, expected = absent_in_blocks(db, per_key=1)
         before = db.stats()
@@ -145,7 +138,6 @@ def test_our_counts_match_the_kernels(path: str) -> None:
 
 
 def test_a_key_outside_all_tables_costs_nothing(path: str) -> None:
-    """The tables' key ranges deny them before any index is searched."""
     with loaded(path) as (db, storage):
         storage.reset()
         counts = look_up(db, [b"", b"zzz"])
@@ -154,7 +146,6 @@ def test_a_key_outside_all_tables_costs_nothing(path: str) -> None:
 
 
 def test_a_look_up_of_an_absent_key_asks_every_run(path: str) -> None:
-    """The expected reads are the sum of the runs' exact rates."""
     with counted(path, error_rate=0.1, compaction="tiered") as (db, storage):
         for run in range(3):
             with db.write_batch() as batch:
@@ -182,7 +173,6 @@ def test_a_look_up_of_an_absent_key_asks_every_run(path: str) -> None:
 
 
 def test_a_filter_is_sized_for_the_distinct_keys_of_its_block(path: str) -> None:
-    """Old versions kept for snapshots do not count: n is the exact number of keys."""
     with counted(path) as (db, _):
         held = []
         for version in range(4):
@@ -209,7 +199,6 @@ def test_the_rate_is_a_tenth_of_one_percent_unless_set(path: str) -> None:
 
 
 def test_a_new_rate_applies_to_what_is_written_from_then_on(path: str) -> None:
-    """Old tables keep their rate until a compaction rewrites them."""
     with counted(path, error_rate=0.1, filter_allocation="uniform") as (db, _):
         load(db)
     with counted(path, error_rate=0.001, filter_allocation="uniform") as (db, _):

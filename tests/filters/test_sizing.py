@@ -64,13 +64,10 @@ def test_keys_take_so_many_bits(keys: int, rate: float, bits: int) -> None:
     assert bits_for(keys, rate) == bits
 
 
-def test_no_keys_take_no_bits() -> None:
-    assert bits_for(0, 0.01) == filter_bytes_for(0, 0.01) == 0
-
-
 @pytest.mark.parametrize("rate", [1.0, 1.5, math.inf])
 def test_a_rate_of_one_or_more_takes_no_bits(rate: float) -> None:
     assert bits_for(1000, rate) == filter_bytes_for(1000, rate) == 0
+    assert bits_for(0, 0.01) == filter_bytes_for(0, 0.01) == 0
     assert lower_bound_bits(1000, rate) == 0.0
 
 

@@ -257,8 +257,7 @@ def test_numbers_that_do_not_add_up_are_noticed(at: int, data: bytes, reason: st
 
 
 @pytest.mark.parametrize(
-    ("tag", "meaning"),
-    [(2, "range delete"), (3, "merge"), (4, "put with expiry"), (9, "unknown")],
+    ("tag", "meaning"), [(2, "range delete"), (3, "merge"), (4, "put with expiry"), (9, "unknown")]
 )
 def test_tags_of_later_releases_are_refused_by_name(tag: int, meaning: str) -> None:
     tags = HEADER_BYTES + 3 + 3 + 6 + 12

@@ -81,9 +81,7 @@ def forty_blocks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tables, Tabl
 
 @given(orders, st.sets(st.integers(0, 39), max_size=8))
 def test_blocks_read_ahead_are_the_blocks_read_one_by_one(
-    forty_blocks: tuple[Tables, TableMeta],
-    order: tuple[list[int], bool],
-    cached: set[int],
+    forty_blocks: tuple[Tables, TableMeta], order: tuple[list[int], bool], cached: set[int]
 ) -> None:
     numbers, descending = order
     numbers = numbers[::-1] if descending else numbers

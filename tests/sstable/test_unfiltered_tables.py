@@ -53,31 +53,6 @@ def test_no_bytes_of_filters_are_written(tmp_path: Path, granularity: str) -> No
         assert db.verify().ok
 
 
-def test_only_the_hash_for_the_fingerprint_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parts of keys are hashed only for filters."""
-
-    def refuse(self: lsmkv.FixedPrefix, key: bytes) -> bytes:
-        raise AssertionError("hashed for no filter")
-
-    monkeypatch.setattr(lsmkv.FixedPrefix, "part", refuse)
-    with open_small(tmp_path / "db", filter_policy="none", filter_key=lsmkv.FixedPrefix(4)) as db:
-        fill(db, range(100))
-        db.flush()
-
-
-def test_a_store_can_switch_filters_on_and_off(tmp_path: Path) -> None:
-    contents = write(tmp_path / "db")
-    with open_small(tmp_path / "db", filter_policy="bloom") as db:
-        db.compact_range(force=True)
-        assert {table.filter_kind for table in db.inspect().tables()} == {"bloom"}
-    with open_small(tmp_path / "db", filter_policy="none") as db:
-        db.compact_range(force=True)
-        assert {table.filter_kind for table in db.inspect().tables()} == {"none"}
-        assert dict(db.items()) == contents
-
-
 def test_prefix_scans_skip_nothing(tmp_path: Path) -> None:
     with open_small(tmp_path / "db", filter_policy="none", filter_key=lsmkv.FixedPrefix(4)) as db:
         for group in range(0, 100, 2):

@@ -108,14 +108,6 @@ def run_tool(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return tools.instructions.main()
 
 
-@needs_valgrind
-def test_a_folder_without_lsmkv_is_no_build(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert run_tool(monkeypatch, "--build", str(tmp_path)) == 1
-    assert f"no lsmkv to run in {tmp_path}" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @needs_valgrind
 def test_the_tool_counts_the_instructions_of_one_kind(

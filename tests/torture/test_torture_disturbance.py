@@ -11,11 +11,7 @@ from pathlib import Path
 import pytest
 
 from torture.framework import cli
-from torture.framework.disturbance import (
-    KINDS,
-    SHORTEST_SWITCH_INTERVAL_S,
-    disturbed,
-)
+from torture.framework.disturbance import KINDS, SHORTEST_SWITCH_INTERVAL_S, disturbed
 from torture.framework.part import Scale, Settings, UnsoundError
 from torture.load import part as load
 from torture.load.refresh import GROUPS, KEYS, Checker, group_key, group_value

@@ -13,12 +13,7 @@ from torture.fuzz import hostile_stores
 from torture.fuzz import part as fuzz
 from torture.fuzz.mutation import mutated
 from torture.fuzz.part import PART, TARGETS, trial
-from torture.fuzz.target import (
-    DOCUMENTED,
-    Target,
-    execute,
-    execute_measured,
-)
+from torture.fuzz.target import DOCUMENTED, Target, execute, execute_measured
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 

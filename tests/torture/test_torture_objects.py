@@ -16,12 +16,7 @@ import pytest
 import lsmkv
 from lsmkv.api.snapshot import RangeItems, RangeKeys, RangeValues
 from torture.framework.part import Scale, Settings, UnsoundError
-from torture.objects import (
-    copied,
-    cycles,
-    reentered,
-    shared,
-)
+from torture.objects import copied, cycles, reentered, shared
 from torture.objects import part as objects
 from torture.objects.families import FAMILIES
 from torture.objects.ground import LIVE, Bystander, Ground
@@ -33,7 +28,7 @@ pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
 _SECONDS: Final = 0.2
 OPEN: Final = {
-    "reentered/traced": "a trace function may come between taking a lock and naming its owner",
+    "reentered/traced": "a trace function may come between taking a lock and naming its owner"
 }
 """What fails still, and why: it is not run here, since it may take long to fail."""
 

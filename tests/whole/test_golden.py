@@ -144,12 +144,6 @@ def test_a_store_of_format_1_is_refused_by_its_format(
     assert files_of(store_of_format_1) == before
 
 
-def test_a_table_of_format_1_is_refused_by_its_format(store_of_format_1: Path) -> None:
-    for path in files(store_of_format_1, ".sst"):
-        with pytest.raises(UnsupportedFormatError, match=FORMAT_1):
-            open_table(path)
-
-
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_repair_keeps_tables_of_format_1(
     store_of_format_1: Path, tmp_path: Path, in_place: bool
