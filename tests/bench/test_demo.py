@@ -12,7 +12,7 @@ from bench.demo import Measurement, Results, run
 from bench.workloads.files import Entry, read_tree
 
 FILES = 300
-ABSENT = 3000
+ABSENT = 1000
 SPREAD = 4.5  # standard deviations; further off once in 150,000 times
 
 
