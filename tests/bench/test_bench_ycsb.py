@@ -122,9 +122,10 @@ def test_operations_have_the_mix_of_their_workload_and_ask_for_existing_records(
         else:
             assert binomtest(made.count(kind), COUNT, share).pvalue > 0.001
     present = RECORDS
-    for kind, number in zip(made.kinds, made.numbers.tolist(), strict=True):
-        assert number == present if kind == Kind.INSERT else 0 <= number < present
-        present += kind == Kind.INSERT
+    for asked, number in zip(made.kinds, made.numbers.tolist(), strict=True):
+        is_new = asked == Kind.INSERT
+        assert number == present if is_new else 0 <= number < present
+        present += is_new
 
 
 # The loop
