@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import tempfile
 import threading
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bench.engines.base import engine_named
-from bench.experiments.peers import experiment
 from bench.experiments.peers.beside import beside
 from bench.experiments.peers.experiment import EXPERIMENT
 from bench.experiments.peers.outcome import Outcome
@@ -83,16 +81,6 @@ def test_dropped_pages_are_gone_and_read_again(tmp_path: Path) -> None:
     assert page_cache.resident_bytes(str(tmp_path)) == MIB
 
 
-@on_a_disk
-def test_pages_that_this_process_has_mapped_are_dropped_too(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"content!" * (MIB // 8))
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        assert sum(mapped[at] for at in range(0, MIB, mmap.PAGESIZE)) > 0
-        assert page_cache.drop(str(tmp_path)) == 0
-        assert mapped[:8] == b"content!"
-
-
 # Cold lookups
 
 
@@ -153,23 +141,6 @@ def test_a_control_group_limits_cache_and_page_cache_together(tmp_path: Path) ->
     assert 0 < (outcome.page_cache_bytes_most or 0) <= 16 * MIB
 
 
-def test_without_control_groups_their_phase_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(experiment, "why_no_memory_group", lambda: "no group here")
-    monkeypatch.setattr(page_cache, "why_not_dropped", lambda directory: None)
-    with pytest.raises(SystemExit, match=r"no group here; .*leave out the phases readrandom_group"):
-        run(EXPERIMENT, ["--out", "unused", "--phases", "readrandom_group"])
-
-
-def test_where_pages_stay_a_limit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page_cache, "why_not_dropped", lambda directory: f"{directory} is memory")
-    with pytest.raises(SystemExit, match=r"cannot be limited: .* is memory; .*--work"):
-        limited_run(tmp_path)
-
-
 def test_a_limit_that_holds_all_of_the_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"1,048,576 bytes hold all of the data \(34,800 bytes\)"):
         limited_run(tmp_path, "--entries", "300")
@@ -184,19 +155,6 @@ def test_pages_that_stay_during_the_phase_end_it(
 
 
 # Deletions, overwrites and compactions
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_half_of_the_keys_are_deleted_and_the_others_have_their_last_value(
-    engine: str, tmp_path: Path
-) -> None:
-    stores = stores_of(engine, tmp_path, entries=1000)
-    store = stores.with_deletions()
-    for number in range(0, 1000, 7):
-        expected = None if number // STRETCH % 2 == 0 else stores.values([number], shift=3)[0]
-        assert store.get(stores.present([number])[0]) == expected
-    assert store.scan(None, None) == 500
-    stores.close()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

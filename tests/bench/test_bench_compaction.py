@@ -10,23 +10,13 @@ import numpy
 import pytest
 
 import lsmkv
-from bench.experiments.compaction.experiment import EXPERIMENT, tasks
-from bench.experiments.compaction.loads import (
-    CHUNK_ENTRIES,
-    ENTRY_BYTES,
-    LOADS,
-    Model,
-    chunks,
-    user_bytes,
-)
+from bench.experiments.compaction.experiment import EXPERIMENT
+from bench.experiments.compaction.loads import CHUNK_ENTRIES, ENTRY_BYTES, LOADS, chunks, user_bytes
 from bench.experiments.compaction.measure import measure
 from bench.experiments.compaction.rows import Row
-from bench.experiments.compaction.summary import (
-    STYLES,
-)
+from bench.experiments.compaction.summary import STYLES
 from bench.experiments.compaction.tasks import Task
-from bench.harness import experiment, records, write_cost
-from bench.harness.experiment import Plan
+from bench.harness import records, write_cost
 from lsmkv.options import CompactionStyle
 
 TINY = Task(
@@ -40,12 +30,6 @@ TINY = Task(
     stride=3,
     seed=1,
 )
-ARGUMENTS = ["--quick", "--write-buffers", "16", "--size-ratios", "2", "--error-rates", "0.1"]
-
-
-def planned(*arguments: str) -> list[Task]:
-    given = experiment.parser_for(EXPERIMENT).parse_args(["--out", "unused", *arguments])
-    return tasks(Plan(given.quick, given.seed, given))
 
 
 @pytest.fixture(scope="module")
@@ -62,22 +46,7 @@ def test_counts_repeat_for_a_seed(rows: list[Row], tmp_path: Path) -> None:
     assert records.repeatable([again]) == records.repeatable(rows[:1])
 
 
-@pytest.mark.slow
-def test_counts_do_not_depend_on_the_executor(tmp_path: Path) -> None:
-    here = planned(*ARGUMENTS)
-    alone = [measure(task, str(tmp_path / str(task))) for task in here]
-    together = experiment.run(EXPERIMENT, [*ARGUMENTS, "--jobs", "2", "--out", "unused"]).rows
-    assert records.repeatable(alone) == records.repeatable(together)
-
-
-def test_another_seed_gives_other_counts(rows: list[Row], tmp_path: Path) -> None:
-    other = measure(replace(TINY, seed=2), str(tmp_path))
-    assert other.flush_bytes != rows[0].flush_bytes
-
-
-def test_write_amplification_is_table_bytes_over_user_bytes(
-    tmp_path: Path,
-) -> None:
+def test_write_amplification_is_table_bytes_over_user_bytes(tmp_path: Path) -> None:
     # Tiered with 8 chunks: flushes, and the two compactions of four flushed tables each.
     task = replace(TINY, style="tiered", size_ratio=10, load="sequential", chunk_count=8)
     task = replace(task, key_count=8 * CHUNK_ENTRIES)
@@ -127,17 +96,6 @@ def test_expected_reads_are_the_rate_of_the_only_table(tmp_path: Path) -> None:
     assert expected == pytest.approx(table.expected_rate * 0.99)
 
 
-def test_theory_of_writes_has_the_orders_of_dayan_and_idreos() -> None:
-    def written(style: str, size_ratio: int, levels: int) -> float:
-        return write_cost.write_amplification(style, size_ratio, levels) - 1
-
-    assert written("leveled", 10, 4) == 2 * written("leveled", 10, 2)
-    assert written("leveled", 10, 3) == 2 * written("leveled", 5, 3)
-    assert written("tiered", 10, 3) == written("tiered", 5, 3) == 3
-    assert written("lazy-leveled", 10, 1) == written("leveled", 10, 1)
-    assert written("lazy-leveled", 10, 4) == written("lazy-leveled", 10, 3) + 1
-
-
 @pytest.mark.parametrize("load", LOADS)
 def test_a_load_repeats_and_stays_in_its_key_space(load: str) -> None:
     key_count = 5 * CHUNK_ENTRIES
@@ -147,27 +105,5 @@ def test_a_load_repeats_and_stays_in_its_key_space(load: str) -> None:
     assert all(0 <= number < key_count for chunk in first for number, _ in chunk)
 
 
-@pytest.mark.parametrize("load", ["insert", "sequential"])
-def test_growing_loads_put_each_key_once(load: str) -> None:
-    written = [number for chunk in chunks(load, 660, 5, seed=3) for number, _ in chunk]
-    assert sorted(written) == list(range(660))
-
-
 def test_a_deletion_counts_with_its_key_alone() -> None:
     assert user_bytes([(1, True), (2, False)]) == ENTRY_BYTES + 16
-
-
-def test_the_model_knows_newest_values_and_live_keys() -> None:
-    model = Model(4, seed=1)
-    written = model.apply([(2, True), (0, True), (2, True), (0, False)])
-    assert model.live_numbers().tolist() == [2]
-    assert written[2][1] == model.value(2) != written[0][1]
-    assert written[3] == (b"0000000000000000", None)
-
-
-# The command
-
-
-def test_repetitions_take_other_seeds() -> None:
-    seeds = {task.seed for task in planned("--quick", "--repeat", "2", "--seed", "5")}
-    assert seeds == {5, 6}

@@ -7,19 +7,10 @@ from pathlib import Path
 import pytest
 
 from bench.experiments.figures import report, store, strategies
-from bench.experiments.figures.figure import Figure
 from lsmkv.filters import strategy_named
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "filters.md"
 GOLDEN = Path(__file__).parents[1] / "golden" / "figures.md"
-
-
-@pytest.fixture(scope="module")
-def found() -> list[Figure]:
-    """Every figure but those of derived probes, which take seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strategies, "_derived_probes", list)
-        return list(report.figures())
 
 
 @pytest.mark.slow
@@ -30,18 +21,6 @@ def test_the_figures_are_those_that_came_out_before() -> None:
 
 def test_the_document_shows_the_formulas_that_documents_have_wrong() -> None:
     assert report.section() in DOCUMENT.read_text()
-
-
-@pytest.mark.slow
-def test_figures_of_sizes_and_hashes_are_those_that_documents_state(found: list[Figure]) -> None:
-    rows = {system: (stated, here) for system, stated, here in found}
-    same = [system for system, (stated, here) in rows.items() if stated == here]
-    for start in ("a set of 100,000,000", "8 bytes each of SHA-1", "classic, 1,000"):
-        named = [system for system in rows if system.startswith(start)]
-        assert named and set(named) <= set(same)
-    assert rows["HBase's testSizing: keys that fit into 128 KiB at 2.5 %"] == ("136570", "136570")
-    answers = [here for system, (_, here) in rows.items() if "testBasicBloom" in system]
-    assert answers == ["14 of 14"] * 3
 
 
 def test_filters_of_rows_skip_scans_and_filters_of_whole_keys_skip_absent_columns(

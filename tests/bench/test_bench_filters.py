@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench import __main__ as bench
 from bench.experiments.filters import tasks
 from bench.experiments.filters.contenders import contender_named, missing
 from bench.experiments.filters.experiment import EXPERIMENT
 from bench.experiments.filters.measure import count
 from bench.experiments.filters.rows import Row, names
-from bench.experiments.filters.story import (
-    story,
-)
+from bench.experiments.filters.story import story
 from bench.harness import experiment, records
 from bench.harness.experiment import Results
 from bench.harness.intervals import clustered_interval
@@ -123,18 +120,3 @@ def test_a_missing_peer_is_reported(
 def test_one_filter_is_not_enough() -> None:
     with pytest.raises(ValueError, match="one filter"):
         clustered_interval([3], 100)
-
-
-def test_contenders_get_the_same_distinct_keys() -> None:
-    assert tasks.keys_of(random.Random("a"), 500) == tasks.keys_of(random.Random("a"), 500)
-    assert len(set(tasks.keys_of(random.Random("a"), 500))) == 500
-
-
-def test_the_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        bench.main(["--help"])
-    assert left.value.code == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in ("policies", "filters", "compaction"))
-    with pytest.raises(SystemExit, match="no experiment 'nothing'"):
-        bench.main(["nothing"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 from pathlib import Path
 
 import pytest
@@ -18,34 +17,18 @@ from bench.experiments.granularity.experiment import (
     contenders,
     tasks,
 )
-from bench.experiments.granularity.groups import (
-    BLOCK_BLOOM,
-    BLOCK_RIBBON,
-    BLOOM_KINDS,
-    CHUNK_BLOOM,
-    PARTITION_BLOOM,
-    TABLE_BLOOM,
-    TABLE_RIBBON,
-    at_budget,
-    reads_at,
-    reads_interval,
-)
+from bench.experiments.granularity.groups import PARTITION_BLOOM, TABLE_BLOOM, at_budget
 from bench.experiments.granularity.groups import contender as contender_of
 from bench.experiments.granularity.measure import index_searches, measure
-from bench.experiments.granularity.orders import ORDERS
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import STYLES, Load, Style, plan
-from bench.experiments.granularity.story import (
-    BUDGET_TOLERANCE,
-    failures,
-)
+from bench.experiments.granularity.story import BUDGET_TOLERANCE, failures
 from bench.experiments.granularity.tasks import Effort, Task
 from bench.harness.experiment import Plan, Results, run
 from bench.harness.records import repeatable
 from bench.harness.sweep import executor_for, sweep
 from granularity_trees import UNIFORM, built, tiny_load
 from lsmkv.inspection.store_info import StoreInfo
-from lsmkv.options import FilterGranularity
 from lsmkv.stats import Stats
 
 pytestmark = pytest.mark.slow  # real stores of every configuration
@@ -84,14 +67,7 @@ def test_the_shape_is_the_planned_one_whatever_the_filters(tmp_path: Path, style
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize(
-    "contender",
-    [
-        Contender("block", "bloom", "monkey"),
-        MONKEY,
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("contender", [Contender("block", "bloom", "monkey"), MONKEY], ids=str)
 def test_rates_and_memory_are_known_before_a_store_is_built(
     tmp_path: Path, style: Style, contender: Contender
 ) -> None:
@@ -103,25 +79,6 @@ def test_rates_and_memory_are_known_before_a_store_is_built(
     ]
     predicted = contender.memory_bytes(planned, load.options(), 0.02)
     assert info.filter_memory_bytes == predicted
-
-
-@pytest.mark.parametrize("granularity", ["block", "table"])
-def test_the_memory_of_ribbon_filters_is_known_nearly(
-    tmp_path: Path, granularity: FilterGranularity
-) -> None:
-    load, contender = tiny_load("leveled"), Contender(granularity, "ribbon", "uniform")
-    info = built(tmp_path, load, contender, 2.0**-8)
-    predicted = contender.memory_bytes(plan(load), load.options(), 2.0**-8)
-    assert info.filter_memory_bytes == pytest.approx(predicted, rel=0.03)
-
-
-def test_a_ribbon_filter_of_a_large_table_comes_within_half_a_column_of_a_budget() -> None:
-    load = Load("leveled", 127, 256, 1)
-    contender, tables = Contender("table", "ribbon", "uniform"), plan(load)
-    for bits in FULL_BITS:
-        rate = contender.rate_for(tables, load.options(), bits * load.entries / 8)
-        memory = contender.memory_bytes(tables, load.options(), rate)
-        assert abs(memory * 8 / load.entries - bits) < 0.6
 
 
 @pytest.mark.parametrize("bits", FULL_BITS)
@@ -153,45 +110,6 @@ def test_measured_rates_agree_with_the_exact_ones(results: Results[Row]) -> None
             assert abs(row.false_positives - expected) <= 8 * math.sqrt(expected) + 4
             reads = row.absent_block_reads_per_lookup * row.absent_lookups
             assert round(reads) == row.false_positives
-
-
-def test_without_filters_every_block_that_spans_a_key_is_read(results: Results[Row]) -> None:
-    for row in results.rows:
-        if row.policy == "none":
-            assert row.filter_bytes == row.filter_probes == 0
-            assert row.absent_block_reads_per_lookup == row.absent_block_reads_expected
-            assert row.absent_block_reads_per_lookup > 0.9 * row.runs
-
-
-def test_monkey_wastes_no_more_reads_at_equal_memory(results: Results[Row]) -> None:
-    for style in STYLES:
-        for kind in BLOOM_KINDS:
-            alike = at_budget(results.rows, style, kind, "uniform", BITS)
-            monkey = at_budget(results.rows, style, kind, "monkey", BITS)
-            assert reads_at(monkey, BITS) < reads_at(alike, BITS)
-
-
-def test_ribbon_filters_waste_fewer_reads_than_bloom_filters_of_the_same_memory(
-    results: Results[Row],
-) -> None:
-    for style in STYLES:
-        for kinds in ((BLOCK_BLOOM, BLOCK_RIBBON), (TABLE_BLOOM, TABLE_RIBBON)):
-            bloom, ribbon = (at_budget(results.rows, style, k, "uniform", BITS) for k in kinds)
-            # 2^-(8/1.07) by 0.6185^8 is a quarter; small tables have few filters to mix.
-            assert ribbon.absent_block_reads_expected < 0.5 * reads_at(
-                bloom, ribbon.filter_bits_per_key
-            )
-
-
-def test_per_block_searches_every_index_and_per_table_hardly_any(results: Results[Row]) -> None:
-    for style in STYLES:
-        block = at_budget(results.rows, style, BLOCK_BLOOM, "uniform", BITS)
-        table = at_budget(results.rows, style, TABLE_BLOOM, "uniform", BITS)
-        assert block.absent_index_searches_per_lookup > 0.9 * block.runs
-        searches = table.absent_index_searches_per_lookup * table.absent_lookups
-        assert searches == pytest.approx(table.false_positives)
-        assert block.filter_disk_bytes == 2 * block.filter_bytes
-        assert table.filter_disk_bytes == table.filter_bytes
 
 
 def test_cached_filters_are_read_whole_per_table(results: Results[Row]) -> None:
@@ -232,14 +150,6 @@ def test_a_key_in_range_asks_one_filter_and_what_passes_costs_a_read() -> None:
     assert found.block_reads == pytest.approx(1.3)
 
 
-@pytest.mark.parametrize("name", ORDERS)
-def test_orders_are_seeded_and_of_the_length_asked_for(name: str) -> None:
-    first, again, other = (ORDERS[name](1000, 150, random.Random(seed)) for seed in (1, 1, 2))
-    assert first == again != other
-    assert len(first) == 150
-    assert all(int(key) % 2 == 1 for key in first)
-
-
 def test_broken_promises_fail_the_report(results: Results[Row]) -> None:
     row = results.rows[1]
     for change, reason in (
@@ -252,29 +162,6 @@ def test_broken_promises_fail_the_report(results: Results[Row]) -> None:
         assert any(reason in failure for failure in failures([*results.rows, changed]))
 
 
-def test_rows_of_chunks_that_hold_whole_tables_are_those_per_table(results: Results[Row]) -> None:
-    names = ["absent_block_reads_per_lookup", "filter_bytes", "absent_index_searches_per_lookup"]
-    for order in ORDERS:
-        names += [f"cached_{order}_filter_{what}_per_lookup" for what in ("reads", "read_bytes")]
-    for style in STYLES:
-        chunk, table = (
-            at_budget(results.rows, style, kind, "uniform", BITS)
-            for kind in (CHUNK_BLOOM, TABLE_BLOOM)
-        )
-        assert [getattr(chunk, name) for name in names] == [getattr(table, name) for name in names]
-        assert chunk.absent_chunk_searches_per_lookup == 0
-
-
-# Draws, intervals, failures
-
-
-def test_the_interval_of_reads_holds_the_reads(results: Results[Row]) -> None:
-    for row in results.rows:
-        if row.filter_probes:
-            low, high = reads_interval(row)
-            assert low <= row.absent_block_reads_per_lookup <= high
-
-
 def test_chunks_that_waste_more_than_tables_fail_the_report(results: Results[Row]) -> None:
     row = at_budget(results.rows, "leveled", PARTITION_BLOOM, "uniform", BITS)
     reads = row.absent_block_reads_expected
@@ -282,20 +169,3 @@ def test_chunks_that_waste_more_than_tables_fail_the_report(results: Results[Row
     others = [other for other in results.rows if other is not row]
     (failure,) = failures([*others, changed])
     assert "from those per table" in failure
-
-
-def test_a_rocksdb_that_reads_much_else_fails_the_report(results: Results[Row]) -> None:
-    row = at_budget(results.rows, "leveled", PARTITION_BLOOM, "uniform", BITS)
-    large = dataclasses.replace(
-        row,
-        filter_bytes=1 << 20,
-        cached_lookups=1000,
-        cached_uniform_filter_reads_per_lookup=0.5,
-        cached_uniform_filter_read_bytes_per_lookup=2000.0,
-        rocksdb_uniform_filter_read_bytes_per_lookup=7000.0,
-    )
-    others = [other for other in results.rows if other is not row]
-    (failure,) = failures([*others, large])
-    assert "RocksDB reads 7,000 bytes" in failure
-    near = dataclasses.replace(large, rocksdb_uniform_filter_read_bytes_per_lookup=2500.0)
-    assert failures([*others, near]) == []

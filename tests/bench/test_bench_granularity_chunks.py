@@ -103,24 +103,6 @@ def test_chunks_hold_as_many_keys_as_fit(bare: tuple[str, StoreInfo], tmp_path: 
     )
 
 
-def test_a_lookup_reads_only_the_chunk_that_covers_its_key(
-    bare: tuple[str, StoreInfo], tmp_path: Path
-) -> None:
-    filters = chunked(bare, tmp_path / "filters", 200)
-    with ChunkedStore(*bare, filters, 1 << 20) as store:
-        found = counted(store, [absent_key(1000)])
-        asked = found["filter_negatives"] + found["filter_false_positives"]
-        assert found["filter_reads"] == asked
-        assert found["filter_read_bytes"] <= 200 * asked
-        several = sum(
-            len(chunks) > 1 and table.smallest <= absent_key(1000) <= table.largest
-            for table, chunks in zip(bare[1].tables(), filters.tables, strict=True)
-        )
-        assert store.chunk_searches == several > 0
-        again = counted(store, [absent_key(1001)])
-        assert again["filter_reads"] <= 1  # the neighbour is in the same chunks, but for an edge
-
-
 def test_no_filter_is_made_where_monkey_wants_none(
     bare: tuple[str, StoreInfo], tmp_path: Path
 ) -> None:

@@ -77,14 +77,6 @@ def test_a_configuration_that_fails_ends_the_sweep(threads: int) -> None:
         sweep(square, [1, -1, 2], pool)
 
 
-def test_times_are_left_out_of_what_repeats() -> None:
-    assert records.repeatable([square_row(2)]) == [{"number": 2, "square": 4}]
-
-
-def square_row(number: int) -> Row:
-    return Row(number=number, square=number**2, took_s=0.5)
-
-
 def test_files_describe_their_columns_and_know_no_nan(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     records.write_json(str(path), {"seed": 1}, Row, [Row(number=1, square=1, took_s=math.inf)])
@@ -120,17 +112,6 @@ def test_broken_promises_fail_the_command_after_it_has_written(tmp_path: Path) -
     assert "a square is odd" in (tmp_path / "report.html").read_text()
 
 
-def test_a_document_without_the_section_is_refused_before_anything_is_measured(
-    tmp_path: Path,
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("no marks")
-    with pytest.raises(SystemExit, match="no section from <!-- bench squares -->"):
-        experiment.main(SQUARES, ["--out", str(tmp_path / "out"), "--into", str(page)])
-    assert page.read_text() == "no marks"
-    assert not list((tmp_path / "out").iterdir())
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -148,12 +129,3 @@ def test_places_that_cannot_be_used_are_refused_before_any_work(
     given = options.format(out=tmp_path / "out", page=page).split()
     with pytest.raises(SystemExit, match=re.escape(said)):
         bench.main(["granularity", "--quick", *given])
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
-def test_jobs_must_be_a_positive_number(
-    jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        bench.main(["granularity", "--out", str(tmp_path), "--jobs", jobs])
-    assert "--jobs" in capsys.readouterr().err

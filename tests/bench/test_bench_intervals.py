@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 import random
-from pathlib import Path
 
 import pytest
 from scipy.stats import binomtest
 
-from bench.experiments.saved_io.datasets import DIGITS
-from bench.experiments.saved_io.measure import measure
-from bench.experiments.saved_io.tasks import StoreTask
 from bench.harness.intervals import (
     clustered_interval,
     effective_trials,
     rate_interval,
     ratio_interval,
 )
-
-RATES = (0.3, 0.1, 0.05, 0.02)
-STORES = 200
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 50), (1, 50), (7, 1000), (50, 50)])
@@ -56,28 +49,6 @@ def test_the_interval_of_a_ratio_is_wider_by_the_design_effects() -> None:
     low, high = ratio_interval(400, 100)
     wide_low, wide_high = ratio_interval(400, 100, 4.0, 4.0)
     assert math.log(wide_high / wide_low) == pytest.approx(2 * math.log(high / low), rel=0.05)
-
-
-def holding(stores: int, directory: Path, entries: int = 800) -> int:
-    """In how many small stores, asked for each absent key nine times, the interval has the exact rate."""
-    held = 0
-    for number in range(stores):
-        path = directory / str(number)
-        path.mkdir()
-        rate = RATES[number % len(RATES)]
-        task = StoreTask(
-            DIGITS, entries, 1024, 2, "bloom", rate, (0.1,), 10 * entries, 0, number, 0
-        )
-        (row,) = measure(task, str(path / "store"))
-        held += row.holds_exact
-    return held
-
-
-@pytest.mark.slow
-def test_95_per_cent_of_the_intervals_hold_the_exact_rate_though_keys_repeat(
-    tmp_path: Path,
-) -> None:
-    assert 0.92 * STORES <= holding(STORES, tmp_path) <= 0.98 * STORES
 
 
 def test_intervals_hold_the_rate_of_trials_in_clusters_that_repeat() -> None:

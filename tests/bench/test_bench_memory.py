@@ -10,25 +10,13 @@ from typing import Any
 import pytest
 
 from bench.experiments.memory.experiment import EXPERIMENT
-from bench.experiments.memory.measure import EQUAL, measure
+from bench.experiments.memory.measure import measure
 from bench.experiments.memory.rows import Row
-from bench.experiments.memory.story import failures, story
-from bench.experiments.memory.tables import (
-    of_part,
-)
-from bench.experiments.memory.tasks import (
-    DIRECT,
-    LAWS,
-    PARTS,
-    PRESENT_SHARES,
-    PRESET,
-    RESIDENCY,
-    SPLIT,
-    Task,
-)
-from bench.experiments.memory.workloads import HOT_SHARE, Workload
+from bench.experiments.memory.story import failures
+from bench.experiments.memory.tables import of_part
+from bench.experiments.memory.tasks import DIRECT, LAWS, PARTS, PRESENT_SHARES, SPLIT, Task
+from bench.experiments.memory.workloads import Workload
 from bench.harness.experiment import Results, run
-from bench.harness.records import repeatable
 
 pytestmark = pytest.mark.slow  # real stores of every configuration
 
@@ -55,39 +43,6 @@ def test_filters_and_cache_together_are_the_budget(results: Results[Row]) -> Non
             assert row.block_reads is None
         else:
             assert row.filter_bytes + row.cache_bytes == row.memory_bytes
-
-
-def test_ribbon_filters_take_no_more_bytes_than_the_bloom_filters_they_stand_beside(
-    results: Results[Row],
-) -> None:
-    sizes = {(row.filters, row.error_rate): row for row in of_part(results.rows, SPLIT)}
-    for (kind, rate), row in sizes.items():
-        if kind == "ribbon":
-            bloom = sizes["bloom", rate]
-            assert 0.95 * bloom.filter_bytes < row.filter_bytes <= bloom.filter_bytes
-            assert (row.error_rate_exact or 1.0) < (bloom.error_rate_exact or 0.0)
-
-
-def test_cached_filters_without_a_cache_read_a_chunk_for_each_lookup(
-    results: Results[Row],
-) -> None:
-    empty = [
-        row
-        for row in of_part(results.rows, RESIDENCY)
-        if row.cache_bytes == 0 and row.residency == "cached" and row.granularity == "block"
-    ]
-    assert empty
-    for row in empty:
-        assert row.filter_reads == row.lookup_count
-
-
-def test_counts_repeat(tmp_path: Path) -> None:
-    task = Task(SPLIT, "ribbon", 0.01, 2, 4096, 600, 100, 1, 5)
-    rows = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        rows.append(repeatable(measure(task, str(tmp_path / name))))
-    assert rows[0] == rows[1]
 
 
 def test_pages_counted_are_those_of_direct_reads(tmp_path: Path) -> None:
@@ -117,17 +72,6 @@ def test_a_broken_promise_fails_the_report(
     assert reason in found[0]
 
 
-def test_resident_filters_that_read_more_than_cached_ones_fail_the_report(
-    results: Results[Row],
-) -> None:
-    rows = [
-        dataclasses.replace(row, block_page_bytes=10**9) if row.residency == EQUAL else row
-        for row in of_part(results.rows, RESIDENCY)
-    ]
-    (failure,) = failures(rows)
-    assert "the bytes of cached ones in the same memory" in failure
-
-
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("share", PRESENT_SHARES)
 def test_lookups_are_those_of_the_seed_and_of_the_share(law: str, share: float) -> None:
@@ -139,17 +83,3 @@ def test_lookups_are_those_of_the_seed_and_of_the_share(law: str, share: float) 
     assert abs(sum(lookups.are_present) / 400 - share) < 0.1
     for key, is_present in zip(lookups.keys, lookups.are_present, strict=True):
         assert (int(key) % 2 == 0) == is_present
-
-
-def test_nine_tenths_of_the_lookups_of_a_hot_set_ask_for_a_hundredth_of_the_keys() -> None:
-    keys = Workload("hot", 0.0, 10_001, 7).lookups(5000, "counted").keys
-    popular = sorted((keys.count(key) for key in set(keys)), reverse=True)
-    assert 0.88 < sum(popular[: round(10_000 * HOT_SHARE)]) / 5000 < 0.93
-
-
-@pytest.mark.parametrize("part", [SPLIT, PRESET])
-def test_a_part_alone_makes_a_report(part: str, results: Results[Row]) -> None:
-    told = story(of_part(results.rows, part))
-    assert told.failures == []
-    assert told.tables
-    assert bool(told.charts) == (part == SPLIT)

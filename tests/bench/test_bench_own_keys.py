@@ -15,7 +15,6 @@ from bench.experiments.saved_io import datasets
 from bench.experiments.saved_io.experiment import EXPERIMENT, tasks
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import TRACE, TRACE_ABSENT, TRACE_PRESENT, Row, join
-from bench.experiments.saved_io.story import story
 from bench.experiments.saved_io.tasks import StoreTask
 from bench.harness.experiment import Plan, parser_for
 from bench.harness.sweep import sweep
@@ -69,15 +68,6 @@ def test_reads_of_absent_and_present_lookups_add_up_to_those_of_the_trace(rows: 
         parts = (of[TRACE_ABSENT].data_block_reads or 0) + (of[TRACE_PRESENT].data_block_reads or 0)
         assert of[TRACE].data_block_reads == parts
         assert not any(row.miscounted for row in of.values())
-
-
-def test_a_trace_without_absent_keys_has_a_story(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_bytes(b"\n".join(KEYS))
-    paths = "--keys", str(tmp_path / "keys"), "--lookups", str(tmp_path / "keys")
-    few = [task for task in planned("--counts-only", *paths) if task.error_rate in (None, 0.01)]
-    found = join(sweep(measure, few, None))
-    assert {(row.lookups_of, row.hit_ratio) for row in found} == {(TRACE, 1.0)}
-    assert story(found).failures == []
 
 
 # Files
@@ -172,19 +162,7 @@ def test_keys_and_lookups_need_each_other() -> None:
 # Data sets
 
 
-def test_a_data_set_of_a_known_name_is_refused() -> None:
-    for name in (datasets.DIGITS, datasets.YOURS):
-        with pytest.raises(ValueError, match="is registered already"):
-            datasets.register(datasets.DataSet(name, lambda entries, seed: datasets.Content([])))
-
-
 @pytest.mark.parametrize("given", [["--datasets", "ranges"], ["--keys", "a", "--lookups", "a"]])
 def test_the_form_of_a_minute_refuses_other_data(given: list[str]) -> None:
     with pytest.raises(SystemExit, match="--minute has a data set of its own"):
         planned("--minute", *given)
-
-
-def test_the_form_of_a_minute_has_the_rates_of_the_first_table() -> None:
-    found = planned("--minute")
-    assert {(task.block_size_bytes, task.runs) for task in found} == {(4096, 4)}
-    assert [task.error_rate for task in found] == [None, 0.1, 0.01, 0.001, 0.0001]

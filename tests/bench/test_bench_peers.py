@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.engines import base
 from bench.engines.base import engines
-from bench.experiments.peers.experiment import EXPERIMENT, tasks
+from bench.experiments.peers.experiment import EXPERIMENT
 from bench.experiments.peers.measure import measure
-from bench.experiments.peers.outcome import (
-    Outcome,
-    median_outcome,
-)
+from bench.experiments.peers.outcome import Outcome, median_outcome
 from bench.experiments.peers.phases import IN_GROUP, LIMITED, PHASES
 from bench.experiments.peers.rows import Row
 from bench.experiments.peers.story import disagreements, story
 from bench.experiments.peers.tasks import Task
 from bench.harness import records
-from bench.harness.experiment import Plan, Results, run
+from bench.harness.experiment import Results, run
 from bench.harness.ratios import Figures, Spread, median_interval
-
-PLUGIN = """
-from bench.engines.base import Engine, register
-from bench.engines.lsmkv_engine import Lsmkv
-
-class Renamed(Lsmkv):
-    name = "renamed"
-
-class Absent(Engine):
-    name = "absent"
-    distribution = module = "no_such_library_at_all"
-
-    def open(self, directory, settings):
-        raise AssertionError("it is not installed")
-
-register(Renamed())
-register(Absent())
-"""
 
 
 @dataclass(frozen=True)
@@ -79,12 +54,6 @@ def test_a_ratio_is_taken_within_each_repetition() -> None:
     assert (ratio.peer, ratio.ratio) == ("rocksdb", Spread(2.0, 1.0, 3.0))
 
 
-def test_the_best_peer_is_the_one_with_the_lowest_median() -> None:
-    rows = figures("get", lsmkv=[1.0] * 3, rocksdb=[0.1, 5.0, 5.0], lmdb=[4.0, 4.0, 9.0])
-    (ratio,) = compared(rows).ratios()
-    assert ratio.peer == "lmdb"
-
-
 @pytest.mark.parametrize(
     ("theirs", "verdict"),
     [
@@ -112,15 +81,6 @@ def test_the_interval_holds_the_median_in_at_least_95_of_100_cases(count: int) -
         low, high = median_interval(draw.lognormvariate(0.0, 1.0) for _ in range(count))
         held += low <= 1.0 <= high
     assert held / 2000 > 0.94  # at least 0.95, but for three standard deviations of chance
-
-
-def test_the_median_outcome_leaves_out_passes_without_a_figure() -> None:
-    passes = [
-        Outcome(operations=4, seconds=seconds, cpu_s=0.0, result_count=4, os_read_bytes=read)
-        for seconds, read in ((3.0, 7), (1.0, None), (2.0, None))
-    ]
-    found = median_outcome(passes)
-    assert (found.seconds, found.os_read_bytes, found.disk_bytes) == (2.0, 7, None)
 
 
 def test_passes_that_find_different_things_are_refused() -> None:
@@ -178,93 +138,13 @@ def test_all_engines_find_the_same(outcome: Results[Row]) -> None:
     assert found["readmissing"] == found["readmissing_cold"] == 0
 
 
-@pytest.mark.slow
-def test_lsmkv_counts_cold_reads(outcome: Results[Row]) -> None:
-    cold = {row.phase: row for row in outcome.rows if row.engine == "lsmkv" and "cold" in row.phase}
-    absent, present = cold["readmissing_cold"], cold["readrandom_cold"]
-    assert absent.data_block_reads == absent.filter_false_positives
-    assert (absent.filter_negatives or 0) > 250
-    assert (present.data_block_reads or 0) > (absent.data_block_reads or 0)
-
-
-@pytest.mark.slow
-def test_counts_repeat(tmp_path: Path) -> None:
-    arguments = ["--out", "unused", "--work", str(tmp_path), "--entries", "300", "--passes", "2"]
-    arguments += ["--repetitions", "2", "--engines", "lsmkv,sqlite"]
-    arguments += ["--phases", "fillbatch,readrandom,readmissing_cold"]
-    once, again = (records.repeatable(run(EXPERIMENT, arguments).rows) for _ in range(2))
-    assert once == again
-    assert len(once) == 2 * 2 * 3
-
-
-@pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A plug-in with an installed engine and a missing one."""
-    monkeypatch.setattr(base, "_ENGINES", dict(base._ENGINES))
-    modules = set(sys.modules)
-    file = tmp_path / "plugin.py"
-    file.write_text(PLUGIN)
-    yield str(file)
-    for name in sys.modules.keys() - modules:
-        if name.startswith("bench_plugin_"):
-            del sys.modules[name]
-
-
-@pytest.mark.slow
-def test_engines_come_from_plugins_and_a_missing_one_is_reported(
-    plugin: str, tmp_path: Path
-) -> None:
-    arguments = ["--out", "unused", "--plugin", plugin, "--entries", "300", "--repetitions", "1"]
-    arguments += ["--engines", "lsmkv,renamed,absent", "--phases", "fillbatch"]
-    results = run(EXPERIMENT, [*arguments, "--work", str(tmp_path)])
-    assert [row.engine for row in results.rows] == ["lsmkv", "renamed"]
-    assert results.header["missing"] == EXPERIMENT.missing() == ["absent"]
-
-
 def test_a_failing_engine_is_named_with_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PHASES, "known only here", PHASES["fillseq"])
-    task = repetition(0, engines=("sqlite",), phases=("known only here",))
+    task = Task(
+        number=0, engines=("sqlite",), phases=("known only here",), entries=300, seed=1,
+        bits_per_key=10.0, cache_size_bytes=1 << 20, compression="none",
+    )  # fmt: skip
     with pytest.raises(RuntimeError, match=r"sqlite: known only here failed:(.|\n)*KeyError"):
         measure(task, str(tmp_path))
-
-
-def repetition(number: int, **changes: tuple[str, ...]) -> Task:
-    settings = {"engines": ("a", "b", "c"), "phases": ("fillseq",), **changes}
-    return Task(
-        number=number,
-        engines=settings["engines"],
-        phases=settings["phases"],
-        entries=300,
-        seed=1,
-        bits_per_key=10.0,
-        cache_size_bytes=1 << 20,
-        compression="none",
-    )
-
-
-def options(**changes: object) -> argparse.Namespace:
-    return argparse.Namespace(
-        **{
-            "engines": "all",
-            "phases": "all",
-            "entries": None,
-            "repetitions": None,
-            "bits_per_key": 10.0,
-            "cache_mib": None,
-            "compression": "none",
-            "background": "thread",
-            "passes": None,
-            "memory_mib": None,
-            "work": None,
-            "plugin": [],
-            **changes,
-        }
-    )
-
-
-@pytest.mark.parametrize("wrong", [{"engines": "lsmkv,nosuch"}, {"phases": "nosuch"}])
-def test_unknown_names_are_refused_with_the_known_ones(wrong: dict[str, str]) -> None:
-    with pytest.raises(SystemExit, match="'nosuch': must be one of"):
-        tasks(Plan(False, 1, options(**wrong)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -10,10 +9,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from conftest import fill, number_key, open_small
 
 import lsmkv
-from bench import __main__ as bench
 from bench.engines import base
 from bench.engines.base import Settings, Store, engine_named
 from bench.experiments.saved_io import datasets
@@ -21,8 +18,8 @@ from bench.experiments.ycsb import workloads
 from bench.experiments.ycsb.experiment import EXPERIMENT
 from bench.harness import experiment, plugins
 from bench.harness.sweep import sweep
-from filter_kinds import assert_is_the_rate, own_registry
-from lsmkv.filters import policies, policy_named
+from filter_kinds import own_registry
+from lsmkv.filters import policies
 
 FOLDER = Path(plugins.__file__).parent.parent / "examples"
 POLICY = str(FOLDER / "partitioned_policy.py")
@@ -113,41 +110,6 @@ def test_a_file_that_is_missing_is_named() -> None:
 # The policy
 
 
-@pytest.mark.parametrize(("key_count", "error_rate"), [(4, 0.1), (30, 0.01), (300, 0.01)])
-def test_the_policy_errs_at_its_rate_and_one_way_only(key_count: int, error_rate: float) -> None:
-    plugins.load([POLICY])
-    policy = policy_named("partitioned")
-    draw = random.Random(f"{key_count}, {error_rate}")
-    asked, per_filter = 12_000, max(16, key_count)
-    passed = 0
-    rate = 0.0
-    for _ in range(asked // per_filter):
-        hashes = [draw.getrandbits(63) for _ in range(key_count)]
-        bits, parameter = policy.build(hashes, error_rate)
-        assert policy.is_possible(len(bits), parameter)
-        assert all(policy.may_contain(b"x" + bits, 1, len(bits), parameter, h) for h in hashes)
-        rate = policy.exact_rate(len(bits), key_count, parameter)
-        passed += sum(
-            policy.may_contain(bits, 0, len(bits), parameter, draw.getrandbits(63))
-            for _ in range(per_filter)
-        )
-    assert_is_the_rate(passed, asked // per_filter * per_filter, rate)
-    assert rate < error_rate * 1.1
-
-
-def test_the_policy_works_in_a_store(tmp_path: Path) -> None:
-    plugins.load([POLICY])
-    with open_small(tmp_path / "db", filter_policy="partitioned", error_rate=0.01) as db:
-        contents = fill(db, range(0, 600, 2))
-        db.compact_range()
-        before = db.stats()
-        assert all(db.get(number_key(number)) is None for number in range(1, 599, 2))
-        spent = db.stats() - before
-        assert spent.filter_negatives > 20 * spent.filter_false_positives > 0
-        assert dict(db.items()) == contents
-        assert db.verify().ok
-
-
 def policy_of(name: str, directory: str) -> str:
     """The policy that a new table written with ``name`` states."""
     with lsmkv.open(directory, filter_policy=name) as db:
@@ -191,12 +153,6 @@ def test_the_engine_keeps_whole_batches_and_no_part_of_one(store: Store, tmp_pat
     last = engine_named("log").open(str(tmp_path), Settings())
     assert last.multi_get([b"kept", b"torn", b"next"]) == [b"1", None, b"3"]
     last.close()
-
-
-def test_plug_ins_are_offered_by_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        bench.main(["filters", "--help"])
-    assert "--plugin FILE" in capsys.readouterr().out
 
 
 # The data set

@@ -8,14 +8,13 @@ from itertools import islice
 
 import pytest
 
-from bench.experiments.policies import repeats, rivals, shift, skew, trees
-from bench.experiments.policies.experiment import EXPERIMENT, measure
+from bench.experiments.policies import rivals, shift, skew, trees
+from bench.experiments.policies.experiment import measure
 from bench.experiments.policies.rows import Row, of
-from bench.experiments.policies.story import failures, story
+from bench.experiments.policies.story import failures
 from bench.harness import experiment
 from bench.harness.sweep import sweep
 from bench.workloads.keys import key_number
-from headlines import assert_headline
 
 SHIFT = shift.Task(shift.NEW_KEYS, 2000, 1970, lookups=300, phases=1, points=1)
 
@@ -36,12 +35,6 @@ def skewed() -> list[Row]:
     return experiment.flattened(sweep(measure, [skew.Task(0.9, skew.BITS, 10_000, 1970)], None))
 
 
-@pytest.fixture(scope="module")
-def uncached() -> list[Row]:
-    tasks = [repeats.Task(6000, 1970 + number, number) for number in range(2)]
-    return experiment.flattened(sweep(measure, tasks, None))
-
-
 # The parts
 
 
@@ -53,16 +46,6 @@ def test_reads_of_a_full_tree_are_those_of_the_formula(full: list[Row]) -> None:
         uniform, monkey = (row for row in of(full, load=style) if row.filters != "hits")
         assert monkey.filter_bytes == pytest.approx(uniform.filter_bytes, rel=0.05)
         assert monkey.wasted_reads < uniform.wasted_reads
-
-
-@pytest.mark.parametrize("bits", [0.5, 2.0])
-def test_rates_above_a_half_take_the_memory_that_is_compared(bits: float) -> None:
-    tree = trees.Tree("lazy-leveled", 4, 3, 1500)
-    assert tree.rates("monkey", bits)[-1] > 0.5
-    (row,) = experiment.flattened(
-        sweep(measure, [trees.Task(tree, "monkey", bits, 1499, 1970)], None)
-    )
-    assert row.built_bits_per_key == pytest.approx(bits, abs=0.1)
 
 
 def test_a_budget_is_kept_and_saves_what_theory_says(skewed: list[Row]) -> None:
@@ -91,23 +74,6 @@ def test_two_counts_of_wasted_reads_agree() -> None:
         assert row.wasted_reads == row.passed > 0
         assert row.recounted == row.counted
         assert (row.recounted is None) == (row.filters == "learning")
-
-
-@pytest.mark.slow
-def test_learning_spares_four_fifths_of_the_wasted_reads(uncached: list[Row]) -> None:
-    assert failures(uncached) == []
-    ((ordinary, learning),) = repeats.pairs(uncached)
-    assert (repeats.ratio(ordinary, learning) or 0.0) >= 6.5 > repeats.LEAST_RATIO
-    assert all(row.wasted_reads == row.passed for row in uncached)
-
-
-def test_lookups_are_those_of_the_seed() -> None:
-    task = repeats.Task(100, 7, cache_share=0.1, is_shared=True)
-    absent, present = task.lookups()
-    assert task.lookups() == (absent, present)
-    assert dataclasses.replace(task, is_shared=False).lookups() == (absent, [])
-    assert dataclasses.replace(task, seed=8).lookups()[0] != absent
-    assert set(absent).isdisjoint(present)
 
 
 # The rivals
@@ -162,12 +128,3 @@ def test_a_budget_that_is_not_kept_fails(skewed: list[Row]) -> None:
     wasted = 9 * skewed[1].wasted_reads
     wrong = dataclasses.replace(budget, filter_bytes=3 * budget.filter_bytes, wasted_reads=wasted)
     assert len(failures([*others, wrong])) == 2
-
-
-def test_every_part_ends_in_a_report_that_begins_with_a_number() -> None:
-    given = ("--quick", "--out", "unused", "--parts", "repeats", "--keys", "300")
-    assert "wasted reads into" in story(experiment.run(EXPERIMENT, given).rows).headline
-
-
-def test_the_report_begins_with_a_number(full: list[Row], skewed: list[Row]) -> None:
-    assert_headline(story([*full, *skewed]))

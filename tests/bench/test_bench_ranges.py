@@ -99,13 +99,6 @@ def limited_row(row: Row, found: Limited | None) -> Row:
     return dataclasses.replace(row, dataset=LIMITED, hit_ratio=0.0, **limited_columns(found))
 
 
-def test_what_was_not_measured_is_said_loudly(rows: list[Row]) -> None:
-    for found, said in ((Limited(MIB, check="no groups"), "no groups"), (None, "counted only")):
-        (table,), failures = limited_story([limited_row(rows[0], found)])
-        assert not failures
-        assert (list(table.headings), table.cells) == (["not measured"], [[said]])
-
-
 def test_more_in_the_page_cache_than_the_group_may_hold_fails_the_report(rows: list[Row]) -> None:
     row = limited_row(rows[0], Limited(MIB, [5.0, 7.0], 4096, MIB))
     tables, failures = limited_story([row])

@@ -11,24 +11,11 @@ import pytest
 
 import lsmkv
 from bench.experiments.saved_io import theory
-from bench.experiments.saved_io.aside import value_sizes
-from bench.experiments.saved_io.datasets import (
-    DIGITS,
-    PATHS,
-    TENANTS,
-    ZIPF,
-    content,
-    data_sets,
-)
-from bench.experiments.saved_io.equal_story import (
-    FEWER_READS,
-    MOST_BYTES,
-    comparisons,
-    equal_story,
-)
+from bench.experiments.saved_io.datasets import DIGITS, PATHS, TENANTS, content, data_sets
+from bench.experiments.saved_io.equal_story import comparisons, equal_story
 from bench.experiments.saved_io.experiment import ERROR_RATES, EXPERIMENT
 from bench.experiments.saved_io.measure import measure, os_check
-from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE_RATE, Row, join
+from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, Row, join
 from bench.experiments.saved_io.stores import count
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask
 from bench.harness import experiment, records
@@ -65,22 +52,6 @@ def stores(rows: list[Row], **wanted: Any) -> list[Row]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "dataset",
-    [
-        pytest.param("digits", marks=pytest.mark.longest),
-        "hbase",
-        pytest.param("paths", marks=pytest.mark.longest),
-    ],
-)
-def test_each_data_set_alone_has_a_report(dataset: str, tmp_path: Path) -> None:
-    arguments = [*SMALL, dataset]
-    arguments[arguments.index("unused")] = str(tmp_path)
-    experiment.main(EXPERIMENT, arguments)
-    assert (tmp_path / "report.html").stat().st_size > 10_000
-
-
-@pytest.mark.slow
 def test_a_small_run_counts_the_same_twice() -> None:
     first, second = (experiment.run(EXPERIMENT, [*SMALL, "digits,paths"]).rows for _ in range(2))
     assert records.repeatable(first) == records.repeatable(second)
@@ -96,67 +67,11 @@ def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_r
     assert asked[0] > 5 * asked[1] and asked[1] > asked[2] == 3
 
 
-def test_skewed_lookups_ask_fewer_filters_the_larger_the_exponent_and_count_right() -> None:
-    asked = []
-    for name in ZIPF:
-        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 1970, 0)
-        (row,) = sweep(measure, [task], None)[0]
-        assert row.miscounted == 0 and row.lookup_count == 3000
-        asked.append(row.filters_asked_half or 0)
-    assert asked[0] > 1.2 * asked[1] > 1.5 * asked[2] > 0
-
-
-def test_filters_take_about_1_2_bytes_a_key_and_2_where_a_block_has_one_key() -> None:
-    tasks = [
-        StoreTask(f"values-{size}", 300, 4 * KIB, 1, "bloom", rate, (0.0,), 299, 0, 1970, 0)
-        for size in (0, 1000, 8000)
-        for rate in (None, 0.01)
-    ]
-    rows = [row for row in join(sweep(measure, tasks, None)) if row.error_rate_requested]
-    assert [row.filter_bytes_per_key for row in rows] == pytest.approx([1.2, 1.2, 2.0], abs=0.02)
-    # An index keeps room for the numbers of 64 blocks at the least.
-    assert [row.index_memory_bytes_per_key for row in rows] == pytest.approx(
-        [0.9, 0.9, 4.6], rel=0.1
-    )
-    assert [row.data_block_reads_unfiltered for row in rows] == [299, 299, 299]
-    (table,) = value_sizes(rows)
-    assert len(table.cells) == 3
-
-
 @pytest.fixture(scope="module")
 def compared() -> list[Row]:
     """Small stores with ribbon filters beside Bloom filters of 1 %, in blocks of 4 and 64 KiB."""
     tasks = [EqualTask(DIGITS, 6000, kib * KIB, 4, 3000, 1970, 0) for kib in (4, 64)]
     return [row for found in sweep(measure, tasks, None) for row in found]
-
-
-@pytest.mark.slow
-def test_ribbon_filters_fit_into_the_bytes_of_bloom_filters_and_use_nearly_all(
-    compared: list[Row],
-) -> None:
-    for each in comparisons(compared):
-        assert each.bloom.filter_bytes is not None and each.equal_bytes.filter_bytes is not None
-        assert 0.93 < each.equal_bytes.filter_bytes / each.bloom.filter_bytes <= 1.0
-
-
-@pytest.mark.slow
-def test_ribbon_filters_in_the_bytes_of_bloom_filters_waste_four_times_fewer_reads(
-    compared: list[Row],
-) -> None:
-    for each in comparisons(compared):
-        assert each.fewer_reads_exact >= FEWER_READS
-        low, high = each.fewer_reads_interval
-        assert low <= each.fewer_reads_exact <= high
-
-
-@pytest.mark.slow
-def test_ribbon_filters_of_the_same_rate_have_four_fifths_of_the_bytes(
-    compared: list[Row],
-) -> None:
-    for each in comparisons(compared):
-        assert each.byte_share <= MOST_BYTES
-        exact = each.equal_rate.error_rate_exact
-        assert exact == pytest.approx(REFERENCE_RATE, rel=0.3)  # of few filters, a sample of two
 
 
 @pytest.mark.slow
@@ -188,25 +103,6 @@ def test_a_missed_bar_fails_the_report(
         for row in compared
     ]
     assert [reason in failure for failure in equal_story(changed)[1]] == [True, True]
-
-
-@pytest.mark.slow
-def test_the_quick_run_keeps_the_bars_of_ribbon_filters(rows: list[Row]) -> None:
-    found = comparisons(rows)
-    assert [each.bloom.block_size_bytes for each in found] == [4 * KIB, 64 * KIB]
-    assert all(each.fewer_reads >= FEWER_READS for each in found)
-    assert all(each.byte_share <= MOST_BYTES for each in found)
-
-
-@pytest.mark.slow
-def test_filters_of_one_per_cent_save_99_per_cent_of_absent_reads(rows: list[Row]) -> None:
-    asked = stores(rows, error_rate_requested=0.01, hit_ratio=0.0)
-    unfiltered = sum(row.data_block_reads_unfiltered or 0 for row in asked)
-    assert unfiltered > 10 * max(row.lookup_count or 0 for row in asked) > 0
-    # The rate is that of a sample: 4 standard deviations, with the clusters of each store.
-    variance = sum(0.01 * (row.filter_trials or 0) * (row.design_effect or 1) for row in asked)
-    left = sum(row.data_block_reads or 0 for row in asked)
-    assert left <= 0.01 * unfiltered + 4 * math.sqrt(variance)
 
 
 @pytest.mark.slow

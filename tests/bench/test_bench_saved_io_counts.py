@@ -10,17 +10,12 @@ from typing import Any
 import pytest
 
 import lsmkv
-from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import DIGITS, content
 from bench.experiments.saved_io.experiment import EXPERIMENT, tasks
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
 from bench.experiments.saved_io.stores import build, count
-from bench.experiments.saved_io.story import (
-    HEADLINE_RATES,
-    headline_rows,
-    story,
-)
+from bench.experiments.saved_io.story import HEADLINE_RATES, headline_rows, story
 from bench.experiments.saved_io.tables import headline
 from bench.experiments.saved_io.tasks import StoreTask, Task
 from bench.harness import experiment
@@ -133,25 +128,6 @@ def test_intervals_that_miss_the_exact_rate_too_often_fail_the_report(
         for row in results.rows
     ]
     assert any("95 % intervals" in failure for failure in story(missed).failures)
-
-
-@pytest.mark.slow
-def test_an_interval_below_the_bound_of_any_filter_fails_the_report(results: Results[Row]) -> None:
-    changed = [
-        dataclasses.replace(row, error_rate_low=0.0, error_rate_high=2.0**-30)
-        if row.error_rate_requested == 0.01 and row.run_count == 1
-        else row
-        for row in results.rows
-    ]
-    assert any("below the bound of any filter" in failure for failure in story(changed).failures)
-
-
-@pytest.mark.slow
-def test_without_filters_a_lookup_reads_a_block_of_each_run(results: Results[Row]) -> None:
-    for row in results.rows:
-        if row.is_store and row.error_rate_requested is None:
-            reads = theory.reads_per_lookup(1.0, row.hit_ratio, row.run_count or 0)
-            assert (row.data_block_reads or 0) / row.lookup_count == pytest.approx(reads, rel=0.02)
 
 
 # The published page

@@ -7,12 +7,11 @@ import dataclasses
 import pytest
 
 from bench.experiments.saved_requests.experiment import EXPERIMENT
-from bench.experiments.saved_requests.measure import keys_of
 from bench.experiments.saved_requests.rows import COLD, OPENING, WARM, Row
 from bench.experiments.saved_requests.story import failures
 from bench.experiments.saved_requests.tables import of_engines, pairs, rates
 from bench.experiments.saved_requests.tasks import RATES, RUNS, has_slatedb
-from bench.harness.experiment import Plan, Results, parser_for, run
+from bench.harness.experiment import Results, run
 
 pytestmark = pytest.mark.slow  # a server for each configuration
 
@@ -82,15 +81,3 @@ def test_broken_promises_are_told(results: Results[Row]) -> None:
         for row in results.rows
     ]
     assert any("1.0 times faster" in found for found in failures(slow))
-
-
-def test_absent_keys_lie_between_present_ones() -> None:
-    task = EXPERIMENT.tasks(_plan())[0]
-    present, absent = set(keys_of(task, True)), keys_of(task, False)
-    assert len(set(absent)) == len(absent) == 600
-    assert not present & set(absent)
-    assert all(len(key) == 16 for key in absent)
-
-
-def _plan() -> Plan:
-    return Plan(False, 1970, parser_for(EXPERIMENT).parse_args(TINY))

@@ -10,18 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.base import Settings, engine_named
+from bench.engines.base import Settings
 from bench.engines.leveldb_engine import LevelDBStore
-from bench.engines.rocksdb_engine import RocksDBStore
 from bench.experiments.wasted_reads.experiment import CONTENDERS, EXPERIMENT, missing, tasks
 from bench.experiments.wasted_reads.leveldb_files import resident_sizes
 from bench.experiments.wasted_reads.measure import bloom_rate_within, measure
-from bench.experiments.wasted_reads.rows import Row, least_index_bits
-from bench.experiments.wasted_reads.story import failures, story
-from bench.experiments.wasted_reads.tables import at_budget, least_rate, named, shown
-from bench.experiments.wasted_reads.tasks import NO_FILTER, KeySet, Task, label
+from bench.experiments.wasted_reads.rows import Row
+from bench.experiments.wasted_reads.story import failures
+from bench.experiments.wasted_reads.tables import at_budget, named
+from bench.experiments.wasted_reads.tasks import NO_FILTER, KeySet, Task
 from bench.harness.experiment import Plan, Results, parser_for, run
-from bench.harness.records import repeatable
 from bench.workloads.key_shapes import SHAPES, keys_of
 from lsmkv.filters.maths.sizing import filter_bytes_for
 
@@ -98,28 +96,6 @@ def test_the_bytes_told_are_those_by_which_a_process_grows(results: Results[Row]
         assert 0.7 * told < grown < 1.6 * told, engine
 
 
-def test_an_engine_tells_no_less_than_filters_and_index(results: Results[Row]) -> None:
-    for row in at_budget(results.rows, LARGE):
-        told = row.index_bytes + (row.filter_bytes or 0)
-        if row.engine == "lsmkv":
-            assert row.reported_bytes == told
-        elif row.engine == "rocksdb":
-            assert row.reported_bytes is not None
-            assert told <= row.reported_bytes < 1.5 * told + 8192
-
-
-def test_ribbon_filters_waste_fewer_reads_than_bloom_filters_in_the_same_bytes(
-    results: Results[Row],
-) -> None:
-    for task in (("rocksdb", ""), ("lsmkv", "")):
-        rates = {}
-        for filters in ("bloom", "ribbon"):
-            task_ = Task(task[0], filters, "", "hex", False, 100, (12.0,), 4000, 3, 4096, 1)
-            (row,) = _measured(task_)
-            rates[filters] = row.block_reads or 0
-        assert 1.5 * rates["ribbon"] < rates["bloom"], task
-
-
 def test_the_exact_rate_of_our_filters_is_the_measured_one() -> None:
     for filters, form in (("bloom", ""), ("ribbon", ""), ("ribbon", "per table")):
         task = Task("lsmkv", filters, form, "hex", False, 100, (9.0,), 4000, 5, 4096, 1)
@@ -127,16 +103,6 @@ def test_the_exact_rate_of_our_filters_is_the_measured_one() -> None:
         assert row.error_rate_exact is not None and row.block_reads is not None
         expected = row.error_rate_exact * row.lookups
         assert abs(row.block_reads - expected) < 5 * math.sqrt(expected), filters
-
-
-@pytest.mark.parametrize(("engine", "filters", "form"), CONTENDERS)
-def test_counts_repeat(engine: str, filters: str, form: str, results: Results[Row]) -> None:
-    seed = results.header["seed"]
-    task = Task(engine, filters, form, "hex", False, 100, (SMALL, LARGE), 2000, 3, 4096, seed)
-    name = label(engine, filters, form)
-    assert repeatable(_measured(task)) == repeatable(
-        [row for row in results.rows if row.name == name]
-    )
 
 
 def _measured(task: Task) -> list[Row]:
@@ -169,32 +135,6 @@ def test_a_broken_promise_fails_the_report(
     assert name in failure
 
 
-def test_a_store_that_wastes_more_than_a_peer_is_said_to_be_behind(results: Results[Row]) -> None:
-    def last_cell(changes: dict[str, int]) -> str:
-        rows = [
-            dataclasses.replace(row, block_reads=changes[row.engine])
-            for row in at_budget(results.rows, LARGE)
-        ]
-        return str(story(rows).tables[0].cells[-1][2])
-
-    assert last_cell({"lsmkv": 100, "rocksdb": 200, "leveldb": 500}) == "2.00"
-    assert last_cell({"lsmkv": 200, "rocksdb": 100, "leveldb": 500}) == "0.50 behind"
-    assert last_cell({"lsmkv": 2, "rocksdb": 1, "leveldb": 500}) == "too few"
-    assert last_cell({"lsmkv": 0, "rocksdb": 0, "leveldb": 1}) == "equal"
-
-
-def test_a_missing_peer_is_named_and_the_others_are_compared(
-    results: Results[Row], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(type(engine_named("rocksdb")), "is_installed", lambda _: False)
-    assert missing() == ["rocksdb"]
-    given = parser_for(EXPERIMENT).parse_args(TINY)
-    planned = tasks(Plan(False, 1, given))
-    assert {task.engine for task in planned} == {"leveldb", "lsmkv"}
-    told = story([row for row in results.rows if row.engine != "rocksdb"])
-    assert told.failures == []
-
-
 def test_filters_and_index_of_leveldb_are_found_in_its_files(tmp_path: Path) -> None:
     sizes = {}
     for bits, compression in ((0, "none"), (10, "none"), (10, "zstd")):
@@ -217,31 +157,6 @@ def test_a_file_that_is_no_table_of_leveldb_is_refused(tmp_path: Path) -> None:
     (tmp_path / "000005.ldb").write_bytes(bytes(100))
     with pytest.raises(ValueError, match=r"000005\.ldb: no table of LevelDB"):
         resident_sizes(str(tmp_path))
-
-
-def test_rocksdb_takes_ribbon_filters_by_name_and_small_and_partitioned_indexes(
-    tmp_path: Path,
-) -> None:
-    filters, indexes = {}, {}
-    for name, bits, restarts, in_parts in (
-        ("bloom", 0.0, 1, False),
-        ("ribbon", 10.0, 1, False),
-        ("packed", 0.0, 16, False),
-        ("parts", 0.0, 1, True),
-    ):
-        path = tmp_path / name
-        path.mkdir()
-        store = RocksDBStore(
-            str(path), Settings(bits_per_key=10, cache_size_bytes=0), ribbon_bits_per_key=bits,
-            index_restarts=restarts, is_partitioned=in_parts,
-        )  # fmt: skip
-        store.put_batch([(b"%08d" % number, b"value") for number in range(20_000)])
-        store.settle()
-        filters[name], indexes[name] = store.filter_bytes(), store.index_bytes()
-        store.close()
-    assert 0.65 < filters["ribbon"] / filters["bloom"] < 0.75
-    assert indexes["packed"] < 0.6 * indexes["bloom"]
-    assert 1.0 < indexes["parts"] / indexes["bloom"] < 1.2
 
 
 def test_bloom_filters_get_the_lowest_rate_that_fits() -> None:
@@ -288,26 +203,8 @@ def test_keys_of_a_file_are_sampled_and_split_into_present_and_absent(tmp_path: 
     assert all(key.startswith(b"key ") for key in keys.present + keys.lookups())
 
 
-def test_too_few_keys_for_the_passes_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 keys are too few for 3 passes"):
-        KeySet([b"a", b"b", b"c"], 3, 10, 1)
-
-
 def test_blocks_whose_ribbon_filter_has_no_bits_are_read_and_break_no_promise() -> None:
     task = Task("lsmkv", "ribbon", "", "digits", False, 1000, (12.0,), 1000, 3, 4096, 1)
     (row,) = rows = _measured(task)
     assert row.block_reads is not None and row.block_reads > 0.5 * row.lookups
     assert failures(rows) == []
-
-
-def test_the_least_falls_with_the_budget_and_rises_with_the_blocks(results: Results[Row]) -> None:
-    rows = shown(results.rows)
-    assert least_rate(rows, SMALL) > 1000 * least_rate(rows, LARGE) > 0
-    for row in rows:
-        if row.block_reads:
-            least = row.lookups * least_rate(rows, row.bits_per_key)
-            assert row.block_reads > least - 5 * math.sqrt(least)
-    # By the exact number of keys in each block.
-    assert least_index_bits(1000, 1) == pytest.approx(0.0)
-    assert least_index_bits(4, 2) == pytest.approx(math.log2(16 / 6) / 4)
-    assert least_index_bits(1000, 250) > least_index_bits(1000, 100)

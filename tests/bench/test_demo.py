@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import xxhash
 
-from bench.demo import (
-    REFERENCE_RATE,
-    Measurement,
-    Results,
-    reads_saved,
-    run,
-)
-from bench.workloads.files import (
-    Entry,
-    read_tree,
-)
+from bench.demo import Measurement, Results, run
+from bench.workloads.files import Entry, read_tree
 
 FILES = 300
-ABSENT = 3000
+ABSENT = 1000
 SPREAD = 4.5  # standard deviations; further off once in 150,000 times
 
 
@@ -63,22 +52,6 @@ def test_every_file_has_an_entry_under_its_path(entries: list[Entry]) -> None:
     assert b"lib/package3/module010.py" in keys
 
 
-def test_a_value_describes_its_file(tree: Path, entries: list[Entry]) -> None:
-    status = (tree / "package3" / "module010.py").stat()
-    assert json.loads(dict(entries)[b"lib/package3/module010.py"]) == {
-        "size": 10,
-        "mode": status.st_mode,
-        "mtime": status.st_mtime_ns,
-        "ctime": status.st_ctime_ns,
-        "xxh3": xxhash.xxh3_128_hexdigest(b"x" * 10),
-    }
-
-
-def test_no_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no keys"):
-        run([], str(tmp_path))
-
-
 # --- what is measured ---
 
 
@@ -94,10 +67,3 @@ def test_measured_rates_agree_with_the_exact_ones(results: Results) -> None:
             probes, exact = row.probes_of_absent, row.expected_rate
             spread = SPREAD * math.sqrt(probes * exact * (1 - exact)) + 1
             assert abs(row.absent.filter_false_positives - probes * exact) <= spread
-
-
-def test_one_percent_saves_ninety_eight_of_a_hundred_reads(results: Results) -> None:
-    for rows in both(results):
-        row = next(row for row in rows if row.error_rate == REFERENCE_RATE)
-        saved, share = reads_saved(row, rows[0])
-        assert saved > 0 and share >= 0.98

@@ -24,14 +24,6 @@ def test_the_expected_bytes_are_the_mean_of_what_the_policy_builds(
     assert written == pytest.approx(filters * expected_bytes(key_count, error_rate), rel=0.04)
 
 
-def test_the_bytes_of_a_filter_that_is_not_mixed_are_the_policys() -> None:
-    draw = random.Random(7)
-    key_count = MIXED_KEYS + 1
-    bits, columns = RIBBON.build([draw.getrandbits(63) for _ in range(key_count)], 0.01)
-    assert columns == 7
-    assert len(bits) == pytest.approx(expected_bytes(key_count, 0.01), rel=0.03)
-
-
 @pytest.mark.parametrize(
     "bits_per_key", [3, 9.6, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (6.5, 20))]
 )
@@ -54,11 +46,6 @@ def test_no_filter_fits_into_nothing() -> None:
     assert expected_bytes(30, 1.0) == expected_bytes(0, 0.5) == 0.0
 
 
-def test_no_filters_are_an_error() -> None:
-    with pytest.raises(ValueError, match="no filters"):
-        rate_within({30: 0}, 100)
-
-
 def test_filters_that_came_out_too_large_are_written_again_with_a_higher_rate() -> None:
     filters, tried = {30: 100}, []
 
@@ -70,8 +57,3 @@ def test_filters_that_came_out_too_large_are_written_again_with_a_higher_rate() 
     assert rate == tried[-1] > tried[0]
     assert len(tried) == 2
     assert 3450 < round(100 * expected_bytes(30, rate)) + 20 <= 3500
-
-
-def test_a_budget_that_no_filter_fits_into_is_refused() -> None:
-    with pytest.raises(ValueError, match="3 bytes: no ribbon filter of these keys fits"):
-        fit({30: 1}, 3, lambda error_rate: 10)

@@ -44,18 +44,6 @@ def test_the_page_opens_with_what_an_absent_key_cost(shown: Tab, data: contract.
     )
 
 
-def test_examples_come_with_those_that_avoid_most_reads_first(
-    shown: Tab, data: contract.Page
-) -> None:
-    page = shown.page
-    saved = []
-    for _ in range(5):
-        lookup = on_show(page, data)
-        saved.append(lookup.reads_without_filters - lookup.blocks_read)
-        page.click("[data-pick='absent']")
-    assert saved == sorted(saved, reverse=True)
-
-
 def test_a_switch_shows_what_a_block_cache_would_spare(shown: Tab, data: contract.Page) -> None:
     page = shown.page
     absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
@@ -114,13 +102,6 @@ def test_a_frame_of_a_live_page_looks_up_every_key(
             inside.locator("#key").press("Enter")
             inside.locator(".verdict:has-text('The memtable has it.')").wait_for()
             assert opened.errors == []
-
-
-def test_the_first_screen_says_what_its_words_mean(shown: Tab) -> None:
-    words = shown.page.eval_on_selector_all(".words dt", "all => all.map(e => e.innerText)")
-    assert words == ["memtable", "run", "level", "block", "p"]
-    box = shown.page.locator(".words").bounding_box()
-    assert box is not None and box["y"] + box["height"] < 768
 
 
 @pytest.mark.parametrize("part", ["lookup", "map"])

@@ -99,13 +99,6 @@ def test_what_a_server_says_fits_the_schema(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_the_checks_of_the_page_fail_on_data_that_does_not_fit(tmp_path: Path) -> None:
-    (tmp_path / "bad.json").write_text('{"version": 1, "problem": 2}')
-    with pytest.raises(AssertionError, match="must be string"):
-        node("validate.mjs", "Problem", tmp_path / "bad.json")
-
-
-@needs_node
 def test_the_sources_are_typed_and_linted() -> None:
     node("node_modules/typescript/bin/tsc", "--noEmit")
     node("node_modules/@biomejs/biome/bin/biome", "ci", "--colors=off", ".")

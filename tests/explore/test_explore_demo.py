@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 
-import lsmkv
 from bench import explore as demo
 from browsers import needs_browser
-from explored_stores import make_store
+from explored_stores import make_store, page_in
 from gates import WAIT_S
 from lsmkv.cli.commands import cli
-from lsmkv.explore import contract
 from time_limits import started
-
-
-def page_in(text: str) -> contract.Page:
-    found = re.search(r'id="data">(.*?)</script>', text, re.S)
-    assert found
-    return msgspec.json.decode(found[1], type=contract.Page)
 
 
 def test_the_command_writes_a_page(tmp_path: Path) -> None:
@@ -73,18 +63,6 @@ def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> 
     )
     assert done.exit_code == 1 and ".sst" in done.output and "Traceback" not in done.output
     assert (tmp_path / "x.html").read_text() == "old"
-
-
-def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 60)
-    command = [sys.executable, "-m", "lsmkv", "explore", str(tmp_path / "db"), "--serve"]
-    with started(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().split()[-1]
-        with urllib.request.urlopen(address, timeout=30) as reply:
-            assert page_in(reply.read().decode()).source.is_live
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
 
 
 def test_without_the_server_the_command_says_what_to_install(
@@ -136,10 +114,3 @@ def test_the_pictures_are_taken(tmp_path: Path) -> None:
     take(out.as_uri(), tmp_path)
     for name in PICTURES:
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_the_version_of_the_page_is_that_of_the_package(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 10)
-    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", "-"])
-    assert page_in(done.output).source.lsmkv_version == lsmkv.__version__

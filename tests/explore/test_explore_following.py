@@ -12,23 +12,14 @@ import pytest
 
 import event_loops
 import lsmkv
+from explored_stores import MANUAL, put_and_flush
 from lsmkv.explore import contract, messages, server
 from lsmkv.explore import exploration as exploring
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.server import Pulses
 
-NEVER = 1000
-MANUAL = lsmkv.Options(
-    level0_compaction_trigger=NEVER, level0_slowdown_trigger=NEVER, level0_stop_trigger=NEVER
-)
 FEW = Detail(present=3, absent=3, false_positives=0)
-
-
-def put_and_flush(db: lsmkv.DB, start: int, count: int = 50) -> None:
-    for number in range(start, start + count):
-        db.put(b"%06d" % number, b"v" * 50)
-    db.flush()
 
 
 def test_a_page_made_before_a_change_was_seen_is_made_anew(tmp_path: Path) -> None:
@@ -43,15 +34,6 @@ def test_a_page_made_before_a_change_was_seen_is_made_anew(tmp_path: Path) -> No
             pulse = exploration.pulse()
             assert pulse.table_count == 2
             assert pulse.revision > made.revision
-
-
-def test_a_live_page_shows_what_was_written_since_the_start(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db", MANUAL) as db:
-        put_and_flush(db, 0)
-        with Exploration(str(tmp_path / "db"), is_live=True) as exploration:
-            put_and_flush(db, 100)
-            made = exploration.page(FEW)
-    assert made.map.table_count == 2 and len(made.history.steps) == 2
 
 
 def test_the_history_ends_with_the_tables_of_the_map(tmp_path: Path) -> None:

@@ -5,19 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import lsmkv
+from explored_stores import MANUAL, put_and_flush
 from lsmkv.explore.contract import HistoryStep
 from lsmkv.explore.history import HistoryReader
-
-NEVER = 1000
-MANUAL = lsmkv.Options(
-    level0_compaction_trigger=NEVER, level0_slowdown_trigger=NEVER, level0_stop_trigger=NEVER
-)
-
-
-def put_and_flush(db: lsmkv.DB, start: int, count: int = 100) -> None:
-    for number in range(start, start + count):
-        db.put(b"%06d" % number, b"v" * 50)
-    db.flush()
 
 
 def steps_of(path: Path) -> list[HistoryStep]:
@@ -74,13 +64,6 @@ def test_polls_return_new_steps_only(tmp_path: Path) -> None:
         (second,) = reader.poll()
     assert first.at_s is not None and second.at_s is not None
     assert 0 <= first.at_s <= second.at_s
-
-
-def test_steps_before_the_first_poll_have_no_time(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db", MANUAL) as db:
-        put_and_flush(db, 0)
-        reader = HistoryReader(db, is_recording=True)
-        assert [step.at_s for step in reader.poll()] == [None]
 
 
 def test_a_rewritten_manifest_repeats_no_step(tmp_path: Path) -> None:

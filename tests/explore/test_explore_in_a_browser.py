@@ -87,28 +87,6 @@ def test_a_block_is_selected_with_the_keyboard(shown: Tab, store: Path) -> None:
     assert "set" in text_of(page, ".selection figcaption")
 
 
-def test_a_click_on_the_map_selects_a_block(shown: Tab) -> None:
-    box = shown.page.locator(".map canvas").bounding_box()
-    assert box
-    # The lowest run, above the line of the axis: it spans nearly all keys.
-    shown.page.click(".map canvas", position={"x": box["width"] / 2, "y": box["height"] - 36})
-    assert re.search(r"Block \d+", text_of(shown.page, ".selection"))
-
-
-def test_the_raster_tells_the_bits_that_are_set(shown: Tab, data: contract.Page) -> None:
-    import base64
-
-    page = shown.page
-    page.focus(".map canvas")
-    page.keyboard.press("ArrowRight")
-    first = data.map.levels[0].runs[0].tables[0] if data.map.levels[0].runs else None
-    runs = [run for level in data.map.levels for run in level.runs]
-    table = first or runs[0].tables[0]
-    (filter,) = [f for f in data.filters if (f.table, f.block) == (table.number, 0)]
-    set_bits = sum(byte.bit_count() for byte in base64.b64decode(filter.bits))
-    assert f"{filter.bit_count:,} bits; {set_bits} set" in text_of(page, ".selection figcaption")
-
-
 def test_every_colouring_and_scale_draws(shown: Tab) -> None:
     page = shown.page
     for scale in ("keys", "bytes"):
@@ -181,15 +159,6 @@ def test_the_score_is_that_of_all_recorded_absent_keys(shown: Tab, data: contrac
     assert f"{without} reads without filters, {done} with them" in text_of(page, ".totals")
 
 
-def test_assumed_times_can_be_changed(shown: Tab) -> None:
-    page = shown.page
-    reads = number(page.inner_text("[data-score=without]"))
-    page.fill("[aria-label='milliseconds of a read from a hard disk']", "0.5")
-    row = text_of(page, ".score tbody tr:first-child")
-    found = re.search(r"([\d.]+) ms ([\d.]+) ms ([\d.]+) ms$", row)
-    assert found and float(found[1]) == pytest.approx(0.5 * reads, rel=0.01)
-
-
 def test_a_lookup_can_be_stepped_through(shown: Tab, data: contract.Page) -> None:
     page = shown.page
     page.click("[data-pick='false positive']")
@@ -237,12 +206,6 @@ def test_a_recorded_key_is_found_by_its_text_and_hex(shown: Tab, data: contract.
         assert text_of(page, ".the-key") == lookup.key.text
 
 
-def test_a_key_that_is_not_recorded_says_how_to_look_it_up(shown: Tab) -> None:
-    shown.page.fill("#key", "nothing like it")
-    shown.page.keyboard.press("Enter")
-    assert "--serve looks up any key" in text_of(shown.page, ".lookup .failure")
-
-
 # What if
 
 
@@ -287,45 +250,10 @@ def test_the_history_ends_with_the_tables_of_the_store(shown: Tab, data: contrac
     assert number(facts(page, ".time")["tables hold"]) == steps[0].live_entries
 
 
-def test_the_history_plays_to_its_end(chromium: Browser, file: Path) -> None:
-    with tab(chromium, file.as_uri(), reduced_motion="no-preference") as opened:
-        opened.page.clock.install()
-        opened.page.click(".time button")
-        assert "Step 1 of" in text_of(opened.page, ".time")
-        opened.page.clock.run_for(60_000)
-        found = re.search(r"Step (\d+) of (\d+)", text_of(opened.page, ".time"))
-        assert found and found[1] == found[2]
-        assert text_of(opened.page, ".time button") == "Play"
-
-
-def test_without_motion_the_history_goes_one_step_at_a_time(shown: Tab) -> None:
-    for step in (1, 2, 3):
-        shown.page.click(".time button")
-        assert f"Step {step} of" in text_of(shown.page, ".time")
-        assert text_of(shown.page, ".time button") == "Play"
-
-
 # The lecture, and everybody
 
 
-def test_a_scene_shows_its_number_when_it_is_asked_for(shown: Tab) -> None:
-    page = shown.page
-    page.keyboard.press("l")
-    for scene in range(1, 9):
-        page.keyboard.press(str(scene))
-        assert text_of(page, ".lecture .value b") == "?"
-        page.click(".lecture .primary")  # other tests press Enter
-        page.wait_for_function(
-            "() => document.querySelector('.lecture .value b').textContent !== '?'"
-        )
-        assert re.fullmatch(r"[\d,]+", text_of(page, ".lecture .value b"))
-        assert text_of(page, ".lecture .where") == f"{scene} of 8"
-
-
-@pytest.mark.parametrize(
-    "width",
-    [360, *(width for width in (600, 900, 1366, 2560))],
-)
+@pytest.mark.parametrize("width", [360, 600, 900, 1366, 2560])
 def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: int) -> None:
     with tab(chromium, file.as_uri(), viewport={"width": width, "height": 740}) as opened:
         page = opened.page
@@ -339,16 +267,6 @@ def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: 
         for _ in range(8):
             assert page.evaluate(wide) <= width
             page.keyboard.press("ArrowRight")
-
-
-def test_light_and_dark_can_be_chosen(shown: Tab) -> None:
-    page = shown.page
-    ground = "getComputedStyle(document.body).backgroundColor"
-    before = page.evaluate(ground)
-    page.click("text=Dark or light")
-    assert page.evaluate(ground) != before
-    page.click("text=Dark or light")
-    assert page.evaluate(ground) == before
 
 
 # Live

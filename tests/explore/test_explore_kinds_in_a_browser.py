@@ -23,7 +23,6 @@ pytestmark = [needs_browser, pytest.mark.slow]
 
 chromium = browsed_pages.chromium  # the fixture of this name
 
-FAST = {"empty", "five keys", "several runs", "no filters", "prefixes that are all there"}
 DETAIL = Detail(present=10, absent=20, false_positives=5, tried=50, filters=20)
 
 
@@ -71,9 +70,7 @@ def on_show(page: Page, made: contract.Page) -> contract.Lookup:
     )
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=() if k in FAST else pytest.mark.slow) for k in KINDS]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_first_screen_is_true_of_every_kind_of_store(
     chromium: Browser, tmp_path: Path, kind: str
 ) -> None:
@@ -105,28 +102,3 @@ def test_the_first_screen_is_true_of_a_published_store(chromium: Browser, tmp_pa
     with lsmkv.open(tmp_path / "db") as db:
         db.publish(f"file://{tmp_path}/published")
     show(chromium, tmp_path, f"file://{tmp_path}/published")
-
-
-def test_a_map_of_one_block_shows_its_whole_sign_and_both_ends(
-    chromium: Browser, tmp_path: Path
-) -> None:
-    KINDS["five keys"](tmp_path / "db")
-    with Exploration(str(tmp_path / "db")) as exploration:
-        (tmp_path / "page.html").write_text(render(exploration.page(DETAIL)), encoding="utf-8")
-    with tab(chromium, (tmp_path / "page.html").as_uri()) as opened:
-        page = opened.page
-        page.evaluate(
-            """() => { window.texts = []; window.signs = [];
-            const context = CanvasRenderingContext2D.prototype;
-            const { fillText, arc } = context;
-            context.fillText = function (text, ...at) {
-                window.texts.push(text); fillText.call(this, text, ...at); };
-            context.arc = function (x, y, radius, ...at) {
-                window.signs.push([x - radius, x + radius]); arc.call(this, x, y, radius, ...at); };
-            }"""
-        )
-        page.click("[aria-label='Show the whole store']")
-        page.wait_for_function("() => window.texts.length > 0 && window.signs.length > 0")
-        assert {"apple", "grape"} <= set(page.evaluate("texts"))
-        wide = page.evaluate("document.querySelector('.map canvas').clientWidth")
-        assert all(left > 0 and right < wide for left, right in page.evaluate("signs"))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import browsed_pages
 import lsmkv
 from browsers import Tab, needs_browser, number, tab, text_of
-from explored_stores import make_store
 from live_pages import live_page
 from lsmkv.explore import contract
 from lsmkv.explore.page import file_page
@@ -111,17 +109,6 @@ def test_every_scene_fits_the_window_and_uses_it(
         assert opened.errors == []
 
 
-@pytest.mark.parametrize("width", [360, 768, 1366])
-def test_the_map_is_painted_in_every_width(chromium: Browser, file: Path, width: int) -> None:
-    painted = """e => e.width > 0 && e.getContext('2d').getImageData(0, 0, e.width, e.height)
-        .data.some(part => part > 0)"""
-    viewport = {"width": width, "height": 900}
-    with tab(chromium, file.as_uri(), viewport=viewport) as opened:
-        for scene in scenes(opened.page):
-            if scene in ON_MAP:
-                assert opened.page.locator(".map canvas").evaluate(painted), scene
-
-
 def test_a_scene_hides_controls_that_it_does_not_need(shown: Tab) -> None:
     for _ in scenes(shown.page):
         for control in ("#colouring", "#key", "[data-pick]", ".counters", ".selection"):
@@ -133,16 +120,6 @@ def show(page: Page, scene: int) -> None:
     page.keyboard.press("l")
     page.keyboard.press(str(scene))
     page.keyboard.press("Enter")
-
-
-def test_why_filters_shows_the_bits_of_the_last_filter_asked(
-    shown: Tab, data: contract.Page
-) -> None:
-    show(shown.page, 3)
-    lookup = on_show(shown.page, data)
-    asked = [run for run in lookup.runs if run.filter and run.filter.probes]
-    assert asked
-    assert shown.page.is_visible(".bits canvas")
 
 
 @pytest.mark.parametrize(("scene", "frames"), [(1, 5), (7, 10)])
@@ -172,41 +149,6 @@ def test_a_scene_of_what_p_buys_moves_the_slider(shown: Tab, data: contract.Page
     assert number(page.inner_text(".lecture .value b")) == passed
 
 
-def test_the_toy_tells_which_filters_deny_a_word(shown: Tab) -> None:
-    page = shown.page
-    show(page, 4)
-    told = " ".join(page.locator(".toys figcaption").all_inner_texts())
-    assert told.count("certainly not there") == number(page.inner_text(".lecture .value b"))
-    assert "a false positive" in told
-
-
-def test_steps_go_on_and_back_with_the_arrows(shown: Tab) -> None:
-    page = shown.page
-    show(page, 3)
-    found = re.search(r"step (\d+) of (\d+)", text_of(page, ".path"))
-    assert found and found[1] == found[2]
-    page.keyboard.press("ArrowUp")
-    assert f"step {int(found[1]) - 1} of" in text_of(page, ".path")
-    page.keyboard.press("ArrowDown")
-    assert f"step {found[1]} of" in text_of(page, ".path")
-
-
-def test_a_slider_does_not_hold_a_presenters_keys(shown: Tab) -> None:
-    page = shown.page
-    page.keyboard.press("l")
-    page.keyboard.press("5")
-    page.focus("#rate")
-    page.keyboard.press("PageDown")
-    assert text_of(page, ".lecture .where") == "6 of 8"
-
-
-def test_the_focus_goes_back_to_where_the_lecture_began(shown: Tab) -> None:
-    page = shown.page
-    page.locator("button:has-text('Lecture')").click()
-    page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.textContent") == "Lecture"
-
-
 # Scenes with something of their own
 
 
@@ -229,14 +171,6 @@ def test_the_sixth_scene_compares_filters_in_and_apart_from_blocks(
     assert f"{kept:,} bytes of memory" in third
 
 
-@pytest.mark.parametrize("scene", [3, 6])
-def test_a_scene_of_spared_reads_shows_some(shown: Tab, data: contract.Page, scene: int) -> None:
-    show(shown.page, scene)
-    lookup = on_show(shown.page, data)
-    assert lookup.reads_without_filters > lookup.blocks_read
-    assert lookup.false_positives == 0
-
-
 def test_the_last_scene_shows_a_false_positive(shown: Tab, data: contract.Page) -> None:
     show(shown.page, 8)
     lookup = on_show(shown.page, data)
@@ -253,31 +187,4 @@ def test_a_live_page_asks_the_false_positive_again(chromium: Browser, store: Pat
         opened.page.wait_for_selector(".proof tbody tr:nth-child(2)")
         rows = opened.page.locator(".proof tbody tr").all_inner_texts()
         assert [row.split()[:2] for row in rows] == [["first", "maybe"], ["again", "maybe"]]
-        assert opened.errors == []
-
-
-def test_a_lecture_of_an_empty_store_has_no_proof(chromium: Browser, tmp_path: Path) -> None:
-    lsmkv.open(tmp_path / "db").close()
-    (tmp_path / "page.html").write_text(file_page(str(tmp_path / "db")), encoding="utf-8")
-    with tab(chromium, (tmp_path / "page.html").as_uri()) as opened:
-        for _ in scenes(opened.page):
-            assert opened.page.evaluate(_CUT) == []
-            assert not opened.page.is_visible(".proof")
-        assert opened.errors == []
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"filter_granularity": "table"}, {"filter_policy": "ribbon"}, {"filter_policy": "none"}],
-    ids=str,
-)
-def test_every_scene_fits_with_other_filters(
-    chromium: Browser, tmp_path: Path, options: dict[str, Any]
-) -> None:
-    make_store(tmp_path / "db", 1500, **options)
-    (tmp_path / "page.html").write_text(file_page(str(tmp_path / "db")), encoding="utf-8")
-    with tab(chromium, (tmp_path / "page.html").as_uri()) as opened:
-        for scene in scenes(opened.page):
-            assert opened.page.evaluate(_CUT) == [], scene
-            assert opened.page.evaluate(_SCROLLING) == [], scene
         assert opened.errors == []

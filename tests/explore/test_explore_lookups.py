@@ -10,11 +10,11 @@ import pytest
 
 import lsmkv
 from explored_stores import make_store
-from lsmkv.explore import contract, exploration
+from lsmkv.explore import exploration
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.keys import KeyAxis
 from lsmkv.explore.lookups import Explorer
-from lsmkv.explore.samples import KeySampler, changed
+from lsmkv.explore.samples import KeySampler
 from lsmkv.explore.what_if import RATES
 
 
@@ -133,47 +133,6 @@ def test_absent_prefixes_are_sampled_too(tmp_path: Path) -> None:
     assert 10 < sum(there) < 50
 
 
-def test_most_absent_keys_lie_where_a_block_could_hold_them(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db") as db:
-        for number in range(1000):
-            db.put(b"user%04d" % number, b"dense")
-        db.compact_range()
-    with Exploration(str(tmp_path / "db")) as exploration:
-        made = exploration.page(Detail())
-    absent = [lookup for lookup in made.lookups if lookup.kind == "absent"]
-    assert sum(lookup.reads_without_filters for lookup in absent) >= 60
-    assert max(lookup.reads_without_filters - lookup.blocks_read for lookup in absent) == 1
-
-
-def test_present_keys_are_present_and_absent_keys_are_absent(store: Path) -> None:
-    with lsmkv.open(store, read_only=True) as db:
-        sampler = KeySampler(db, 1)
-        present, absent = sampler.present(50), sampler.absent(50)
-        assert len(present) == 50 and None not in db.multi_get(present)
-        assert len(set(absent)) == 50 and set(db.multi_get(absent)) == {None}
-
-
-def test_false_positives_pass_a_filter(store: Path) -> None:
-    with lsmkv.open(store, read_only=True) as db:
-        keys, tried = KeySampler(db, 1).false_positives(5, 5000)
-        assert len(keys) == 5 and tried >= 5
-        for key in keys:
-            assert db.explain(key).false_positives > 0
-            assert db.get(key) is None
-
-
-def test_trying_stops_at_its_limit(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 500, error_rate=1e-9)
-    with lsmkv.open(tmp_path / "db", read_only=True) as db:
-        assert KeySampler(db, 1).false_positives(5, 200) == ([], 200)
-
-
-def test_a_store_without_filters_has_no_false_positive(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 500, filter_policy="none")
-    with lsmkv.open(tmp_path / "db", read_only=True) as db:
-        assert KeySampler(db, 1).false_positives(5, 200) == ([], 0)
-
-
 def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(present=7, absent=8, false_positives=3))
@@ -182,14 +141,6 @@ def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
     assert all(lookup.outcome == "found" for lookup in made.lookups[:7])
     assert all(lookup.outcome != "found" for lookup in made.lookups[7:])
     assert all(lookup.false_positives for lookup in made.lookups[15:])
-
-
-@pytest.mark.parametrize("kind", ["present", "absent", "false positive"])
-def test_a_live_page_picks_keys_of_each_kind(store: Path, kind: contract.LookupKind) -> None:
-    with Exploration(str(store), is_live=True) as exploration:
-        reply = exploration.pick(kind)
-        assert reply is not None and reply.lookup.kind == kind
-        assert (reply.lookup.outcome == "found") == (kind == "present")
 
 
 def test_a_block_is_as_inspection_has_it(store: Path) -> None:
@@ -203,14 +154,6 @@ def test_a_block_is_as_inspection_has_it(store: Path) -> None:
         assert exploration.block(number, 10_000) is None
         assert exploration.block(999_999, 0) is None
         assert exploration.pulse().stats["compaction_block_reads"] == 0  # it is no lookup
-
-
-def test_a_changed_key_keeps_its_length() -> None:
-    import random
-
-    draw = random.Random(1)
-    for key in (b"a", b"key0001", b"\xff\x00", b"UPPER", b"L" * 65_535):
-        assert len(changed(key, draw)) == len(key)
 
 
 def test_a_store_that_is_all_deleted_is_scanned_twice_at_most(tmp_path: Path) -> None:
@@ -245,13 +188,3 @@ def test_drawing_ends_when_its_time_is_up(store: Path, monkeypatch: pytest.Monke
     with Exploration(str(store)) as explored:
         made = explored.page(Detail())
     assert made.lookups == [] and made.lookups_tried == 0
-
-
-def test_filters_that_learn_do_so_from_the_pages_lookups(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 3000, filter_policy="ribbon", error_rate=0.3)
-    with opened(tmp_path / "db") as db:
-        (key,), _ = KeySampler(db, 3).false_positives(1, 1000)
-    with opened(tmp_path / "db", filter_policy="ribbon", adaptive_filters=True) as db:
-        explorer, axis = Explorer(db, db, db), KeyAxis([])
-        assert explorer.look_up(key, "typed", axis).false_positives
-        assert not explorer.look_up(key, "typed", axis).false_positives

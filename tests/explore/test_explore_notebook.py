@@ -7,21 +7,13 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 
 import lsmkv
-from explored_stores import HOSTILE, make_store
+from explored_stores import HOSTILE, make_store, page_in
 from lsmkv.cli.commands import cli
-from lsmkv.explore import contract
 from lsmkv.explore.demo import make_store as make_demo
-
-
-def page_in(text: str) -> contract.Page:
-    found = re.search(r'id="data">(.*?)</script>', text, re.S)
-    assert found
-    return msgspec.json.decode(found[1], type=contract.Page)
 
 
 def tags_of(text: str) -> set[str]:

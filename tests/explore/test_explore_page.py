@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import json
-import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +12,7 @@ import msgspec
 import pytest
 
 import lsmkv
-from explored_stores import FEW, HOSTILE, make_store
+from explored_stores import FEW, HOSTILE, make_store, page_in
 from lsmkv.explore import contract, page
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.keys import text_of
@@ -164,19 +162,6 @@ def test_a_damaged_block_has_its_place_on_the_page(tmp_path: Path) -> None:
     assert again.damage == made.damage
 
 
-def test_keys_of_a_store_that_is_all_deleted_are_looked_up(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db") as db:
-        for number in range(300):
-            db.put(b"%05d" % number, b"")
-        db.flush()
-        for number in range(300):
-            db.delete(b"%05d" % number)
-        db.flush()
-    with Exploration(str(tmp_path / "db")) as exploration:
-        made = exploration.page(FEW)
-    assert {"deleted"} <= {lookup.outcome for lookup in made.lookups}
-
-
 def test_the_filters_hold_the_bits_that_lookups_ask(shown: contract.Page) -> None:
     filters = {(filter.table, filter.block): filter for filter in shown.filters}
     asked = 0
@@ -198,39 +183,6 @@ def test_the_page_is_small_whatever_the_store_is(
     script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
     monkeypatch.setattr(page, "MOST_BYTES", script + 150_000)
     assert len(file_page(str(store)).encode()) <= script + 150_000
-
-
-@pytest.mark.slow
-def test_a_page_that_is_much_too_large_is_made_few_times(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[int] = []
-
-    def counted(shown: contract.Page) -> str:
-        made.append(len(shown.lookups))
-        return render(shown)
-
-    script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
-    monkeypatch.setattr(page, "MOST_BYTES", script + 60_000)
-    monkeypatch.setattr(page, "render", counted)
-    file_page(str(store))
-    assert len(made) <= 3
-
-
-@pytest.mark.slow
-def test_a_page_without_lookups_is_small_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with lsmkv.open(tmp_path / "db", block_size_bytes=256) as db:
-        for number in range(2000):
-            db.put(b"%05d" % number, b"")
-        db.flush()
-        for number in range(2000):
-            db.delete(b"%05d" % number)
-        db.flush()
-    script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
-    monkeypatch.setattr(page, "MOST_BYTES", script + 30_000)
-    assert len(file_page(str(tmp_path / "db")).encode()) <= script + 30_000
 
 
 def test_what_is_left_out_is_said(store: Path) -> None:
@@ -298,10 +250,7 @@ def test_hostile_keys_and_names_add_no_markup(store: Path) -> None:
 
 
 def test_the_data_reads_back_from_the_page(shown: contract.Page) -> None:
-    made = render(shown)
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', made, re.S)
-    assert found
-    assert msgspec.json.decode(found[1], type=contract.Page) == shown
+    assert page_in(render(shown)) == shown
 
 
 def test_keys_on_the_page_are_one_line_of_printable_text(store: Path) -> None:
@@ -335,15 +284,6 @@ def test_stores_without_tables_have_a_page(tmp_path: Path, entries: int) -> None
     assert len([lookup for lookup in made.lookups if lookup.outcome == "found"]) == 100 * entries
 
 
-def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db") as db:
-        for number in range(100):
-            db.delete(b"%d" % number)
-        db.flush()
-    with Exploration(str(tmp_path / "db")) as exploration:
-        assert json.loads(msgspec.json.encode(exploration.page(FEW)))["version"] == contract.VERSION
-
-
 @pytest.fixture(scope="module")
 def erring(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store whose filters let three in ten absent keys pass."""
@@ -362,37 +302,6 @@ def test_filters_that_learn_let_pass_what_the_page_says(erring: str) -> None:
     assert again.key == passed[0].key
     assert not again.false_positives
     assert made.stats["filter_lessons"] >= len(passed)
-
-
-def test_filters_without_learning_err_again(erring: str) -> None:
-    with Exploration(erring, filter_policy="ribbon") as exploration:
-        made = exploration.page(Detail())
-    first = next(lookup for lookup in made.lookups if lookup.kind == "false positive")
-    again = made.lookups[-1]
-    assert again.key == first.key
-    assert again.false_positives == first.false_positives
-
-
-@pytest.mark.parametrize(
-    "most", [1, 10, *(pytest.param(most, marks=pytest.mark.slow) for most in (3, 1000))]
-)
-def test_filters_on_a_page_are_taken_at_equal_distances(store: Path, most: int) -> None:
-    detail = Detail(present=0, absent=0, false_positives=0, filters=most)
-    with Exploration(str(store)) as exploration:
-        made = exploration.page(detail)
-    places = [
-        (table.number, block) for table in tables_of(made) for block in range(table.block_count)
-    ]
-    with lsmkv.open(store, read_only=True) as db:  # a block of one key has no filter
-        unfiltered = {
-            (table.number, block.number)
-            for table in db.inspect().tables()
-            for block in db.blocks(table.number)
-            if block.entry_count == 1
-        }
-    chosen = places[:: math.ceil(len(places) / most)]
-    found = [(filter.table, filter.block) for filter in made.filters]
-    assert found == [place for place in chosen if place not in unfiltered]
 
 
 @pytest.mark.parametrize(

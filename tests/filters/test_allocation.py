@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lsmkv.filters.maths.allocation import (
@@ -32,6 +33,8 @@ def uniform_bits(run_key_counts: list[int], error_rate: float) -> float:
 
 
 @given(runs, error_rates)
+@example([10, 10**15, 10**15 + 1], 0.5)
+@example([10, 1000, 100_000], 0.99)
 def test_memory_equals_that_of_the_uniform_rate(counts: list[int], rate: float) -> None:
     monkey = memory_bits(counts, monkey_error_rates(counts, rate))
     assert monkey == pytest.approx(uniform_bits(counts, rate), rel=ROUNDING)
@@ -51,6 +54,7 @@ def test_rates_are_above_zero_and_at_most_one(counts: list[int], rate: float) ->
 
 
 @given(filled_runs, error_rates)
+@example([1, 20, 10**12], 1.0)
 def test_rates_are_proportional_to_keys_up_to_one(counts: list[int], rate: float) -> None:
     rates = monkey_error_rates(counts, rate)
     factor = max(p / count for p, count in zip(rates, counts, strict=True))
@@ -82,11 +86,6 @@ def test_five_levels_at_ten_bits_per_key_waste_fewer_reads(size_ratio: int, savi
     assert 5 * rate / expected_wasted_reads(monkey) == pytest.approx(saving, abs=0.05)
 
 
-@given(st.integers(1, 10**12), st.integers(1, 12), st.floats(1e-9, 1.0))
-def test_runs_of_one_size_share_evenly(count: int, runs_of_it: int, rate: float) -> None:
-    assert monkey_error_rates([count] * runs_of_it, rate) == pytest.approx([rate] * runs_of_it)
-
-
 @given(runs, error_rates, st.randoms(use_true_random=False))
 def test_the_order_of_the_runs_does_not_matter(
     counts: list[int], rate: float, shuffler: random.Random
@@ -98,30 +97,8 @@ def test_the_order_of_the_runs_does_not_matter(
     assert shuffled == [rates[i] for i in order]
 
 
-def test_the_largest_run_goes_without_a_filter_when_memory_is_scarce() -> None:
-    rates = monkey_error_rates([10, 1000, 100_000], 0.99)
-    assert rates[2] == 1.0
-    assert rates[0] < rates[1] < 1.0
-    assert bits_for(100_000, rates[2]) == 0
-
-
-def test_a_small_run_keeps_its_memory_beside_huge_ones() -> None:
-    counts = [10, 10**15, 10**15 + 1]
-    rates = monkey_error_rates(counts, 0.5)
-    assert memory_bits(counts, rates) == pytest.approx(uniform_bits(counts, 0.5), rel=1e-12)
-
-
 def test_empty_runs_get_the_uniform_rate() -> None:
     assert monkey_error_rates([0, 500, 0], 0.01) == pytest.approx([0.01, 0.01, 0.01])
-
-
-def test_no_runs_have_no_rates() -> None:
-    assert monkey_error_rates([], 0.01) == []
-
-
-@given(runs)
-def test_a_rate_of_one_leaves_every_run_without_a_filter(counts: list[int]) -> None:
-    assert monkey_error_rates(counts, 1.0) == pytest.approx([1.0] * len(counts))
 
 
 def test_rates_stop_at_the_smallest_normal_float() -> None:
@@ -136,26 +113,6 @@ def test_wasted_reads_are_the_sum_of_the_rates() -> None:
 @given(st.integers(0, 10**9), error_rates)
 def test_memory_bits_are_those_of_one_filter_before_rounding(count: int, rate: float) -> None:
     assert math.ceil(memory_bits([count], [rate])) == pytest.approx(bits_for(count, rate), abs=1)
-
-
-@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
-def test_a_rate_out_of_range_is_named(rate: float) -> None:
-    with pytest.raises(ValueError, match=f"error_rate={rate}: must be above 0 and at most 1"):
-        monkey_error_rates([1], rate)
-    with pytest.raises(ValueError, match=f"rate {rate}: must be above 0 and at most 1"):
-        memory_bits([1], [rate])
-
-
-def test_a_negative_key_count_is_named() -> None:
-    with pytest.raises(ValueError, match="run of -3 keys"):
-        monkey_error_rates([5, -3], 0.01)
-    with pytest.raises(ValueError, match="run of -3 keys"):
-        memory_bits([5, -3], [0.01, 0.01])
-
-
-def test_memory_needs_one_rate_for_each_run() -> None:
-    with pytest.raises(ValueError, match="2 key counts but 1 rates"):
-        memory_bits([5, 3], [0.01])
 
 
 # --- a budget ------------------------------------------------------------------------------------
@@ -229,21 +186,23 @@ def test_runs_that_are_asked_alike_get_monkeys_rates(counts: list[int], rate: fl
     assert found == pytest.approx(monkey, rel=1e-6)
 
 
-def test_a_budget_for_nothing_gives_no_rates() -> None:
-    assert budget_error_rates([], [], 100) == []
-
-
 @pytest.mark.parametrize(
-    ("keys", "asks", "bits", "told"),
+    ("call", "told"),
     [
-        ([0.0], [1.0], 1.0, "key count 0.0"),
-        ([1.0], [-1.0], 1.0, "number of asks -1.0"),
-        ([1.0], [math.nan], 1.0, "number of asks nan"),
-        ([1.0], [1.0], -1.0, "memory_bits=-1.0"),
+        *(
+            (lambda rate=rate: monkey_error_rates([1], rate), f"error_rate={rate}: must be above 0")
+            for rate in (0.0, -0.1, 1.1, math.nan)
+        ),
+        (lambda: memory_bits([1], [math.nan]), "rate nan: must be above 0 and at most 1"),
+        (lambda: monkey_error_rates([5, -3], 0.01), "run of -3 keys"),
+        (lambda: memory_bits([5, -3], [0.01, 0.01]), "run of -3 keys"),
+        (lambda: memory_bits([5, 3], [0.01]), "2 key counts but 1 rates"),
+        (lambda: budget_error_rates([0.0], [1.0], 1.0), "key count 0.0"),
+        (lambda: budget_error_rates([1.0], [-1.0], 1.0), "number of asks -1.0"),
+        (lambda: budget_error_rates([1.0], [math.nan], 1.0), "number of asks nan"),
+        (lambda: budget_error_rates([1.0], [1.0], -1.0), "memory_bits=-1.0"),
     ],
 )
-def test_impossible_parts_are_refused(
-    keys: list[float], asks: list[float], bits: float, told: str
-) -> None:
+def test_wrong_arguments_are_named(call: Callable[[], object], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        budget_error_rates(keys, asks, bits)
+        call()

@@ -2,61 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta
 
+from filter_kinds import assert_is_the_rate
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import MASK_63, digests, hash_key, murmur3_128
-from lsmkv.filters.maths.sizing import exact_rate, filter_bytes_for, probes_for
-
-# An interval this wide is missed by a right filter once in a billion seeds, and the seeds are fixed.
-CONFIDENCE = 1.0 - 1e-9
-FAST_RATES = {(4, 0.1), (4, 0.01), (30, 0.01), (30, 0.001), (600, 0.001), (600, 0.1)}
-"""Numbers of keys, and rates, that fast tests measure."""
+from lsmkv.filters.maths.sizing import exact_rate
 
 hashes = st.integers(0, MASK_63)
-
-
-def murmur3_x64_128_low(data: bytes) -> int:
-    """First half of MurmurHash3 x64-128, seed 0, written from its definition."""
-    mask = (1 << 64) - 1
-    c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
-
-    def rotate(x: int, bits: int) -> int:
-        return ((x << bits) | (x >> (64 - bits))) & mask
-
-    def mix1(x: int) -> int:
-        return rotate(x * c1 & mask, 31) * c2 & mask
-
-    def mix2(x: int) -> int:
-        return rotate(x * c2 & mask, 33) * c1 & mask
-
-    def finish(x: int) -> int:
-        x = (x ^ (x >> 33)) * 0xFF51AFD7ED558CCD & mask
-        x = (x ^ (x >> 33)) * 0xC4CEB9FE1A85EC53 & mask
-        return x ^ (x >> 33)
-
-    h1 = h2 = 0
-    whole = len(data) - len(data) % 16
-    for at in range(0, whole, 16):
-        h1 ^= mix1(int.from_bytes(data[at : at + 8], "little"))
-        h1 = ((rotate(h1, 27) + h2) * 5 + 0x52DCE729) & mask
-        h2 ^= mix2(int.from_bytes(data[at + 8 : at + 16], "little"))
-        h2 = ((rotate(h2, 31) + h1) * 5 + 0x38495AB5) & mask
-    tail = data[whole:]
-    h2 ^= mix2(int.from_bytes(tail[8:], "little"))
-    h1 ^= mix1(int.from_bytes(tail[:8], "little"))
-    h1 ^= len(data)
-    h2 ^= len(data)
-    h1 = (h1 + h2) & mask
-    h2 = (h2 + h1) & mask
-    return (finish(h1) + finish(h2)) & mask
 
 
 def probed_bits(h: int, bit_count: int, probe_count: int) -> list[int]:
@@ -92,16 +49,6 @@ def is_set(bits: bytes, bit: int) -> bool:
 )
 def test_golden_hash(key: bytes, expected: int) -> None:
     assert hash_key(key) == expected
-
-
-@given(st.binary(max_size=200))
-def test_hash_is_the_low_63_bits_of_murmur3(key: bytes) -> None:
-    assert hash_key(key) == murmur3_x64_128_low(key) & MASK_63
-
-
-@given(st.binary())
-def test_hash_fits_a_signed_machine_word(key: bytes) -> None:
-    assert 0 <= hash_key(key) <= MASK_63
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5))
@@ -143,32 +90,6 @@ def test_exactly_the_probed_bits_are_set(
     assert {bit for bit in range(byte_count * 8) if is_set(bits, bit)} == probed
 
 
-@given(
-    st.lists(hashes, min_size=1, max_size=200),
-    st.integers(1, 200),
-    st.integers(1, 30),
-    st.binary(max_size=20),
-    st.binary(max_size=20),
-)
-def test_added_keys_are_never_denied_at_any_offset_of_the_filter(
-    added: list[int], byte_count: int, probe_count: int, before: bytes, after: bytes
-) -> None:
-    held = before + bloom.build(added, byte_count, probe_count) + after
-    for h in added:
-        assert bloom.may_contain(held, len(before), byte_count, probe_count, h)
-
-
-@given(st.sets(st.binary(max_size=40), min_size=1, max_size=100), st.floats(1e-6, 0.9))
-def test_a_filter_sized_for_its_keys_denies_none_of_them(
-    keys: set[bytes], error_rate: float
-) -> None:
-    byte_count = filter_bytes_for(len(keys), error_rate)
-    probe_count = probes_for(byte_count * 8, len(keys))
-    bits = bloom.build([hash_key(key) for key in keys], byte_count, probe_count)
-    for key in keys:
-        assert bloom.may_contain(bits, 0, byte_count, probe_count, hash_key(key))
-
-
 @given(st.lists(hashes, max_size=60), hashes, st.integers(1, 40), st.integers(1, 30))
 def test_a_hash_is_denied_exactly_when_one_of_its_bits_is_not_set(
     added: list[int], asked: int, byte_count: int, probe_count: int
@@ -178,71 +99,11 @@ def test_a_hash_is_denied_exactly_when_one_of_its_bits_is_not_set(
     assert bloom.may_contain(bits, 0, byte_count, probe_count, asked) == expected
 
 
-@given(st.lists(hashes, max_size=60), st.integers(1, 40), st.integers(1, 30))
-def test_neither_order_nor_repeats_matter(
-    added: list[int], byte_count: int, probe_count: int
-) -> None:
-    built = bloom.build(added, byte_count, probe_count)
-    assert bloom.build(added[::-1] + added, byte_count, probe_count) == built
-
-
-@given(hashes, st.integers(1, 30))
-def test_an_empty_filter_denies_nothing(h: int, probe_count: int) -> None:
-    assert bloom.may_contain(b"", 0, 0, probe_count, h)
-
-
-@given(hashes, st.integers(1, 100), st.integers(1, 30))
-def test_a_filter_of_no_keys_denies_everything(h: int, byte_count: int, probe_count: int) -> None:
-    assert not bloom.may_contain(bytes(byte_count), 0, byte_count, probe_count, h)
-
-
 def test_the_largest_filter_does_not_overflow_a_machine_word() -> None:
     assert (MASK_63 >> 31) * bloom.MAX_BITS <= MASK_63
 
 
-def test_the_multiplier_maps_no_two_hashes_to_one() -> None:
-    assert bloom.MULTIPLIER % 2 == 1
-
-
 # --- error rate ---
-
-
-def false_positives(
-    keys: random.Random, key_count: int, byte_count: int, probe_count: int, asked: int
-) -> int:
-    """The number of ``asked`` absent keys that pass; each filter is asked only a few."""
-    passed = 0
-    per_filter = key_count
-    for start in range(0, asked, per_filter):
-        added = [keys.getrandbits(63) for _ in range(key_count)]
-        bits = bloom.build(added, byte_count, probe_count)
-        for _ in range(min(per_filter, asked - start)):
-            passed += bloom.may_contain(bits, 0, byte_count, probe_count, keys.getrandbits(63))
-    return passed
-
-
-def assert_is_the_rate(passed: int, asked: int, rate: float) -> None:
-    """``rate`` lies in the Clopper-Pearson interval of ``passed`` out of ``asked``."""
-    tail = (1.0 - CONFIDENCE) / 2.0
-    low = beta.ppf(tail, passed, asked - passed + 1) if passed else 0.0
-    high = beta.ppf(1.0 - tail, passed + 1, asked - passed)
-    assert low <= rate <= high, f"{passed}/{asked} = {passed / asked:.3g}, theory {rate:.3g}"
-
-
-@pytest.mark.parametrize(
-    ("key_count", "error_rate"),
-    [
-        pytest.param(*case, marks=() if case in FAST_RATES else pytest.mark.slow)
-        for case in itertools.product((4, 10, 30, 120, 600), (0.1, 0.01, 0.001, 0.0001))
-    ],
-)
-def test_measured_rate_is_the_exact_rate(key_count: int, error_rate: float) -> None:
-    byte_count = filter_bytes_for(key_count, error_rate)
-    probe_count = probes_for(byte_count * 8, key_count)
-    asked = 200_000 if error_rate < 0.001 else 60_000
-    seed = f"{key_count} keys at {error_rate}"
-    passed = false_positives(random.Random(seed), key_count, byte_count, probe_count, asked)
-    assert_is_the_rate(passed, asked, exact_rate(byte_count * 8, key_count, probe_count))
 
 
 @pytest.mark.parametrize("form", ["user%08d", "%d", "/a/long/path/that/all/keys/share/%06d"])
@@ -259,36 +120,15 @@ def test_numbered_keys_meet_the_exact_rate_too(form: str) -> None:
     assert_is_the_rate(passed, asked, exact_rate(byte_count * 8, key_count, probe_count))
 
 
-def test_a_no_takes_two_probes_on_average_when_half_the_bits_are_set() -> None:
-    keys = random.Random("two probes")
-    byte_count, probe_count = 1024, 20
-    bits = bytes([0b0101_0101]) * byte_count
-    lookups, probes = 20_000, 0
-    for _ in range(lookups):
-        h = keys.getrandbits(63)
-        answers = [is_set(bits, bit) for bit in probed_bits(h, byte_count * 8, probe_count)]
-        # The first bit that is not set ends it: that one decides, whatever the rest would say.
-        probes += answers.index(False) + 1
-        assert not bloom.may_contain(bits, 0, byte_count, answers.index(False) + 1, h)
-        assert bloom.may_contain(bits, 0, byte_count, answers.index(False), h)
-    assert probes / lookups == pytest.approx(2.0, abs=0.05)
-
-
-@given(st.lists(hashes, max_size=40), st.integers(1, 60), st.integers(1, 12))
-def test_a_filter_that_grew_hash_by_hash_has_the_bits_of_one_built_at_once(
-    added: list[int], byte_count: int, probe_count: int
-) -> None:
-    grown = bytearray(byte_count)
-    for h in added:
-        bloom.set_bits(grown, probe_count, h)
-    assert bytes(grown) == bloom.build(added, byte_count, probe_count)
-
-
 @given(st.lists(hashes, max_size=40), hashes, st.integers(1, 60), st.integers(1, 12))
-def test_a_growing_filter_gives_the_answers_of_the_same_bits_in_a_table(
+def test_a_filter_that_grew_hash_by_hash_has_the_bits_and_answers_of_one_built_at_once(
     added: list[int], absent: int, byte_count: int, probe_count: int
 ) -> None:
     bits = bloom.build(added, byte_count, probe_count)
+    grown = bytearray(byte_count)
+    for h in added:
+        bloom.set_bits(grown, probe_count, h)
+    assert bytes(grown) == bits
     for h in (*added, absent):
         assert bloom.has_bits(bytearray(bits), probe_count, h) == bloom.may_contain(
             bits, 0, byte_count, probe_count, h

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from bisect import bisect_left
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,21 +29,13 @@ def encoded(held: list[int]) -> tuple[bytes, int]:
 @example([*range(5000), (1 << 63) - 2], [])
 def test_the_first_number_between_two_is_found(held: list[int], asked: list[int]) -> None:
     bits, low_bits = encoded(held)
-    for least in (*asked, *held, *(number + 1 for number in held if number + 1 < 1 << 63)):
+    some = held[:: 1 + len(held) // 100]
+    for least in (*asked, *some, *(number + 1 for number in some if number + 1 < 1 << 63)):
         position = bisect_left(held, least)
         for most in {least, held[-1], min(least + 300, (1 << 63) - 1)}:
             found = elias_fano.first_between(bits, 0, len(bits), len(held), low_bits, least, most)
             is_there = position < len(held) and held[position] <= most
             assert found == (position if is_there else -1)
-
-
-@pytest.mark.parametrize(("count", "most"), [(100, 10_000), (1000, 1 << 40), (30_000, 40_000)])
-def test_a_number_takes_two_bits_more_than_the_logarithm_of_the_gaps(count: int, most: int) -> None:
-    """(l + 1) + u/n bits, where u/n lies between 1 and 2."""
-    draw = random.Random(count)
-    bits, low_bits = encoded(sorted(draw.randrange(most) for _ in range(count)))
-    assert low_bits == (most // count).bit_length() - 1
-    assert 8 * len(bits) <= count * (low_bits + 1) + (most >> low_bits) + 8
 
 
 @given(

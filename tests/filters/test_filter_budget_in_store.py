@@ -115,26 +115,16 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("granularity", ["block", "table"])
-@pytest.mark.parametrize("hot", [True, False], ids=["hot", "uniform"])
-def test_filters_and_indexes_of_a_compacted_store_take_the_budget(
-    path: Path, granularity: str, hot: bool
-) -> None:
-    with opened(path, filter_granularity=granularity) as db:
-        fill(db)
-        ask(db, hot=hot)
-        db.compact_range()
-        assert taken_bytes(db) == pytest.approx(MEMORY_BYTES, rel=WITHIN)
-
-
 @pytest.mark.parametrize(
-    ("policy", "granularity"),
-    [("ribbon", "block"), ("ribbon", "table")],
+    ("policy", "hot"), [("bloom", True), ("bloom", False), ("ribbon", True)], ids=str
 )
-def test_filters_of_other_kinds_take_the_budget(path: Path, policy: str, granularity: str) -> None:
-    with opened(path, filter_policy=policy, filter_granularity=granularity) as db:
+def test_filters_and_indexes_of_a_compacted_store_take_the_budget(
+    path: Path, granularity: str, policy: str, hot: bool
+) -> None:
+    with opened(path, filter_granularity=granularity, filter_policy=policy) as db:
         fill(db)
-        ask(db, 1000)
-        db.compact_range(force=True)
+        ask(db, 4000, hot=hot)
+        db.compact_range()
         assert taken_bytes(db) == pytest.approx(MEMORY_BYTES, rel=WITHIN)
 
 
@@ -246,17 +236,6 @@ def test_what_nobody_asked_for_keeps_filters(path: Path) -> None:
         assert all(cold.filter(block).bit_count > 0 for block in range(cold.block_count))
 
 
-def test_a_popular_range_may_change(path: Path) -> None:
-    with opened(path) as db:
-        fill(db)
-        for at in (0, KEYS - HOT):
-            for number in range(LOOKUPS):
-                db.get(absent(at + number % HOT))
-            db.compact_range(force=True)
-        rates = [table.requested_rate for table in db.inspect().tables()]
-        assert rates[-2] < rates[0] < rates[len(rates) // 2]
-
-
 # --- who writes the tables -----------------------------------------------------------------------
 
 
@@ -311,12 +290,16 @@ def test_counts_survive_reopening(path: Path) -> None:
         assert 5 * rates[0] < rates[-2]
 
 
-def test_closing_again_without_lookups_writes_nothing(path: Path) -> None:
+@pytest.mark.parametrize("is_read_only", [False, True])
+def test_closing_without_new_lookups_and_reading_alone_write_nothing(
+    path: Path, is_read_only: bool
+) -> None:
     with opened(path) as db:
         fill(db)
         ask(db, 10)
     before = {name: (path / name).read_bytes() for name in os.listdir(path)}
-    opened(path).close()
+    with opened(path, read_only=is_read_only) as db:
+        ask(db, 100 if is_read_only else 0)
     assert {name: (path / name).read_bytes() for name in os.listdir(path)} == before
 
 
@@ -359,15 +342,6 @@ def test_a_crash_loses_only_the_counts_since(path: Path, tmp_path: Path) -> None
     assert 0 < total(counts(crashed)) < total(counts(path))
     with opened(crashed) as db:
         assert len(db) == KEYS
-
-
-def test_reading_alone_writes_no_counts(path: Path) -> None:
-    with opened(path) as db:
-        fill(db)
-    before = {name: (path / name).read_bytes() for name in os.listdir(path)}
-    with opened(path, read_only=True) as db:
-        ask(db, 100)
-    assert {name: (path / name).read_bytes() for name in os.listdir(path)} == before
 
 
 def test_a_store_without_a_budget_writes_no_counts(path: Path) -> None:

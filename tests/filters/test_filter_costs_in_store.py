@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
-from typing import Any
-
 import pytest
 
 import lsmkv
 from filtered_stores import (
     KEY_COUNT,
-    RATES,
     absent_in_blocks,
     counted,
     load,
@@ -21,7 +16,6 @@ from filtered_stores import (
     tables_of,
 )
 from lsmkv import DB, Options
-from lsmkv.filters.maths.allocation import expected_wasted_reads, memory_bits
 from lsmkv.storage.storage import ReadKind
 
 # Allocation of memory to runs
@@ -38,7 +32,6 @@ def layered(db: DB) -> None:
 
 
 def test_monkey_gives_larger_runs_a_higher_error_rate(path: str) -> None:
-    """Rates are in proportion to the runs' keys: small runs almost never err."""
     with counted(path, filter_allocation="monkey", compaction="tiered") as (db, _):
         layered(db)
         runs = [run for level in db.inspect().levels for run in level.runs]
@@ -46,18 +39,6 @@ def test_monkey_gives_larger_runs_a_higher_error_rate(path: str) -> None:
         rates = [run.tables[0].requested_rate for run in runs]
         assert rates[0] < rates[1] < rates[2]
         assert rates[1] / rates[0] == pytest.approx(10, rel=0.3)
-
-
-def test_monkey_wastes_fewer_reads_than_uniform_rates_of_the_same_memory(path: str) -> None:
-    """One rate for all runs, with the same memory, wastes more reads."""
-    with counted(path, filter_allocation="monkey", compaction="tiered") as (db, _):
-        layered(db)
-        runs = [run for level in db.inspect().levels for run in level.runs]
-        counts = [run.entry_count for run in runs]
-        rates = [run.tables[0].requested_rate for run in runs]
-        bits_per_key = memory_bits(counts, rates) / sum(counts)
-        uniform = math.exp(-bits_per_key * math.log(2) ** 2)
-        assert expected_wasted_reads(rates) < 0.5 * expected_wasted_reads([uniform] * len(runs))
 
 
 def test_uniform_allocation_gives_every_run_the_rate_asked_for(path: str) -> None:
@@ -107,20 +88,12 @@ def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
 
 @pytest.mark.parametrize(("residency", "held"), [("resident", 1), ("cached", 0), ("off", 0)])
 def test_filter_memory_is_reported(path: str, residency: str, held: int) -> None:
-    """Resident filters take their size in memory, others none."""
     with loaded(path, filter_residency=residency) as (db, _):
         info = db.inspect()
         assert info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filters
 
 
-def test_time_spent_on_building_filters_is_reported(path: str) -> None:
-    """Every table states how long its filters took."""
-    with loaded(path) as (db, _):
-        assert db.stats().filter_build_ns > 0
-
-
 def test_reads_of_resident_filters_are_counted(path: str) -> None:
-    """All of them are read once, when a table is first used."""
     with loaded(path):
         pass
     with counted(path) as (db, storage):
@@ -132,7 +105,6 @@ def test_reads_of_resident_filters_are_counted(path: str) -> None:
 
 
 def test_filters_save_far_more_than_their_own_reads(path: str) -> None:
-    """Filters save far more reads and bytes than reading them costs."""
     with loaded(path):
         pass
     costs: dict[str, tuple[int, int]] = {}
@@ -153,16 +125,3 @@ def test_filters_save_far_more_than_their_own_reads(path: str) -> None:
         reads, size_bytes = costs[residency]
         assert 0 < reads < 0.05 * KEY_COUNT
         assert size_bytes < 4 * KEY_COUNT
-
-
-def test_error_rate_buys_reads_with_memory(path: str, tmp_path_factory: Any) -> None:
-    """Each lower rate takes more filter bytes and wastes fewer reads."""
-    sizes, reads = [], []
-    for rate in RATES:
-        place = str(tmp_path_factory.mktemp("rate"))
-        with loaded(place, error_rate=rate) as (db, _):
-            keys, _ = absent_in_blocks(db, per_key=1)
-            sizes.append(db.inspect().filter_bytes)
-            reads.append(look_up(db, keys).block_reads)
-    assert all(low < high for low, high in pairwise(sizes))
-    assert all(high > low for high, low in pairwise(reads))

@@ -54,12 +54,6 @@ def test_every_filter_is_in_the_table() -> None:
     assert names == TABLE.keys()
 
 
-def test_every_filter_is_recommended_for_something() -> None:
-    choice = DOCUMENT.partition("## Which filter")[2].partition("##")[0]
-    for name in TABLE.keys() - {"GrowingKnownFalsePositives"}:
-        assert f"`{name}`" in choice
-
-
 @pytest.mark.parametrize("code", re.findall(r"^```python\n(.*?)^```", DOCUMENT, flags=re.M | re.S))
 def test_python_of_the_document_runs(code: str) -> None:
     with own_registry():
@@ -69,19 +63,3 @@ def test_python_of_the_document_runs(code: str) -> None:
 def test_policies_are_in_their_table() -> None:
     for scheme, name in re.findall(r"^\| (\d) \| `([a-z-]+)`", DOCUMENT, flags=re.M):
         assert filters.policy_for(int(scheme)).name == name
-
-
-def test_protocols_are_what_the_filters_are() -> None:
-    """Type checkers check these annotations too."""
-    asked: list[filters.Membership] = [filters.BloomFilter(8, 3), filters.CuckooFilter(8, 9)]
-    growing: list[filters.HashInsert] = [filters.BloomFilter(8, 3), filters.CuckooFilter(8, 9)]
-    losing: list[filters.Delete] = [filters.CountingBloomFilter(8, 3), filters.CuckooFilter(8, 9)]
-    counting: filters.CountEstimate = filters.CountingBloomFilter(8, 3)
-    united: filters.Union = filters.BlockedBloomFilter(1, 3)
-    folded: filters.Fold = filters.FoldableBloomFilter(8, 3, 1)
-    saved: list[filters.Save] = [filters.BinaryFuseFilter([], 8), filters.BloomFilter(8, 3)]
-    counted: list[filters.KeyCount] = [filters.FingerprintFilter([], 8), filters.BloomFilter(8, 3)]
-    assert [len(each) for each in (asked, growing, losing, saved, counted)] == [2] * 5
-    assert counting.count_of(b"a") == 0
-    assert united.union(united) is not united
-    assert folded.fold() is not folded

@@ -24,7 +24,6 @@ from table_files import last_key
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_filter_per_table_errs_at_its_exact_rate(path: str, rate: float) -> None:
-    """Reads per absent lookup match the exact rate for (m, n, k)."""
     with loaded(path, error_rate=rate, filter_granularity="table") as (db, storage):
         tables = tables_of(db)
         rates = {
@@ -49,7 +48,6 @@ def test_a_filter_per_table_errs_at_its_exact_rate(path: str, rate: float) -> No
 
 
 def test_a_filter_per_table_answers_before_the_index_is_searched(path: str) -> None:
-    """It denies keys between blocks like others."""
     with loaded(path, error_rate=0.001, filter_granularity="table") as (db, storage):
         gaps = [
             last_key(table, number) + b"-"
@@ -63,7 +61,6 @@ def test_a_filter_per_table_answers_before_the_index_is_searched(path: str) -> N
 
 
 def test_both_granularities_have_equal_answers_and_similar_costs(path: str) -> None:
-    """A table's filter is about as large as its blocks' filters."""
     with loaded(path) as (db, _):
         by_block = answers(db), db.inspect().filter_bytes
     with counted(path, filter_granularity="table") as (db, _):

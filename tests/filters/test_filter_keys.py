@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -74,109 +75,64 @@ def test_a_spec_needs_no_escapes_in_json(filter_key: FilterKey) -> None:
     assert json.dumps(spec) == f'"{spec}"'
 
 
-@pytest.mark.parametrize("filter_key", [WholeKey(), FixedPrefix(8), DelimitedPrefix(b"/")])
-def test_filter_keys_are_frozen_and_hashable(filter_key: FilterKey) -> None:
-    assert isinstance(filter_key, FilterKey)
-    assert len({filter_key, filter_key_from_spec(filter_key.to_spec())}) == 1
-    with pytest.raises((dataclasses.FrozenInstanceError, AttributeError, TypeError)):
-        filter_key.length_bytes = 9  # type: ignore[attr-defined]  # the point of the test
+SLASH = DelimitedPrefix(b"/")
 
 
-# --- whole keys ---
+@pytest.mark.parametrize(
+    ("filter_key", "key", "part"),
+    [
+        (WholeKey(), b"key", b"key"),
+        (FixedPrefix(3), b"abcdef", b"abc"),
+        *((FixedPrefix(3), key, key) for key in (b"", b"ab", b"abc")),
+        (SLASH, b"home/ann/notes", b"home/"),
+        (DelimitedPrefix(b"/", 2), b"home/ann/notes", b"home/ann/"),
+        (DelimitedPrefix(b"/", 3), b"home/ann/notes", b"home/ann/notes"),  # has too few
+        (DelimitedPrefix(b"aa", 2), b"aaaaaa", b"aaaa"),  # they do not overlap
+        (DelimitedPrefix(b"aa", 2), b"aaa", b"aaa"),
+    ],
+)
+def test_a_filter_holds_this_part_of_a_key(filter_key: FilterKey, key: bytes, part: bytes) -> None:
+    assert filter_key.part(key) == part
 
 
-def test_the_whole_key_is_its_own_part() -> None:
-    assert WholeKey().part(b"key") == b"key"
-
-
-def test_no_prefix_determines_a_whole_key() -> None:
-    assert WholeKey().part_of_prefix(b"key") is None
+@pytest.mark.parametrize(
+    ("filter_key", "prefix", "part"),
+    [
+        (WholeKey(), b"key", None),
+        (FixedPrefix(3), b"abc", b"abc"),
+        (FixedPrefix(3), b"abcd", b"abc"),
+        (FixedPrefix(3), b"ab", None),
+        (DelimitedPrefix(b"::", 2), b"a::b::c", b"a::b::"),
+        (DelimitedPrefix(b"::", 2), b"a::b::", b"a::b::"),
+        (DelimitedPrefix(b"::"), b"a:", None),  # ends inside a delimiter
+    ],
+)
+def test_a_prefix_determines_this_part_or_none(
+    filter_key: FilterKey, prefix: bytes, part: bytes | None
+) -> None:
+    assert filter_key.part_of_prefix(prefix) == part
 
 
 def test_only_whole_keys_are_whole() -> None:
-    assert WholeKey().is_whole
-    assert not FixedPrefix(8).is_whole
-    assert not DelimitedPrefix(b"/").is_whole
+    assert [each.is_whole for each in (WholeKey(), FixedPrefix(8), SLASH)] == [True, False, False]
 
 
-# --- fixed prefixes ---
-
-
-def test_a_fixed_prefix_cuts_longer_keys() -> None:
-    assert FixedPrefix(3).part(b"abcdef") == b"abc"
-
-
-@pytest.mark.parametrize("key", [b"", b"ab", b"abc"])
-def test_a_key_no_longer_than_the_fixed_prefix_is_held_whole(key: bytes) -> None:
-    assert FixedPrefix(3).part(key) == key
-
-
-def test_a_prefix_of_the_fixed_length_determines_the_part() -> None:
-    assert FixedPrefix(3).part_of_prefix(b"abc") == b"abc"
-    assert FixedPrefix(3).part_of_prefix(b"abcd") == b"abc"
-
-
-def test_a_prefix_shorter_than_the_fixed_length_determines_nothing() -> None:
-    assert FixedPrefix(3).part_of_prefix(b"ab") is None
-
-
-@pytest.mark.parametrize("length_bytes", [0, -1, 65_536])
-def test_a_length_out_of_range_is_refused(length_bytes: int) -> None:
-    with pytest.raises(ValueError, match=f"length_bytes={length_bytes}: must lie between 1"):
-        FixedPrefix(length_bytes)
-
-
-@pytest.mark.parametrize("length_bytes", [True, 8.0, "8", None])
-def test_a_length_that_is_no_int_is_refused(length_bytes: object) -> None:
-    with pytest.raises(TypeError, match=r"length_bytes=.*: must be an int"):
-        FixedPrefix(length_bytes)  # type: ignore[arg-type]  # the point of the test
-
-
-# --- delimited prefixes ---
-
-
-def test_a_delimited_prefix_ends_with_its_delimiter() -> None:
-    assert DelimitedPrefix(b"/").part(b"home/ann/notes") == b"home/"
-
-
-def test_a_delimited_prefix_counts_delimiters() -> None:
-    assert DelimitedPrefix(b"/", 2).part(b"home/ann/notes") == b"home/ann/"
-
-
-def test_a_key_with_too_few_delimiters_is_held_whole() -> None:
-    assert DelimitedPrefix(b"/", 3).part(b"home/ann/notes") == b"home/ann/notes"
-
-
-def test_delimiters_do_not_overlap() -> None:
-    assert DelimitedPrefix(b"aa", 2).part(b"aaaaaa") == b"aaaa"
-    assert DelimitedPrefix(b"aa", 2).part(b"aaa") == b"aaa"
-
-
-def test_a_prefix_that_holds_the_delimiters_determines_the_part() -> None:
-    assert DelimitedPrefix(b"::", 2).part_of_prefix(b"a::b::c") == b"a::b::"
-    assert DelimitedPrefix(b"::", 2).part_of_prefix(b"a::b::") == b"a::b::"
-
-
-def test_a_prefix_that_ends_inside_a_delimiter_determines_nothing() -> None:
-    assert DelimitedPrefix(b"::").part_of_prefix(b"a:") is None
-
-
-@pytest.mark.parametrize("delimiter", [b"", b"x" * 256])
-def test_a_delimiter_of_a_wrong_length_is_refused(delimiter: bytes) -> None:
-    with pytest.raises(ValueError, match=f"delimiter of {len(delimiter)} bytes: must have 1 to"):
-        DelimitedPrefix(delimiter)
-
-
-@pytest.mark.parametrize("delimiter", ["/", bytearray(b"/"), 47])
-def test_a_delimiter_that_is_no_bytes_is_refused(delimiter: object) -> None:
-    with pytest.raises(TypeError, match=r"delimiter=.*: must be bytes"):
-        DelimitedPrefix(delimiter)  # type: ignore[arg-type]  # the point of the test
-
-
-@pytest.mark.parametrize("count", [0, 256])
-def test_a_delimiter_count_out_of_range_is_refused(count: int) -> None:
-    with pytest.raises(ValueError, match=f"count={count}: must lie between 1 and 255"):
-        DelimitedPrefix(b"/", count)
+@pytest.mark.parametrize(
+    ("kind", "arguments", "error", "said"),
+    [
+        *((FixedPrefix, (n,), ValueError, f"length_bytes={n}: must lie") for n in (0, -1, 65_536)),
+        *((FixedPrefix, (n,), TypeError, "must be an int") for n in (True, 8.0, "8", None)),
+        (DelimitedPrefix, (b"",), ValueError, "delimiter of 0 bytes: must have 1 to"),
+        (DelimitedPrefix, (b"x" * 256,), ValueError, "delimiter of 256 bytes: must have 1 to"),
+        *((DelimitedPrefix, (d,), TypeError, "must be bytes") for d in ("/", bytearray(b"/"), 47)),
+        *((DelimitedPrefix, (b"/", n), ValueError, f"count={n}: must lie") for n in (0, 256)),
+    ],
+)
+def test_wrong_arguments_are_named(
+    kind: Callable[..., FilterKey], arguments: tuple[Any, ...], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        kind(*arguments)
 
 
 # --- specs ---

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsmkv import filters
-from lsmkv.filters import FilterPolicy, bloom, fuse
-from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
+from lsmkv.filters import FilterPolicy, fuse
 from lsmkv.filters.policy import MAX_PARAMETER, NO_FILTER, NONE, POLICIES
 
 hash_sets = st.sets(st.integers(0, (1 << 63) - 1), max_size=80)
@@ -67,15 +66,6 @@ def test_any_bits_of_a_possible_shape_can_be_asked(
     if policy.is_possible(byte_count, parameter):
         start = len(data) - byte_count
         assert policy.may_contain(data, start, byte_count, parameter, h) in (True, False)
-
-
-@pytest.mark.parametrize(("key_count", "error_rate"), [(30, 0.01), (4, 0.1), (600, 0.0001)])
-def test_the_bloom_policy_is_what_blocks_embed(key_count: int, error_rate: float) -> None:
-    hashes = [filters.hash_key(b"key %d" % number) for number in range(key_count)]
-    byte_count = filter_bytes_for(key_count, error_rate)
-    probe_count = probes_for(byte_count * 8, key_count)
-    built = bloom.build(hashes, byte_count, probe_count)
-    assert filters.policy_for(1).build(hashes, error_rate) == (built, probe_count)
 
 
 def test_filters_of_policies_and_filter_objects_have_the_same_bits() -> None:

@@ -40,10 +40,6 @@ PREFIX_FILTERS = pytest.mark.parametrize(
 def test_a_prefix_scan_skips_blocks_whose_filter_denies_the_prefix(
     path: str, filter_key: lsmkv.FilterKey
 ) -> None:
-    """Scans of absent prefixes read a block only when its filter errs.
-
-    Without filters each scan would read one.
-    """
     with counted(path, filter_key=filter_key) as (db, storage):
         load_rows(db)
         prefixes = absent_rows(db)
@@ -68,7 +64,6 @@ def test_a_prefix_scan_skips_blocks_whose_filter_denies_the_prefix(
 def test_a_prefix_filter_answers_look_ups_of_absent_rows(
     path: str, filter_key: lsmkv.FilterKey
 ) -> None:
-    """It denies absent rows; in a present row the block must be read."""
     with counted(path, filter_key=filter_key) as (db, storage):
         load_rows(db)
         tables = tables_of(db)
@@ -104,7 +99,6 @@ def test_a_prefix_filter_answers_look_ups_of_absent_rows(
 def test_prefix_filters_change_no_answer(
     path: str, filter_key: lsmkv.FilterKey, granularity: str, residency: str
 ) -> None:
-    """Columns, ranges and single keys are found with either kind of filter."""
     expected = {cell(row, column): b"v" * 30 for row in range(0, 3000, 2) for column in range(5)}
     with counted(
         path, filter_key=filter_key, filter_granularity=granularity, filter_residency=residency
@@ -123,7 +117,6 @@ def test_prefix_filters_change_no_answer(
 
 
 def test_a_prefix_scan_reads_only_the_runs_that_hold_the_prefix(path: str) -> None:
-    """Other runs are not read, even if they span the row."""
     with counted(path, filter_key=DelimitedPrefix(b"/"), compaction="tiered", error_rate=1e-6) as (
         db,
         storage,
@@ -139,7 +132,6 @@ def test_a_prefix_scan_reads_only_the_runs_that_hold_the_prefix(path: str) -> No
 
 
 def test_a_prefix_shorter_than_the_filters_is_scanned_without_them(path: str) -> None:
-    """The filters cannot answer for so short a prefix."""
     with counted(path, filter_key=FixedPrefix(8)) as (db, _):
         load_rows(db)
         before = db.stats()
@@ -148,7 +140,6 @@ def test_a_prefix_shorter_than_the_filters_is_scanned_without_them(path: str) ->
 
 
 def test_prefix_filters_are_smaller(path: str) -> None:
-    """A prefix is in the filter once, however many keys share it."""
     with counted(path, filter_key=DelimitedPrefix(b"/")) as (db, _):
         load_rows(db)
         entries = db.inspect().entry_count
@@ -156,7 +147,6 @@ def test_prefix_filters_are_smaller(path: str) -> None:
 
 
 def test_tables_keep_the_filter_key_they_were_written_with(path: str) -> None:
-    """Old tables' filters are asked with their own filter key."""
     with counted(path, filter_key=FixedPrefix(8)) as (db, _):
         load_rows(db)
     with counted(path) as (db, _):

@@ -136,22 +136,6 @@ def test_a_rebuild_is_logged_once_with_its_place(
     assert "compact_range(force=True)" in record.getMessage()
 
 
-def test_whole_filters_are_not_rebuilt(table: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with opened(table, "resident") as db:
-        db.multi_get(KEYS)
-        assert db.stats().filter_rebuilds == 0
-    assert caplog.records == []
-
-
-def test_verify_reports_the_damage_after_a_rebuilding(table: Path) -> None:
-    place = chunk_middle(table, 1)
-    flip(table, place)
-    with opened(table, "resident") as db:
-        assert db[KEYS[0]] == b"value " + KEYS[0]
-        reasons = [problem.reason for problem in db.verify().problems]
-    assert "checksum of a table's filter chunk fails" in reasons[0]
-
-
 def test_a_compaction_ends_the_damage(table: Path) -> None:
     flip(table, chunk_middle(table, 1))
     with lsmkv.open(table.parent, **OPTIONS) as db:
@@ -196,10 +180,7 @@ def test_damage_to_both_copies_costs_the_answers_of_that_block_alone(
         ("ribbon", "cached"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("bloom", "cached"),
-                ("ribbon", "resident"),
-            )
+            for case in (("bloom", "cached"), ("ribbon", "resident"))
         ),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from conftest import fill, number_key, open_small
@@ -13,8 +13,8 @@ import lsmkv
 from damage import spoil_first_block
 from filter_kinds import own_registry
 from lsmkv.filters import FilterPolicy, FixedPrefix, policies, policy_for, policy_named
-from lsmkv.filters.policy import AUTO, NONE, POLICIES, register
-from lsmkv.options import FilterPolicyName, Options
+from lsmkv.filters.policy import NONE, POLICIES, register
+from lsmkv.options import Options
 
 
 class Checksums(FilterPolicy):
@@ -136,10 +136,6 @@ def test_the_error_for_an_unregistered_scheme_gives_the_remedy() -> None:
 # Options
 
 
-def test_the_type_of_the_option_names_auto_and_our_policies() -> None:
-    assert get_args(FilterPolicyName) == (AUTO, *(policy.name for policy in (NONE, *POLICIES)))
-
-
 def test_options_take_registered_names_only() -> None:
     with pytest.raises(
         ValueError, match="filter_policy='checksums': must be one of 'auto', 'none'"
@@ -151,12 +147,6 @@ def test_options_take_registered_names_only() -> None:
         ValueError, match=r"filter_policy='xor': .*'bloom', 'ribbon', 'grafite', 'checksums'"
     ):
         Options(filter_policy="xor")
-
-
-@pytest.mark.parametrize("wrong", [None, 1, ["bloom"], "", "BLOOM"], ids=repr)
-def test_options_refuse_what_is_no_name(wrong: object) -> None:
-    with pytest.raises(ValueError, match="filter_policy="):
-        options(filter_policy=wrong)
 
 
 # In a store
@@ -240,15 +230,6 @@ def test_a_negative_hash_is_refused_before_a_filter_would_deny_its_key(tmp_path:
         with pytest.raises(lsmkv.BackgroundError) as raised:
             db.flush()
     assert "'checksums': hash_key(b'key') is -1" in str(raised.value.__cause__)
-
-
-def test_filters_of_a_registered_policy_are_explained(tmp_path: Path) -> None:
-    register(Checksums())
-    write(tmp_path / "db", filter_policy="checksums")
-    with open_small(tmp_path / "db") as db:
-        asked = [db.explain(number_key(number)) for number in range(1, 200, 2)]
-        explained = ["\n".join(lookup.lines(with_filters=True)) for lookup in asked]
-        assert any("filter says no" in text and "k=9" in text for text in explained)
 
 
 def test_the_error_for_a_table_of_an_unregistered_policy_says_so(tmp_path: Path) -> None:

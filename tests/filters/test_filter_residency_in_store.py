@@ -29,7 +29,6 @@ def test_without_filters_every_look_up_inside_a_block_reads_it(path: str) -> Non
 
 
 def test_switching_filters_off_changes_reads_and_no_answer(path: str) -> None:
-    """Ignored filters on disk can be used again after the next opening."""
     reads: list[int] = []
     found = []
     with loaded(path):
@@ -46,7 +45,6 @@ def test_switching_filters_off_changes_reads_and_no_answer(path: str) -> None:
 
 
 def test_filters_are_written_while_they_are_switched_off(path: str) -> None:
-    """The switch affects only reading; new tables have filters."""
     with loaded(path, filter_residency="off") as (db, _):
         info = db.inspect()
         assert info.filter_bytes > 0
@@ -62,7 +60,6 @@ def test_filters_are_written_while_they_are_switched_off(path: str) -> None:
 def test_filters_that_the_cache_cannot_keep_read_hardly_more_than_the_blocks_they_spare(
     path: str,
 ) -> None:
-    """The cache is empty at each lookup: a chunk is read to spare one block of 4 KiB."""
     options = lsmkv.Options(compression="none", read_compaction_rate_bytes=0)
     read = {}
     with lsmkv.open(path, options) as db:
@@ -77,7 +74,6 @@ def test_filters_that_the_cache_cannot_keep_read_hardly_more_than_the_blocks_the
 
 
 def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
-    """Only the time of reading the filters differs."""
     with loaded(path) as (db, _):
         keys, _ = absent_in_blocks(db, per_key=1)
         resident = look_up(db, keys).block_reads
@@ -90,31 +86,7 @@ def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
         assert look_up(db, keys).block_reads == resident
 
 
-def test_cached_filters_are_read_once_while_they_fit(path: str) -> None:
-    """Their reads are counted, and not repeated while the cache holds them."""
-    with loaded(path):
-        pass
-    with counted(path, filter_residency="cached", block_cache_size_bytes=1 << 20) as (db, storage):
-        assert db.stats().filter_reads == 0
-        keys, _ = absent_in_blocks(db, per_key=1)
-        cold, warm = look_up(db, keys), look_up(db, keys)
-        assert cold.filter_read_bytes == db.inspect().filter_bytes
-        assert cold.filter_reads == storage.reads(ReadKind.FILTER) > 0
-        assert warm.filter_reads == 0
-
-
-def test_cached_filters_without_a_cache_are_read_each_time(path: str) -> None:
-    """Each lookup inside a block pays for a filter read."""
-    with loaded(path):
-        pass
-    with counted(path, filter_residency="cached") as (db, storage):
-        keys, _ = absent_in_blocks(db, per_key=1)
-        counts = look_up(db, keys)
-        assert counts.filter_reads == storage.reads(ReadKind.FILTER) == len(keys)
-
-
 def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
-    """The block cache's size bounds the filters' memory."""
     with loaded(path, error_rate=1e-6):
         pass
     budget = 8192

@@ -158,12 +158,7 @@ def test_too_many_keys_for_a_filter_have_none(monkeypatch: pytest.MonkeyPatch) -
     assert built([b"a", b"b"], 0.01) == GRAFITE.build([1, 2], 0.01) == NO_FILTER
 
 
-@given(
-    data=st.binary(max_size=300),
-    low_bits=st.integers(0, 31),
-    start=anything,
-    stop=anything,
-)
+@given(data=st.binary(max_size=300), low_bits=st.integers(0, 31), start=anything, stop=anything)
 def test_any_bits_of_a_possible_shape_can_be_asked_for_ranges(
     data: bytes, low_bits: int, start: bytes, stop: bytes
 ) -> None:

@@ -154,13 +154,6 @@ def test_the_mean_rate_of_many_small_filters_is_what_was_asked_for(rate: float) 
     assert fmean(rates) == pytest.approx(rate, rel=0.04)
 
 
-def test_a_large_filter_has_at_most_the_rate_asked_for() -> None:
-    dice = random.Random(1)
-    for _ in range(6):
-        bits, columns = RIBBON.build(drawn(dice, 5000), 0.01)
-        assert RIBBON.exact_rate(len(bits), 5000, columns) == 2.0**-7
-
-
 @pytest.mark.parametrize(
     ("byte_count", "columns", "possible"),
     [

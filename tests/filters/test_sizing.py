@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lsmkv.filters.maths.sizing import (
@@ -52,26 +51,23 @@ def assert_right_to_the_last_place(bit_count: int, key_count: int, probe_count: 
 # --- sizes ---
 
 
-def test_a_thousand_keys_at_one_percent_take_9586_bits() -> None:
-    assert bits_for(1000, 0.01) == 9586
-
-
-def test_a_million_keys_at_one_in_a_million_take_3_59_megabytes() -> None:
-    assert bits_for(1_000_000, 1e-6) == 28_755_176
-    assert round(filter_bytes_for(1_000_000, 1e-6) / 1e6, 2) == 3.59
-
-
-def test_a_million_keys_at_one_in_a_thousand_take_1_80_megabytes() -> None:
-    assert round(filter_bytes_for(1_000_000, 1e-3) / 1e6, 2) == 1.80
-
-
-def test_no_keys_take_no_bits() -> None:
-    assert bits_for(0, 0.01) == filter_bytes_for(0, 0.01) == 0
+@pytest.mark.parametrize(
+    ("keys", "rate", "bits"),
+    [
+        (1000, 0.01, 9586),
+        (1_000_000, 1e-6, 28_755_176),
+        (1_000_000, 1e-3, 14_377_588),
+        (1, 5e-324, 1550),
+    ],
+)
+def test_keys_take_so_many_bits(keys: int, rate: float, bits: int) -> None:
+    assert bits_for(keys, rate) == bits
 
 
 @pytest.mark.parametrize("rate", [1.0, 1.5, math.inf])
 def test_a_rate_of_one_or_more_takes_no_bits(rate: float) -> None:
     assert bits_for(1000, rate) == filter_bytes_for(1000, rate) == 0
+    assert bits_for(0, 0.01) == filter_bytes_for(0, 0.01) == 0
     assert lower_bound_bits(1000, rate) == 0.0
 
 
@@ -93,49 +89,15 @@ def test_keys_for_gives_the_most_keys_that_fit(bit_count: int, error_rate: float
     assert bits_for(keys, error_rate) <= bit_count < bits_for(keys + 1, error_rate)
 
 
-def test_the_smallest_rates_have_sizes_too() -> None:
-    assert bits_for(1, 5e-324) == 1550
-
-
 # --- rates ---
 
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 10))
+@example(288, 30, 7)  # a block's filter
+@example(3, 2, 12)
 def test_exact_rate_is_right_to_the_last_place(bits: int, keys: int, probes: int) -> None:
     assert_right_to_the_last_place(bits, keys, probes)
-
-
-def test_exact_rate_is_right_to_the_last_place_at_block_size() -> None:
-    assert_right_to_the_last_place(288, 30, 7)
-
-
-def test_exact_rate_with_more_probes_than_bits() -> None:
-    assert_right_to_the_last_place(3, 2, 12)
-
-
-@pytest.mark.parametrize(
-    ("bits", "keys", "probes"),
-    [(100, 10, 7), (288, 30, 7), pytest.param(431, 30, 10, marks=pytest.mark.slow)],
-)
-def test_exact_rate_agrees_with_simulated_throws(bits: int, keys: int, probes: int) -> None:
-    seed, trials = 20_250_101, 20_000
-    throw = random.Random(seed)
-    outcomes = [
-        (len(set(throw.choices(range(bits), k=keys * probes))) / bits) ** probes
-        for _ in range(trials)
-    ]
-    mean = math.fsum(outcomes) / trials
-    variance = math.fsum((outcome - mean) ** 2 for outcome in outcomes) / (trials - 1)
-    standard_error = math.sqrt(variance / trials)
-    assert abs(mean - exact_rate(bits, keys, probes)) < 4 * standard_error, f"seed {seed}"
-
-
-@pytest.mark.parametrize(("keys", "excess"), [(30, 0.03), (10, 0.09)])
-def test_the_exact_rate_is_above_the_classic_for_small_filters(keys: int, excess: float) -> None:
-    bits = 10 * keys
-    ratio = exact_rate(bits, keys, 7) / classic_rate(bits, keys, 7)
-    assert ratio - 1 == pytest.approx(excess, abs=0.001)
 
 
 def test_the_classic_rate_is_right_for_large_filters() -> None:
@@ -168,33 +130,23 @@ def test_one_more_bit_never_raises_the_exact_rate(bits: int, keys: int, probes: 
     assert exact_rate(bits, keys, probes) >= exact_rate(bits + 1, keys, probes) * (1 - ROUNDING)
 
 
-Rate = Callable[[int, int, int], float]
-both_rates = pytest.mark.parametrize("rate", [classic_rate, exact_rate])
-
-
-@both_rates
-def test_a_filter_of_no_keys_rejects_everything(rate: Rate) -> None:
-    assert rate(100, 0, 7) == 0.0
-
-
-@both_rates
-def test_a_filter_of_no_bits_rejects_nothing(rate: Rate) -> None:
-    assert rate(0, 10, 7) == rate(0, 0, 7) == 1.0
-
-
-@both_rates
-def test_no_probes_reject_nothing(rate: Rate) -> None:
-    assert rate(100, 10, 0) == rate(100, 0, 0) == 1.0
-
-
-@both_rates
-def test_a_crowded_filter_rejects_nothing(rate: Rate) -> None:
-    assert rate(8, 10_000, 30) == 1.0
-
-
-@both_rates
-def test_a_rate_too_small_for_a_float_is_zero(rate: Rate) -> None:
-    assert rate(1 << 60, 1, 30) == 0.0
+@pytest.mark.parametrize("rate", [classic_rate, exact_rate])
+@pytest.mark.parametrize(
+    ("bits", "keys", "probes", "passed"),
+    [
+        (100, 0, 7, 0.0),  # no keys
+        (0, 10, 7, 1.0),  # no bits
+        (0, 0, 7, 1.0),
+        (100, 10, 0, 1.0),  # no probes
+        (100, 0, 0, 1.0),
+        (8, 10_000, 30, 1.0),  # crowded
+        (1 << 60, 1, 30, 0.0),  # too small for a float
+    ],
+)
+def test_extreme_filters_reject_all_or_nothing(
+    rate: Callable[[int, int, int], float], bits: int, keys: int, probes: int, passed: float
+) -> None:
+    assert rate(bits, keys, probes) == passed
 
 
 # --- probes ---
@@ -207,20 +159,6 @@ def test_probes_for_is_the_best_of_all(keys: int, bits: int) -> None:
     assert probes_for(bits, keys) == min(every, key=lambda probes: exact_rate(bits, keys, probes))
 
 
-@settings(deadline=None)
-@given(st.integers(10_000, 1_000_000), st.floats(1.5, 43.0))
-def test_large_filters_make_the_classic_number_of_probes(keys: int, bits_per_key: float) -> None:
-    bits = int(keys * bits_per_key)
-    classic_best = bits / keys * math.log(2)
-    assert abs(probes_for(bits, keys) - classic_best) < 1
-
-
-@given(bit_counts, key_counts)
-@settings(deadline=None)
-def test_probes_stay_in_range(bits: int, keys: int) -> None:
-    assert 1 <= probes_for(bits, keys) <= MAX_PROBES
-
-
 def test_probes_stop_at_the_cap() -> None:
     assert probes_for(1_000_000, 1000) == MAX_PROBES
 
@@ -228,10 +166,6 @@ def test_probes_stop_at_the_cap() -> None:
 @pytest.mark.parametrize(("bits", "keys"), [(0, 0), (0, 10), (100, 0)])
 def test_an_empty_filter_makes_one_probe(bits: int, keys: int) -> None:
     assert probes_for(bits, keys) == 1
-
-
-def test_rate_for_is_the_exact_rate_at_the_best_probes() -> None:
-    assert rate_for(288, 30) == exact_rate(288, 30, 7)
 
 
 @settings(deadline=None)

@@ -117,23 +117,6 @@ def test_prefetched_bytes_lie_within_the_payload(entries: Entries, data: st.Data
     block.prefetch_keys()
 
 
-@pytest.mark.parametrize("length", [1, 63, 64, 65, 100, 128, 129, 512, 513, 100_000])
-def test_each_cache_line_of_a_values_first_512_bytes_is_prefetched(length: int) -> None:
-    entries: Entries = [(b"a", b"\0" * 70, 1), (b"b", b"\1" * length, 1), (b"c", b"\0" * 70, 1)]
-    last = 1  # for the last byte's line: a value may start anywhere in a line
-    assert block_of(entries).prefetch_value(1) == (min(length, 512) + 63) // 64 + last
-
-
-def test_for_an_empty_value_only_the_bytes_before_it_are_prefetched() -> None:
-    block = block_of([(b"a", b"\7", 1), (b"b", b"", 1), (b"c", None, 1)])
-    assert [block.prefetch_value(position) for position in (1, 2)] == [7, 7]
-
-
-def test_both_ends_of_fingerprints_and_of_keys_are_prefetched() -> None:
-    raw = encode([(bytes([key]), b"\0", 1) for key in range(1, 41)], bytes(range(40)))
-    assert Block(raw, fail).prefetch() == 0 + 39 + raw[HEADER_BYTES + 40 * 7 - 1] + 40
-
-
 @given(st.integers(1, 20), st.data())
 def test_lower_bound_among_equally_long_keys(length: int, data: st.DataObject) -> None:
     digits = st.lists(st.sampled_from(b"\0a\x80\xff"), min_size=length, max_size=length).map(bytes)
@@ -198,12 +181,6 @@ def test_find_is_right_when_every_fingerprint_is_the_same(entries: Entries, byte
 # --- special entries ---
 
 
-@pytest.mark.parametrize("value", [b"", b"\0", b"v" * 100_000, None])
-def test_a_single_entry(value: Value) -> None:
-    block = block_of([(b"key", value, 7)])
-    assert block.value(block.find(b"key", hash_key(b"key"))) == value
-
-
 def test_keys_of_the_greatest_length() -> None:
     longest = [b"k" * (MAX_KEY_BYTES - 1) + last for last in (b"a", b"b", b"c")]
     block = block_of([(key, key[-1:], seq) for seq, key in enumerate(longest)])
@@ -216,18 +193,6 @@ def test_more_entries_of_one_length_than_are_taken_apart_at_a_time(count: int) -
     entries: Entries = [(b"key%06d" % number, b"%06d" % number, 1) for number in range(count)]
     block = block_of(entries)
     assert list(zip(block.keys(), block.values(), block.seqs(), strict=True)) == entries
-
-
-def test_keys_that_are_prefixes_of_each_other() -> None:
-    nested = [b"a" * length for length in range(20)]
-    block = block_of([(key, b"%d" % len(key), 1) for key in nested])
-    assert [block.find(key, hash_key(key)) for key in nested] == list(range(20))
-
-
-def test_a_prefix_that_all_keys_share_is_stored_once() -> None:
-    prefix = b"p" * 10_000
-    payload = encode([(prefix + b"%d" % number, b"", 1) for number in range(10)])
-    assert len(payload) < 10_300
 
 
 @pytest.mark.parametrize(
@@ -292,8 +257,7 @@ def test_numbers_that_do_not_add_up_are_noticed(at: int, data: bytes, reason: st
 
 
 @pytest.mark.parametrize(
-    ("tag", "meaning"),
-    [(2, "range delete"), (3, "merge"), (4, "put with expiry"), (9, "unknown")],
+    ("tag", "meaning"), [(2, "range delete"), (3, "merge"), (4, "put with expiry"), (9, "unknown")]
 )
 def test_tags_of_later_releases_are_refused_by_name(tag: int, meaning: str) -> None:
     tags = HEADER_BYTES + 3 + 3 + 6 + 12

@@ -47,24 +47,6 @@ def test_keys_of_any_length_ascend_as_they_compare(keys: list[bytes]) -> None:
         assert block_of(ordered).ascends(True) == all(low <= high for low, high in pairs)
 
 
-@given(st.integers(1, 12), st.data())
-def test_keys_of_one_length_ascend_as_they_compare(width: int, data: st.DataObject) -> None:
-    part = st.binary(min_size=width, max_size=width)
-    keys = data.draw(st.lists(part, min_size=1, max_size=20))
-    for ordered in (keys, sorted(keys), sorted(set(keys))):
-        payload = encode_block(
-            [b"\0" * width, *ordered, b"\xff" * width],
-            [b""] * (len(ordered) + 2),
-            [1] * (len(ordered) + 2),
-            bytes(len(ordered) + 2),
-            has_versions=False,
-        )
-        block = Block(payload, fail)
-        pairs = list(pairwise(block.keys()))
-        assert block.ascends(False) == all(low < high for low, high in pairs)
-        assert block.ascends(True) == all(low <= high for low, high in pairs)
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_keys_without_bytes_are_all_the_same(count: int) -> None:
     payload = encode_block(

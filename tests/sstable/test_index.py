@@ -159,29 +159,24 @@ def test_every_block_of_few_and_many_is_found(count: int) -> None:
         index.prefetch(index.group_of(first))
 
 
-def test_a_key_and_the_same_key_with_a_zero_byte_are_distinguished() -> None:
-    spans = [(b"a", b"a"), (b"a\0", b"a\0"), (b"a\0\0", b"a\0\0\0"), (b"b", b"b")]
+ZEROS = [b"a" + bytes(zeros) for zeros in range(6)]
+LOWEST_BITS = [b"1234567" + bytes([last]) for last in range(0x10, 0x30)]  # a fence drops the last
+ONE_FENCE = [b"a", *(b"xsame---fence%04d" % number for number in range(0, 400, 2)), b"z"]
+
+
+@pytest.mark.parametrize(
+    ("spans", "keys", "found"),
+    [
+        ([*zip(ZEROS[:2], ZEROS[:2], strict=True), (ZEROS[2], ZEROS[3]), (b"b", b"b")], ZEROS, 2),
+        ([(key, key) for key in LOWEST_BITS], LOWEST_BITS, len(LOWEST_BITS)),
+        ([(key, key) for key in ONE_FENCE], ONE_FENCE, len(ONE_FENCE)),
+        ([(b"", b""), (b"\0", b"\1")], [b"", b"\0", b"\0\0", b"\1"], 1),
+    ],
+    ids=["zero bytes", "lowest bits", "one fence", "empty key"],
+)
+def test_neighbouring_keys_are_distinguished(spans: Spans, keys: list[bytes], found: int) -> None:
     index = index_of(spans)
-    assert [index.find(b"a" + bytes(zeros)) for zeros in range(6)] == [0, 1, 2, 2, 2, 2]
-
-
-def test_fences_that_differ_only_in_their_lowest_bit_are_distinguished() -> None:
-    # The 63-bit fence drops the last bit of the eighth byte.
-    keys = [b"1234567" + bytes([last]) for last in range(0x10, 0x30)]
-    index = index_of([(key, key) for key in keys])
-    assert [index.find(key) for key in keys] == list(range(len(keys)))
-
-
-def test_many_blocks_with_one_fence_are_distinguished() -> None:
-    keys = [b"x" + b"same---fence%04d" % number for number in range(0, 400, 2)]
-    keys = [b"a", *keys, b"z"]
-    index = index_of([(key, key) for key in keys])
-    assert [index.find(key) for key in keys] == list(range(len(keys)))
-
-
-def test_an_empty_first_key() -> None:
-    index = index_of([(b"", b""), (b"\0", b"\1")])
-    assert [index.find(key) for key in (b"", b"\0", b"\0\0", b"\1")] == [0, 1, 1, 1]
+    assert [index.find(key) for key in keys] == [min(at, found) for at in range(len(keys))]
 
 
 def test_keys_of_the_greatest_length() -> None:
@@ -189,12 +184,6 @@ def test_keys_of_the_greatest_length() -> None:
     index = index_of([(keys[0], keys[0]), (keys[2], keys[2])])
     assert [index.find(key) for key in keys] == [0, 0, 1]
     assert index.separator(1) == keys[2]
-
-
-def test_versions_of_one_key_over_many_blocks_are_found_from_the_first_to_the_last() -> None:
-    index = index_of([(b"a", b"k"), (b"k", b"k"), (b"k", b"k"), (b"k", b"z")])
-    assert [index.find_first(key) for key in (b"a", b"k", b"l", b"z")] == [0, 0, 3, 3]
-    assert [index.find(key) for key in (b"a", b"k", b"l", b"z")] == [0, 3, 3, 3]
 
 
 @given(st.binary(max_size=30), st.binary(max_size=30), st.integers(0, 9))
@@ -271,37 +260,19 @@ def numbered_spans(count: int) -> Spans:
 
 
 @given(filter_length_lists)
-def test_chunks_cover_the_filters_without_gap_or_overlap(lengths: list[int]) -> None:
+def test_chunks_cover_the_filters_each_with_its_own_checksum(lengths: list[int]) -> None:
     index = index_of(numbered_spans(len(lengths)), lengths)
-    spans = [index.chunk_span(chunk) for chunk in range(index.chunk_count)]
-    assert spans[0][0] == 0
-    assert spans[-1][1] == sum(lengths)
-    assert all(left[1] == right[0] for left, right in pairwise(spans))
-
-
-@given(filter_length_lists)
-def test_each_filter_lies_in_the_chunk_of_its_block(lengths: list[int]) -> None:
-    index = index_of(numbered_spans(len(lengths)), lengths)
+    filters, end = filters_of(lengths), 0
+    for chunk in range(index.chunk_count):
+        low, high = index.chunk_span(chunk)
+        assert low == end  # without gap or overlap
+        assert high - low <= max(4 * 1024, *lengths)
+        assert index.chunk_checksum(chunk) == checksum(filters[low:high], 0)
+        end = high
+    assert end == sum(lengths)
     for block in range(len(lengths)):
         low, high = index.chunk_span(index.chunk_of(block))
         assert low <= index.filter_start(block) <= index.filter_start(block + 1) <= high
-
-
-@given(filter_length_lists)
-def test_a_chunk_is_over_4_kib_only_when_one_filter_is(lengths: list[int]) -> None:
-    index = index_of(numbered_spans(len(lengths)), lengths)
-    for chunk in range(index.chunk_count):
-        low, high = index.chunk_span(chunk)
-        assert high - low <= max(4 * 1024, *lengths)
-
-
-@given(filter_length_lists)
-def test_each_chunk_has_its_own_checksum(lengths: list[int]) -> None:
-    index = index_of(numbered_spans(len(lengths)), lengths)
-    filters = filters_of(lengths)
-    for chunk in range(index.chunk_count):
-        low, high = index.chunk_span(chunk)
-        assert index.chunk_checksum(chunk) == checksum(filters[low:high], 0)
 
 
 def test_one_filter_for_the_whole_table_is_one_chunk() -> None:
@@ -326,10 +297,6 @@ DATA_LENGTH = sum(BLOCK_BYTES + number * number % 77 for number in range(4))
 
 def open_section(data: bytes) -> TableIndex:
     return opened(data, SPANS, DATA_LENGTH, sum(LENGTHS), 10)
-
-
-def test_the_unchanged_section_is_read() -> None:
-    assert open_section(SECTION).separator(3) == b"key6"
 
 
 def test_every_cut_is_noticed() -> None:

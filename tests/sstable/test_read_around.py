@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmkv
-from bench.harness.process_meter import os_read_bytes
 from lsmkv.sstable.read_around import PART_BYTES, Eviction, ReadAround
 from lsmkv.stats import Stats
 from lsmkv.storage import memory_limit
@@ -47,12 +45,6 @@ def test_nothing_is_fetched_until_an_eighth_of_what_the_table_costs_is_spent() -
     assert file.fetched == []
     around.note(3 * MIB + 17)
     assert file.fetched == [(3 * MIB, PART_BYTES)]
-
-
-def test_a_small_table_is_fetched_at_the_first_read() -> None:
-    file = Noting(100 * KIB)
-    ReadAround(file, Stats(), True, Eviction()).note(50 * KIB)
-    assert file.fetched == [(0, 100 * KIB)]
 
 
 @settings(deadline=None)
@@ -110,13 +102,6 @@ def test_a_part_that_was_never_in_memory_may_be_on_its_way() -> None:
     assert len(file.fetched) == 3
 
 
-def test_the_page_cache_is_asked_for_a_byte(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"content")
-    with Storage().open_random(str(path)) as file:
-        assert file.is_in_memory(6)
-
-
 @pytest.mark.parametrize("code, there", [(errno.EAGAIN, False), (errno.EOPNOTSUPP, True)])
 def test_a_system_that_does_not_tell_counts_as_one_that_keeps_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, there: bool
@@ -131,51 +116,6 @@ def test_a_system_that_does_not_tell_counts_as_one_that_keeps_pages(
         assert file.is_in_memory(6) == there
 
 
-@pytest.mark.slow  # `make test` has its files in memory, where nothing is read from a disk
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
-def test_the_operating_system_reads_fetched_ranges(tmp_path: Path) -> None:
-    path = str(tmp_path / "file")
-    storage = Storage()
-    with storage.create(path) as file:
-        file.append(os.urandom(2 * MIB))
-        file.sync()
-
-    def read_by(job: Callable[[RandomFile], object]) -> int:
-        """Bytes that ``job`` makes the system read from storage, pages dropped."""
-        with storage.open_random(path) as read:
-            os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            before = os_read_bytes()
-            job(read)
-            after = os_read_bytes()
-        if before is None or after is None:
-            pytest.skip("the operating system does not tell what a process read")
-        return after - before
-
-    if not read_by(lambda read: os.pread(read.fileno(), 2 * MIB, 0)):
-        pytest.skip("a file system in memory, or one whose reads are not counted")
-    least = read_by(lambda read: read.fetch(0, MIB))
-    assert MIB <= least < 2 * MIB
-    assert storage.stats == Stats()  # a hint is no read
-
-
-@pytest.mark.slow  # as above
-@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system has no reads without waiting")
-def test_dropped_pages_are_not_in_memory(tmp_path: Path) -> None:
-    path = str(tmp_path / "file")
-    storage = Storage()
-    with storage.create(path) as file:
-        file.append(os.urandom(2 * MIB))
-        file.sync()
-    with storage.open_random(path) as read:
-        assert read.is_in_memory(MIB)
-        os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        before = os_read_bytes()
-        os.pread(read.fileno(), 4096, 0)
-        if os_read_bytes() == before:
-            pytest.skip("a file system in memory, or one whose reads are not counted")
-        assert not read.is_in_memory(MIB)
-
-
 def test_a_file_system_that_cannot_fetch_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,13 +127,6 @@ def test_a_file_system_that_cannot_fetch_does_no_harm(
     monkeypatch.setattr(os, "posix_fadvise", refuse, raising=False)
     with Storage().open_random(str(path)) as file:
         file.fetch(0, 7)
-
-
-def test_nothing_is_counted_where_the_system_cannot_fetch(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    assert _fetched_by_lookups(path) == 0
 
 
 # In a store
@@ -235,15 +168,12 @@ def test_lookups_denied_by_filters_do_not_count_towards_a_fetch(path: str) -> No
         assert db.stats().read_around_bytes == 0
 
 
-def test_hits_in_the_block_cache_do_not_count_towards_a_fetch(path: str) -> None:
-    with lsmkv.open(path, read_only=True) as db:
-        for _ in range(100):
-            db.get(b"000000")
-        assert db.stats().read_around_bytes == 0
-
-
-def test_reading_around_can_be_switched_off(path: str) -> None:
+def test_nothing_is_fetched_where_it_is_switched_off_or_the_system_cannot(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert _fetched_by_lookups(path, read_around=False) == 0
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    assert _fetched_by_lookups(path) == 0
 
 
 def test_direct_reads_fetch_nothing(path: str) -> None:

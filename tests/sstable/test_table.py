@@ -167,10 +167,6 @@ def test_meta_and_properties(tables: Tables) -> None:
     assert properties.writer.startswith("lsmkv ")
 
 
-def test_a_table_of_different_keys_has_no_versions(tables: Tables) -> None:
-    assert not tables.table(numbered(100)).properties.has_versions
-
-
 def test_a_table_that_differs_from_its_description_is_refused(tables: Tables) -> None:
     first, second = tables.write(numbered(10)), tables.write(numbered(11))
     os.replace(tables.path(second.number), tables.path(first.number))

@@ -58,9 +58,3 @@ def test_blocks_that_do_not_compress_are_stored_as_they_are(tables: Tables) -> N
         CODEC_NONE,
         CODEC_ZSTD_TRANSPOSED,
     ]
-
-
-def test_without_compression_nothing_is_compressed(tables: Tables) -> None:
-    table = tables.table(alike(100))
-    codecs = {table.read_past_cache(number)[1].codec for number in range(table.index.block_count)}
-    assert codecs == {CODEC_NONE}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE
+from lsmkv.encoding.entries import ABSENT
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
@@ -17,17 +18,9 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 from storages import CountingStorage
-from table_files import (
-    RESIDENCIES,
-    Entry,
-    Tables,
-    absent_between,
-    ask,
-    expected,
-    flip,
-    last_key,
-    numbered,
-)
+from table_files import RESIDENCIES, Entry, Tables, absent_between, ask, flip, last_key, numbered
+
+Many = tuple[TableMeta, list[Entry]]
 
 
 @pytest.fixture
@@ -52,12 +45,6 @@ def test_each_block_has_a_filter_for_just_its_keys(tables: Tables) -> None:
         assert info.probe_count == probes_for(info.filter_length * 8, info.entry_count)
 
 
-def test_versions_of_a_key_count_once_in_its_filter(tables: Tables) -> None:
-    entries: list[Entry] = [(b"k%d" % key, b"", seq) for key in range(5) for seq in (3, 2, 1)]
-    info = tables.table(entries).read_past_cache(0)[1]
-    assert (info.entry_count, info.filter_key_count) == (15, 5)
-
-
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 @pytest.mark.parametrize("policy", ["bloom", "ribbon", "grafite"])
 def test_a_block_of_one_key_has_a_filter_that_denies_other_keys(
@@ -72,21 +59,6 @@ def test_a_block_of_one_key_has_a_filter_that_denies_other_keys(
     absent = [key + end for key in keys[:-1] for end in (b"\0", b"!", b"x")]
     assert all(ask(table, key) is ABSENT for key in absent)
     assert tables.stats.filter_negatives > 0.8 * len(absent)
-
-
-def test_blocks_smaller_than_a_value_have_a_filter_each(tables: Tables) -> None:
-    entries = numbered(50, value=b"v" * 8000)
-    table = tables.table(entries, block_size_bytes=256)
-    assert table.index.block_count == len(entries)
-    for number in range(table.index.block_count):
-        trailer = table.read_past_cache(number)[1]
-        assert (trailer.filter_key_count, trailer.filter_length > 0) == (1, True)
-    assert not table.filters.lack_some
-    for key in absent_between(entries):
-        assert ask(table, key) is ABSENT
-    stats = tables.stats
-    assert stats.filter_negatives + stats.filter_false_positives == len(entries) - 1
-    assert stats.unfiltered_probes == 0
 
 
 def test_the_filter_in_a_block_is_the_one_that_look_ups_ask(tables: Tables) -> None:
@@ -120,21 +92,6 @@ def test_prefetching_a_filter_reads_nothing(
     assert storage.stats == before
 
 
-def test_the_filter_of_a_whole_table_is_not_prefetched_for_a_block(tables: Tables) -> None:
-    table = tables.table(numbered(300), filter_granularity="table")
-    for number in range(table.index.block_count):
-        assert table.filters.prefetch(number) == table.index.filter_place(number)[2]
-
-
-def test_both_ends_of_a_filter_are_prefetched(tables: Tables) -> None:
-    table = tables.table(numbered(300))
-    data = Path(table.path).read_bytes()[table.footer.filters_offset :]
-    for number in range(table.index.block_count):
-        start, end = table.index.filter_start(number), table.index.filter_start(number + 1)
-        touched = table.index.filter_place(number)[2] + data[start] + data[end - 1]
-        assert table.filters.prefetch(number) == touched
-
-
 @pytest.mark.parametrize("granularity", ["block", "table"])
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 def test_a_no_of_the_filter_reads_no_block(
@@ -164,21 +121,6 @@ def test_a_key_between_two_blocks_asks_the_filter_of_the_lower_one(tables: Table
     assert tables.stats.filter_negatives == len(between) - sum(allowed)
 
 
-@pytest.mark.parametrize("granularity", ["block", "table"])
-def test_every_look_up_is_counted_once_by_what_its_filter_said(
-    tables: Tables, granularity: str
-) -> None:
-    entries = numbered(500)
-    table = tables.table(entries, error_rate=0.2, filter_granularity=granularity)
-    absent = absent_between(entries)
-    for key in [key for key, _, _ in entries] + absent:
-        ask(table, key)
-    stats = tables.stats
-    assert stats.filter_true_positives == len(entries)
-    assert stats.filter_false_positives + stats.filter_negatives == len(absent)
-    assert 0 < stats.filter_false_positives < len(absent)
-
-
 def test_a_version_that_is_too_new_to_be_seen_is_no_false_positive(tables: Tables) -> None:
     table = tables.table([(b"a", b"", 1), (b"k", b"new", 9), (b"z", b"", 1)])
     assert ask(table, b"k", 5) is ABSENT
@@ -202,19 +144,6 @@ def test_a_look_up_reads_one_block_at_most(tmp_path: Path) -> None:
         assert storage.reads() <= before + 1
 
 
-@pytest.mark.parametrize("granularity", ["block", "table"])
-def test_answers_do_not_depend_on_where_filters_are_kept(tables: Tables, granularity: str) -> None:
-    entries = numbered(300)
-    meta = tables.write(entries, error_rate=0.1, filter_granularity=granularity)
-    asked = [b"key%08d" % number for number in range(600)]
-    answers = []
-    for residency in RESIDENCIES:
-        table = tables.open(meta, residency)
-        answers.append([ask(table, key) for key in asked])
-    assert answers[0] == answers[1] == answers[2]
-    assert answers[0] == [expected(entries, key, MAX_SEQUENCE) for key in asked]
-
-
 def test_with_filters_off_none_is_read_or_asked(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries, residency="off")
@@ -224,12 +153,6 @@ def test_with_filters_off_none_is_read_or_asked(tables: Tables) -> None:
     assert stats.filter_reads == stats.filter_negatives == stats.filter_false_positives == 0
     assert stats.unfiltered_probes == len(absent_between(entries))
     assert not table.filters.exist and table.filters.memory_bytes == 0
-
-
-def test_filters_off_are_still_in_the_file(tables: Tables) -> None:
-    meta = tables.write(numbered(300))
-    assert not tables.open(meta, "off").filters.exist
-    assert tables.open(meta, "resident").filters.per_block
 
 
 def test_resident_filters_are_read_once_when_the_table_is_opened(tables: Tables) -> None:
@@ -300,14 +223,22 @@ def test_filters_of_prefixes_answer_for_prefixes(tables: Tables, granularity: st
 # --- filters in chunks ---
 
 
-def many_filters(tables: Tables) -> tuple[TableMeta, list[Entry]]:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, TableMeta, list[Entry]]:
     """A table whose filters fill several chunks."""
-    entries = numbered(20_000, value=b"")
-    return tables.write(entries, error_rate=1e-8, block_size_bytes=1024), entries
+    tables, entries = Tables(tmp_path_factory.mktemp("many")), numbered(20_000, value=b"")
+    meta = tables.write(entries, error_rate=1e-8, block_size_bytes=1024)
+    return tables.path(meta.number), meta, entries
 
 
-def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+@pytest.fixture
+def many(tables: Tables, written: tuple[str, TableMeta, list[Entry]]) -> Many:
+    shutil.copy(written[0], tables.path(written[1].number))
+    return written[1:]
+
+
+def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables, many: Many) -> None:
+    meta, entries = many
     table = tables.open(meta, "cached")
     assert table.index.chunk_count > 4
     key = absent_between(entries[:100])[0]
@@ -316,8 +247,8 @@ def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> 
     assert (tables.stats.filter_reads, tables.stats.filter_read_bytes) == (1, high - low)
 
 
-def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables, many: Many) -> None:
+    meta, entries = many
     table = tables.open(meta, "cached")
     low, high = table.index.chunk_span(0)
     assert table.filters.bytes_to_read(0) == high - low
@@ -326,17 +257,17 @@ def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables) -> None:
     assert tables.open(meta, "resident").filters.bytes_to_read(0) == 0
 
 
-def test_chunked_filters_answer_as_resident_ones_do(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+def test_chunked_filters_answer_as_resident_ones_do(tables: Tables, many: Many) -> None:
+    meta, entries = many
     cached, resident = tables.open(meta, "cached"), tables.open(meta, "resident")
     for key in [key + b"!" for key, _, _ in entries[::37]] + [key for key, _, _ in entries[::91]]:
         assert ask(cached, key) == ask(resident, key)
 
 
 def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
-    tables: Tables,
+    tables: Tables, many: Many
 ) -> None:
-    meta, entries = many_filters(tables)
+    meta, entries = many
     table = tables.open(meta, "cached")
     low, _ = table.index.chunk_span(2)
     flip(table.path, table.footer.filters_offset + low + 5)
@@ -352,8 +283,10 @@ def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
     assert table.filters.bytes_to_read(first_block) == 0  # kept, not read again
 
 
-def test_resident_filters_that_are_lost_leave_the_others_in_memory(tables: Tables) -> None:
-    meta, _ = many_filters(tables)
+def test_resident_filters_that_are_lost_leave_the_others_in_memory(
+    tables: Tables, many: Many
+) -> None:
+    meta, _ = many
     footer = tables.open(meta, "off").footer
     flip(tables.path(meta.number), footer.index_offset - 1)
     flip(tables.path(meta.number), footer.data_length - TRAILER_BYTES - 1)  # the other copy
@@ -365,8 +298,8 @@ def test_resident_filters_that_are_lost_leave_the_others_in_memory(tables: Table
     assert {filters.bytes_to_read(block) for block in (0, last)} == {0}
 
 
-def test_damaged_filters_do_not_matter_with_filters_off(tables: Tables) -> None:
-    meta, entries = many_filters(tables)
+def test_damaged_filters_do_not_matter_with_filters_off(tables: Tables, many: Many) -> None:
+    meta, entries = many
     flip(tables.path(meta.number), tables.open(meta, "off").footer.index_offset - 1)
     table = tables.open(meta, "off")
     assert ask(table, entries[-1][0]) == b""

@@ -46,15 +46,6 @@ def test_a_table_takes_no_memory_for_index_and_filters_until_it_is_used(
     assert table.filter_memory_bytes == table.footer.filters_length > 0
 
 
-def test_no_filter_is_read_before_the_first_use(tables: Tables) -> None:
-    meta = tables.write(numbered(500))
-    before = tables.stats.filter_reads
-    table = opened(tables, meta)
-    assert tables.stats.filter_reads == before
-    table.load()
-    assert tables.stats.filter_reads == before + 1
-
-
 @pytest.mark.parametrize("residency", ["resident", "cached", "off"])
 @pytest.mark.parametrize("granularity", ["block", "table"])
 def test_any_first_use_loads_the_table(tables: Tables, residency: str, granularity: str) -> None:
@@ -121,19 +112,6 @@ def test_a_table_retired_before_its_first_use_keeps_nothing_in_the_cache(tables:
 # --- damage ---
 
 
-@pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_every_flipped_byte_of_the_tail_is_found_by_opening(
-    tables: Tables, compression: str
-) -> None:
-    meta = tables.write(numbered(60), compression=compression)
-    path = Path(tables.path(meta.number))
-    for offset in range(footer_of(path).index_offset, meta.size_bytes):
-        flip(path, offset)
-        with pytest.raises(CorruptionError):
-            opened(tables, meta)
-        flip(path, offset)
-
-
 def test_a_tail_of_many_pieces_is_checked_to_its_last_byte(tables: Tables) -> None:
     pairs = [b"%03d" % number + b"x" * 500 + end for number in range(300) for end in (b"0", b"1")]
     meta = tables.write([(key, b"v" * 256, 1) for key in pairs])  # a long separator in each pair
@@ -193,18 +171,6 @@ def test_damage_to_both_copies_of_a_filter_is_found_by_the_first_read_of_its_blo
                 db.get(b"key000000")
             assert (caught.value.path, caught.value.offset) == (str(table), 0)
         assert place in [problem.offset for problem in db.verify().problems]
-
-
-def test_memory_that_is_reported_grows_with_the_first_use(store: Path) -> None:
-    with lsmkv.open(store) as db:
-        assert (db.memory_usage().indexes, db.memory_usage().filters) == (0, 0)
-        assert db.approximate_size() > 0
-        assert db.memory_usage().indexes == 0
-        db.get(b"key000000")
-        used = db.memory_usage()
-        table = open_table(files(store, ".sst")[0])
-        assert used.indexes == table.index.memory_bytes > 0
-        assert used.filters == table.footer.filters_length > 0
 
 
 def test_a_table_that_is_written_is_ready_before_it_is_used(store: Path) -> None:

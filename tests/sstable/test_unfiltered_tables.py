@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from conftest import fill, number_key, open_small
 
 import lsmkv
 from damage import spoil_first_block
-from lsmkv.cli.commands import cli
 
 GRANULARITIES = ["block", "table"]
 
@@ -55,44 +53,6 @@ def test_no_bytes_of_filters_are_written(tmp_path: Path, granularity: str) -> No
         assert db.verify().ok
 
 
-def test_the_rest_of_a_table_is_as_with_filters(tmp_path: Path) -> None:
-    contents = write(tmp_path / "none")
-    with open_small(tmp_path / "bloom") as db:
-        fill(db, range(0, 1000, 2))
-        db.compact_range()
-        filtered = db.inspect()
-    with open_small(tmp_path / "none") as db:
-        bare = db.inspect()
-        assert dict(db.items()) == contents
-    assert bare.entry_count == filtered.entry_count
-    assert bare.size_bytes < filtered.size_bytes - 2 * filtered.filter_bytes + 200
-
-
-def test_only_the_hash_for_the_fingerprint_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parts of keys are hashed only for filters."""
-
-    def refuse(self: lsmkv.FixedPrefix, key: bytes) -> bytes:
-        raise AssertionError("hashed for no filter")
-
-    monkeypatch.setattr(lsmkv.FixedPrefix, "part", refuse)
-    with open_small(tmp_path / "db", filter_policy="none", filter_key=lsmkv.FixedPrefix(4)) as db:
-        fill(db, range(100))
-        db.flush()
-
-
-def test_a_store_can_switch_filters_on_and_off(tmp_path: Path) -> None:
-    contents = write(tmp_path / "db")
-    with open_small(tmp_path / "db", filter_policy="bloom") as db:
-        db.compact_range(force=True)
-        assert {table.filter_kind for table in db.inspect().tables()} == {"bloom"}
-    with open_small(tmp_path / "db", filter_policy="none") as db:
-        db.compact_range(force=True)
-        assert {table.filter_kind for table in db.inspect().tables()} == {"none"}
-        assert dict(db.items()) == contents
-
-
 def test_prefix_scans_skip_nothing(tmp_path: Path) -> None:
     with open_small(tmp_path / "db", filter_policy="none", filter_key=lsmkv.FixedPrefix(4)) as db:
         for group in range(0, 100, 2):
@@ -100,14 +60,6 @@ def test_prefix_scans_skip_nothing(tmp_path: Path) -> None:
         db.flush()
         assert [len(db.keys(prefix=b"%04d" % group)) for group in range(4)] == [1, 0, 1, 0]
         assert db.stats().prefix_filter_skips == 0
-
-
-def test_a_look_up_is_explained(tmp_path: Path) -> None:
-    write(tmp_path / "db")
-    with open_small(tmp_path / "db") as db:
-        explained = db.explain(number_key(301))
-        assert "no filter" in str(explained)
-        assert explained.filters_asked == 0
 
 
 def test_a_damaged_table_is_repaired_without_filters(tmp_path: Path) -> None:
@@ -129,28 +81,3 @@ def test_blocks_without_filters_are_found_when_the_index_is_lost(tmp_path: Path)
     lsmkv.repair(tmp_path / "db", in_place=True)
     with open_small(tmp_path / "db") as db:
         assert dict(db.items()) == contents
-
-
-def test_the_command_line_writes_and_shows_tables_without_filters(tmp_path: Path) -> None:
-    path = str(tmp_path / "db")
-    run("put", "--create", path, "key", "value")
-    run("put", path, "other key", "value")
-    run("compact", path, "--set", "filter_policy=none")
-    assert '"filter_kind": "none"' in run("inspect", path, "--json")
-    assert "none" in run("inspect", path)
-    assert "no filter" in run("explain", path, "key")
-    assert run("get", path, "key") == "value\n"
-    run("verify", path)
-    run("compact", path, "--set", "filter_policy=bloom", "--force")
-    assert '"filter_kind": "bloom"' in run("inspect", path, "--json")
-
-
-def test_the_command_line_lists_the_policies_that_there_are(tmp_path: Path) -> None:
-    shown = run("compact", str(tmp_path), "--set", "filter_policy=xor", exit_code=2)
-    assert "'none', 'bloom', 'ribbon', 'grafite'" in shown
-
-
-def run(*arguments: str, exit_code: int = 0) -> str:
-    result = CliRunner().invoke(cli, arguments)
-    assert result.exit_code == exit_code, result.output
-    return result.output

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 import lsmkv
+from lsmkv.explore import contract
 from lsmkv.explore.exploration import Detail
 
 HOSTILE: Final = {
@@ -29,6 +33,11 @@ OPTIONS: Final = lsmkv.Options(
     compression="none",
     max_immutable_memtables=2,
 )
+
+MANUAL: Final = lsmkv.Options(
+    level0_compaction_trigger=1000, level0_slowdown_trigger=1000, level0_stop_trigger=1000
+)
+"""Of stores that compact only when told to."""
 
 FEW: Final = Detail(present=20, absent=20, false_positives=5, tried=500, filters=100)
 """For tests that ask about no number of lookups."""
@@ -53,3 +62,16 @@ def make_store(path: Path, entry_count: int = 3000, **options: Any) -> None:
         db.wait_until_settled()
         for number in range(20):
             db.put(b"fresh%02d" % number, b"in the log")
+
+
+def put_and_flush(db: lsmkv.DB, start: int, count: int = 100) -> None:
+    for number in range(start, start + count):
+        db.put(b"%06d" % number, b"v" * 50)
+    db.flush()
+
+
+def page_in(text: str) -> contract.Page:
+    """The data of a page."""
+    found = re.search(r'id="data">(.*?)</script>', text, re.S)
+    assert found
+    return msgspec.json.decode(found[1], type=contract.Page)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import check_install, write_stores
-from tools.builds import interpreter
+from tools import write_stores
 
 
 def test_the_stores_whose_bytes_are_compared_have_every_kind_of_file(
@@ -22,28 +21,3 @@ def test_the_stores_whose_bytes_are_compared_have_every_kind_of_file(
     names = [Path(name) for name in json.loads(capsys.readouterr().out)]
     kinds = {name.suffix or name.name.partition("-")[0] for name in names}
     assert kinds == {"CURRENT", "MANIFEST", ".log", ".sst"}
-
-
-def test_a_python_is_found_on_the_path_or_of_pyenv_and_must_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def install(path: Path, status: int) -> str:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\nexit {status}\n")
-        path.chmod(0o755)
-        return str(path)
-
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    install(tmp_path / "bin" / "python3.98", 127)  # as a launcher does for what is not installed
-    of_pyenv = install(tmp_path / "versions" / "3.98.2" / "bin" / "python3.98", 0)
-    on_the_path = install(tmp_path / "bin" / "python3.99", 0)
-    assert interpreter("3.98") == of_pyenv
-    assert interpreter("3.99") == on_the_path
-    assert interpreter("3.97") is None
-
-
-def test_a_difference_from_what_a_build_should_hold_is_named() -> None:
-    check_install.check_same("the wheel", {"a"}, {"a"})
-    with pytest.raises(check_install.CheckError, match=r"lacks \['b'\] and has besides \['c'\]"):
-        check_install.check_same("the wheel", {"a", "c"}, {"a", "b"})

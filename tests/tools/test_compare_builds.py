@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.workloads import operations
 from bench.workloads.operations import TIMED
-from gates import LONG_WAIT_S
 from tools import compare_builds
 from tools.builds import CHECKOUT, BuildError, nature
 
@@ -23,21 +20,6 @@ def test_every_kind_of_work_is_done_and_measured(kind: str, tmp_path: Path) -> N
     found = operations.measure(kind, store, 80)
     assert found["time, us"] > 0
     assert (found["syncs of logs"] > 0) == kind.startswith("put-sync")
-
-
-def test_the_builds_take_turns_at_being_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
-
-    def run(build: str, kind: str, store: str, entries: int, *options: str) -> str:
-        if not options:
-            ran.append(build)
-            Path(store).mkdir()
-        return '{"time, us": 1.0}'
-
-    monkeypatch.setattr(compare_builds, "_run", run)
-    rows = compare_builds.measure(["a", "b"], "put", 8, 3, None)
-    assert ran == ["a", "b", "b", "a", "a", "b"]
-    assert [len(column) for column in rows] == [3, 3]
 
 
 @pytest.mark.slow
@@ -57,28 +39,3 @@ def test_a_build_that_fails_is_an_error_that_shows_why(tmp_path: Path) -> None:
     (tmp_path / "lsmkv" / "__init__.py").write_text("raise ImportError('broken on purpose')")
     with pytest.raises(BuildError, match="broken on purpose"):
         compare_builds.measure([str(tmp_path)], "put", 8, 1, None)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nowhere"], "no lsmkv to run in"),
-        ([CHECKOUT, "--entries", "0"], "--entries 0: must be 1 or more"),
-        ([CHECKOUT, "--kind", "nothing"], "invalid choice: 'nothing'"),
-        ([CHECKOUT, "--folder", "nowhere"], "--folder nowhere: no such folder"),
-    ],
-)
-def test_an_impossible_comparison_is_an_error(
-    arguments: list[str], said: str, tmp_path: Path
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.compare_builds", *arguments],
-        env={"PYTHONPATH": CHECKOUT},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LONG_WAIT_S,
-    )
-    assert done.returncode in (1, 2)
-    assert said in done.stderr

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import pytest
 
-import lsmkv
 import tools.instructions
 from bench.workloads.operations import COUNTED
 from costs import COMPILED, Cost, measure
@@ -101,58 +100,12 @@ def test_no_more_instructions_in_the_interpreted_build(case: Case) -> None:
     compare(case, "instructions", case.now.instructions, case.then.instructions, MARGIN)
 
 
-def test_two_runs_count_the_same(tmp_path: Path) -> None:
-    first, second = (measure("get-hit", str(tmp_path / name)) for name in ("one", "two"))
-    assert first == second
-
-
-@interpreted_only
-def test_one_more_call_for_each_get_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = measure("get-memtable", str(tmp_path / "plain"))
-    get = lsmkv.DB.get
-
-    def get_by_way(db: lsmkv.DB, key: bytes) -> bytes | None:
-        return get(db, key)
-
-    monkeypatch.setattr(lsmkv.DB, "get", get_by_way)
-    slowed = measure("get-memtable", str(tmp_path / "slowed"))
-    assert slowed.calls == plain.calls + COUNTED["get-memtable"].operations
-    assert slowed.calls > plain.calls * MARGIN
-    assert slowed.instructions > plain.instructions
-
-
 # Instructions of the machine: tools/instructions.py
 
 
 def run_tool(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr("sys.argv", ["instructions", *arguments])
     return tools.instructions.main()
-
-
-def test_without_valgrind_the_tool_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert run_tool(monkeypatch) == 1
-    assert "there is no valgrind on the PATH" in capsys.readouterr().err
-
-
-def test_the_tool_refuses_a_scale_below_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run_tool(monkeypatch, "--scale", "0", "flush")
-    assert "--scale 0: must be 1 or more" in capsys.readouterr().err
-
-
-@needs_valgrind
-def test_a_folder_without_lsmkv_is_no_build(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert run_tool(monkeypatch, "--build", str(tmp_path)) == 1
-    assert f"no lsmkv to run in {tmp_path}" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import pytest
 
 import lsmkv
 from bench.harness import page_cache
-from bench.harness.process_meter import os_read_bytes
 from tools.page_reads import PageReads, count, drawn
 
 # The fast tests have their files in memory, where nothing is read from a device.
@@ -45,14 +44,3 @@ def test_without_fit_pages_most_lookups_read_two(tmp_path: Path) -> None:
     found = counted(tmp_path, "100, random", fit_pages=False)
     assert found.blocks_read == 1
     assert found.bytes_read > 1.8 * PAGE_BYTES
-
-
-def test_the_operating_system_counts_the_same_as_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if os_read_bytes("thread-self") is None:
-        pytest.skip("the system does not count")
-    by_system = counted(tmp_path, "400, text")
-    monkeypatch.setattr("tools.page_reads.os_read_bytes", lambda of: None)
-    (tmp_path / "again").mkdir()
-    assert counted(tmp_path / "again", "400, text").bytes_read == by_system.bytes_read

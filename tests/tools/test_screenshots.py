@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from tools import screenshots
 
@@ -17,11 +16,3 @@ def test_the_pictures_are_of_the_present_page() -> None:
 
 def test_every_picture_in_the_folder_is_taken_by_the_tool() -> None:
     assert {path.stem for path in screenshots.FOLDER.glob("*.png")} == {*screenshots.PICTURES}
-
-
-def test_another_page_or_picture_has_another_record(tmp_path: Path) -> None:
-    for name in screenshots.PICTURES:
-        (tmp_path / f"{name}.png").write_bytes(b"")
-    made = screenshots.record(tmp_path)
-    (tmp_path / "explore.png").write_bytes(b"other")
-    assert screenshots.record(tmp_path) != made

@@ -27,15 +27,6 @@ def test_a_killed_writer_loses_nothing_acknowledged(
     assert rounds < 100 or totals.unacknowledged
 
 
-def test_the_stream_of_operations_depends_on_seed_and_number_alone() -> None:
-    assert kill_loop.operation(1, 7) == kill_loop.operation(1, 7)
-    stream = [kill_loop.operation(1, number) for number in range(2000)]
-    assert {operation.kind for operation in stream} == {
-        *("put", "delete", "batch", "sync", "flush", "compact")
-    }
-    assert any(operation.sync for operation in stream)
-
-
 def test_a_store_that_lost_a_write_fails_with_seed_and_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,16 +36,3 @@ def test_a_store_that_lost_a_write_fails_with_seed_and_round(
     monkeypatch.setattr(kill_loop.CrashLoop, "_write_and_kill", lose_one)
     with pytest.raises(UnsoundError, match="seed 3, round 1, after 200 operations"):
         kill_loop.run(str(tmp_path / "store"), seed=3, rounds=1)
-
-
-def test_the_command_ends_with_1_when_a_round_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(path: str, seed: int, rounds: int, background: str) -> kill_loop.Totals:
-        raise UnsoundError(f"seed {seed}, round 1: wrong")
-
-    monkeypatch.setattr(kill_loop, "run", fail)
-    assert kill_loop.main(["--seed", "5", "--path", str(tmp_path)]) == 1
-    printed = capsys.readouterr()
-    assert "seed 5" in printed.out
-    assert "round 1" in printed.err

@@ -16,8 +16,6 @@ from lsmkv.salvage.repair import repair
 from lsmkv.salvage.report import RepairReport
 from lsmkv.sstable.block import trailer
 from torture.corruption import part as corruption
-from torture.corruption.damage import apply, every_byte
-from torture.corruption.expected import allowed_states
 from torture.corruption.part import PART, Trials, names
 from torture.corruption.samples import Sample, make_samples
 from torture.framework.child_trials import Limits, Verdict, attempt, run_trials
@@ -59,32 +57,6 @@ def test_the_part_runs_in_processes_of_its_own(tmp_path: Path) -> None:
         if outcome.counts["trials"] > 20:
             break
     assert outcome.counts["trials"] > 20
-
-
-def test_the_same_seed_makes_the_same_stores(samples: dict[str, Sample], tmp_path: Path) -> None:
-    again = make_samples(tmp_path, 1)
-    assert {name: sample.image for name, sample in again.items()} == {
-        name: sample.image for name, sample in samples.items()
-    }
-
-
-def test_every_byte_of_every_kind_of_file_is_damaged(samples: dict[str, Sample]) -> None:
-    sample = samples["closed"]
-    flips = list(every_byte(sample, "flip", lambda _: range(1)))
-    assert len(flips) == sum(map(len, sample.image.values()))
-    kinds = {name.rpartition(".")[2].partition("-")[0] for name in sample.image}
-    assert kinds == {"sst", "log", "MANIFEST", "CURRENT", "LOCK"}
-
-
-def test_the_log_of_a_killed_store_may_end_where_its_damage_begins(
-    samples: dict[str, Sample],
-) -> None:
-    sample = samples["killed"]
-    last = sample.records[-1]
-    damaged = apply(f"flip:{sample.log}:{last.start}:0", sample, sample)
-    assert allowed_states(sample, damaged) == [sample.state_after(len(sample.records) - 1)]
-    damaged = apply(f"flip:{sample.log}:{sample.records[0].start}:0", sample, sample)
-    assert allowed_states(sample, damaged) == []  # a sync mark follows
 
 
 # --- the checker ---
@@ -161,7 +133,3 @@ def test_hangs_crashes_and_excessive_memory_are_failures_of_their_trials(tmp_pat
     assert "died" in found["crash"][1][0]
     assert "MemoryError" in found["devour"][1][0]
     assert "LookupError" in found["raise"][1][0]
-
-
-def test_nothing_begins_after_the_deadline(tmp_path: Path) -> None:
-    assert not list(run_trials(misbehave, ["good"], tmp_path, Limits(), time.monotonic() - 1))

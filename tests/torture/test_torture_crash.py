@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import json
 import tempfile
 from pathlib import Path
 from typing import ClassVar
@@ -16,15 +14,13 @@ from lsmkv.log.reader import MARK_BYTES
 from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import AppendFile
 from torture.crash import crash_states, faults, workloads
-from torture.crash.crash_states import Crashes, Place
-from torture.crash.disk import STORE, Disk, Image, Operation, replayed
-from torture.crash.disk_states import states
+from torture.crash.disk import STORE, Image
 from torture.crash.disk_storage import MemoryAppendFile, MemoryStorage
 from torture.crash.examination import Examiner, Verdict
-from torture.crash.fault_session import OPTIONS, Remedy
+from torture.crash.fault_session import OPTIONS
 from torture.crash.injection import Fault
-from torture.crash.workloads import VARIANTS, record
-from torture.framework import cli, parts
+from torture.crash.workloads import VARIANTS
+from torture.framework import cli
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
@@ -91,12 +87,6 @@ def test_every_failure_of_the_disk_loses_nothing_acknowledged(tmp_path: Path) ->
     assert outcome.failures == []
 
 
-def test_a_workload_is_recorded_to_the_byte_each_time() -> None:
-    for name in VARIANTS:
-        one, other = (record(name, 1, 25, MemoryStorage()).operations for _ in range(2))
-        assert one == other
-
-
 @pytest.fixture
 def one_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workloads, "VARIANTS", {"leveled": {}})
@@ -118,19 +108,6 @@ def test_a_replay_meets_the_files_that_the_run_met(
     assert once and twice
     for failure in once[-2:] + twice[::25]:  # torn and trash in turn
         assert crash_states.run(settings(tmp_path, failure.replay), RECOVERED).failures == [failure]
-
-
-@pytest.mark.usefixtures("one_workload")
-def test_a_recovery_that_raises_is_found_and_replayed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise OSError("planted")
-
-    monkeypatch.setattr(Crashes, "_recovery", fail)
-    failure = crash_states.run(settings(tmp_path), RECOVERED).failures[0]
-    assert failure.what.endswith("raised OSError: planted")
-    assert crash_states.run(settings(tmp_path, failure.replay), RECOVERED).failures == [failure]
 
 
 # --- storages that are broken on purpose ---------------------------------------------------------
@@ -347,129 +324,6 @@ def test_opening_rewrites_the_bytes_that_a_failed_sync_dropped() -> None:
         assert db[b"k"] == b"v"
 
 
-# --- disks in memory -----------------------------------------------------------------------------
-
-
-def written(*operations: Operation) -> Disk:
-    return replayed(
-        [Operation("make_directory", STORE), Operation("sync_directory", "/"), *operations]
-    )
-
-
-A, B = f"{STORE}/a", f"{STORE}/b"
-
-
-def images(disk: Disk) -> list[dict[str, bytes]]:
-    return [state.image for state in states(disk, "seed", samples=200)]
-
-
-def test_synced_bytes_are_in_every_state() -> None:
-    disk = written(
-        Operation("create", A, 1),
-        Operation("write", A, 1, b"x" * 700),
-        Operation("sync", A, 1),
-        Operation("sync_directory", STORE),
-        Operation("write", A, 1, b"y" * 700, length=700),
-    )
-    found = {image["a"] for image in images(disk)}
-    assert len(found) > 20
-    assert all(data.startswith(b"x" * 700) and len(data) <= 1400 for data in found)
-    assert b"x" * 700 + bytes(700) in found
-
-
-def test_a_name_that_is_not_synced_may_be_lost_with_its_synced_data() -> None:
-    disk = written(
-        Operation("create", A, 1), Operation("write", A, 1, b"x"), Operation("sync", A, 1)
-    )
-    assert {tuple(image.items()) for image in images(disk)} == {(), (("a", b"x"),)}
-
-
-def test_a_renaming_is_there_as_a_whole_or_not_at_all() -> None:
-    disk = written(
-        Operation("create", A, 1),
-        Operation("write", A, 1, b"old"),
-        Operation("sync", A, 1),
-        Operation("create", B, 2),
-        Operation("write", B, 2, b"new"),
-        Operation("sync", B, 2),
-        Operation("sync_directory", STORE),
-        Operation("rename", B, target=A),
-    )
-    assert {tuple(sorted(image.items())) for image in images(disk)} == {
-        (("a", b"old"), ("b", b"new")),
-        (("a", b"new"),),
-    }
-
-
-def test_changes_of_names_are_lost_one_without_the_other() -> None:
-    made = [Operation("create", f"{STORE}/{name}", at) for at, name in enumerate("abc", 1)]
-    found = {tuple(sorted(image)) for image in images(written(*made))}
-    assert len(found) == 2**3
-
-
-def test_a_sync_after_a_failed_one_skips_the_failed_bytes() -> None:
-    disk = written(
-        Operation("create", A, 1),
-        Operation("sync_directory", STORE),
-        Operation("write", A, 1, b"lost"),
-        Operation("failed_sync", A, 1),
-        Operation("write", A, 1, b"kept", length=4),
-        Operation("sync", A, 1),
-    )
-    assert disk.everything() == {"a": b"lostkept"}
-    assert disk.the_least() == {"a": bytes(4) + b"kept"}
-
-
-def test_bytes_written_into_room_may_be_kept_lost_or_torn() -> None:
-    disk = written(
-        Operation("create", A, 1),
-        Operation("write", A, 1, b"x" * 700),
-        Operation("truncate", A, 1, length=4096),
-        Operation("sync", A, 1),
-        Operation("sync_directory", STORE),
-        Operation("write", A, 1, b"y" * 700, length=700),
-    )
-    found = {image["a"] for image in images(disk)}
-    room = bytes(4096 - 1536)  # behind the last sector that was written to
-    assert len(found) > 20
-    assert all(data.startswith(b"x" * 700) and data[1536:] == room for data in found)
-    assert {data[700:1400] for data in found} >= {b"y" * 700, bytes(700)}
-    assert any(
-        data[700:].rstrip(b"\0") in (b"y" * size for size in range(1, 700)) for data in found
-    )
-
-
-def test_a_failed_sync_leaves_zeros_in_the_room_that_was_written_to() -> None:
-    disk = written(
-        Operation("create", A, 1),
-        Operation("sync_directory", STORE),
-        Operation("truncate", A, 1, length=100),
-        Operation("sync", A, 1),
-        Operation("write", A, 1, b"lost"),
-        Operation("failed_sync", A, 1),
-        Operation("sync", A, 1),
-    )
-    assert disk.the_least() == {"a": bytes(100)}
-    disk.apply(Operation("write_again", A, 1, b"lo"))
-    disk.apply(Operation("sync", A, 1))
-    assert disk.the_least() == {"a": b"lo" + bytes(98)}
-
-
-def test_a_memory_storage_is_a_storage() -> None:
-    storage = MemoryStorage()
-    with lsmkv.open(STORE, OPTIONS, storage=storage) as db:
-        for number in range(300):
-            db.put(b"%03d" % number, b"v" * 100)
-        with pytest.raises(lsmkv.LockedError):
-            lsmkv.open(STORE, OPTIONS, storage=storage)
-        db.compact_range()
-    assert storage.open_files == {}
-    assert storage.operations
-    assert replayed(storage.operations).everything() == storage.disk.everything()
-    with lsmkv.open(STORE, OPTIONS, storage=MemoryStorage(storage.disk.the_least())) as db:
-        assert len(db) == 300
-
-
 # --- the command ---------------------------------------------------------------------------------
 
 
@@ -481,15 +335,10 @@ def _fails(settings: Settings) -> Outcome:
     return outcome
 
 
-def _raises(settings: Settings) -> Outcome:
-    raise RuntimeError("broken part")
-
-
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [
         Part("fails", "The seed is 5.", _fails),
-        Part("raises", "It runs.", _raises),
         Part("empty", "It is found.", lambda _: Outcome()),
     ]
     monkeypatch.setattr(cli, "parts", lambda: {part.name: part for part in made})
@@ -503,34 +352,6 @@ def test_a_failure_is_printed_with_its_command_and_ends_with_1(
     printed = capsys.readouterr()
     assert "fails  things tried  1,234" in printed.out
     assert "python -m torture fails --ci --seed 7 --replay '3/4'" in printed.err
-
-
-@pytest.mark.usefixtures("known")
-def test_a_run_without_failures_ends_with_0() -> None:
-    assert cli.main(["fails", "--seed", "5"]) == 0
-
-
-@pytest.mark.usefixtures("known")
-def test_a_part_that_raises_fails_and_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["raises", "fails", "--seed", "5"]) == 1
-    printed = capsys.readouterr()
-    assert "RuntimeError: broken part" in printed.err
-    assert "fails: no failure" in printed.out
-
-
-@pytest.mark.usefixtures("known")
-def test_a_run_goes_into_files_and_a_document(tmp_path: Path) -> None:
-    document = tmp_path / "doc.md"
-    document.write_text("before\n<!-- bench torture -->\nstale\n<!-- end -->\nafter\n")
-    out = tmp_path / "out"
-    cli.main(["fails", "--long", "--out", str(out), "--into", str(document)])
-    text = document.read_text()
-    assert "stale" not in text
-    assert "| fails | 1,234 things tried |" in text
-    assert "- fails: skipped: nothing: no reason" in text
-    assert "Scale long. Seed 1970;" in text
-    data = json.loads((out / "torture.json").read_text())
-    assert data["parts"][0]["failures"][0]["replay"] == "3/4"
 
 
 @pytest.mark.usefixtures("known")
@@ -548,18 +369,3 @@ def test_arguments_that_make_no_sense_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)
     assert caught.value.code == 2
-
-
-def test_every_part_is_registered_under_a_name_of_its_own() -> None:
-    assert len(parts.parts()) == len(parts.MODULES)
-
-
-def test_replays_are_read_as_they_are_written() -> None:
-    for place in (Place("leveled-x3", 1, 2), Place("tiered", 1, 2, 3, 4)):
-        assert Place.parsed(str(place)) == place
-    plan = faults.Plan("append", "short-then-ENOSPC", True, Remedy.RESUME, 3)
-    assert faults.Plan.parsed(str(plan)) == plan
-    assert plan.errors == {errno.EIO, errno.ENOSPC}
-    for text in ("x", "leveled/1", "append/E/once/crash/1"):
-        with pytest.raises(ValueError, match="is not a"):
-            Place.parsed(text) if "append" not in text else faults.Plan.parsed(text)

@@ -11,14 +11,8 @@ from pathlib import Path
 import pytest
 
 from torture.framework import cli
-from torture.framework.disturbance import (
-    KINDS,
-    SHORTEST_SWITCH_INTERVAL_S,
-    disturbed,
-    in_disturbance,
-)
+from torture.framework.disturbance import KINDS, SHORTEST_SWITCH_INTERVAL_S, disturbed
 from torture.framework.part import Scale, Settings, UnsoundError
-from torture.framework.report import command
 from torture.load import part as load
 from torture.load.refresh import GROUPS, KEYS, Checker, group_key, group_value
 from torture.metamorphic import part as metamorphic
@@ -40,44 +34,6 @@ def test_disturbances_end_with_the_block() -> None:
     assert threading.active_count() == threads
 
 
-def test_garbage_is_collected_at_random() -> None:
-    seen = threading.Event()
-
-    def collecting(phase: str, info: dict[str, int]) -> None:
-        if threading.current_thread().name == "torture-disturbance":
-            seen.set()
-
-    gc.callbacks.append(collecting)
-    try:
-        with disturbed(["gc"], 1):
-            assert seen.wait(60.0)
-    finally:
-        gc.callbacks.remove(collecting)
-
-
-def test_signals_reach_the_process() -> None:
-    seen = threading.Event()
-    with disturbed(["signal"], 1):
-        passing_over = signal.getsignal(signal.SIGUSR1)
-        signal.signal(signal.SIGUSR1, lambda *_: seen.set())
-        assert seen.wait(60.0)
-        signal.signal(signal.SIGUSR1, passing_over)
-
-
-def test_an_unknown_disturbance_is_refused() -> None:
-    with pytest.raises(ValueError, match="no disturbance 'noise'; there are gc, switch, signal"):
-        disturbed(["noise"], 1).__enter__()
-
-
-def test_without_disturbances_a_trial_is_itself(tmp_path: Path) -> None:
-    def trial(name: str, directory: Path) -> tuple[dict[str, int], list[str]]:
-        return {"interval": int(sys.getswitchinterval() * 1e6)}, []
-
-    assert in_disturbance(trial, [], 1) is trial
-    counts, _ = in_disturbance(trial, ["switch"], 1)("name", tmp_path)
-    assert counts == {"interval": 1}
-
-
 def test_load_runs_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "threads/thread"
     monkeypatch.setitem(load.SECONDS, name, (0.5, 0.0, 0.0))
@@ -93,14 +49,6 @@ def test_metamorphic_runs_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     outcome = metamorphic.PART.run(Settings(Scale.CI, 60.0, 1, tmp_path, "0/1", tuple(KINDS)))
     assert not outcome.failures
     assert outcome.counts["sessions"] == 1
-
-
-def test_a_replay_is_disturbed_as_the_run_was(tmp_path: Path) -> None:
-    settings = Settings(Scale.CI, 6.0, 1, tmp_path, None, ("gc", "switch"))
-    words = command("load", settings, "held/thread/1")
-    assert (
-        words == "python -m torture load --ci --seed 1 --disturb gc,switch --replay 'held/thread/1'"
-    )
 
 
 @pytest.mark.parametrize(
@@ -134,22 +82,10 @@ def checker() -> Checker:
     return Checker([10] * GROUPS, [20] * GROUPS)
 
 
-def test_a_group_is_sound_as_after_any_write_that_it_may_be_of(checker: Checker) -> None:
-    for number in range(10, 21):
-        checker.see_group(3, found_after(3, number), checker.floor(3))
-        assert checker.floor(3) == number
-
-
 def test_a_group_that_is_stale_or_from_the_future_is_found(checker: Checker) -> None:
     for number in (0, 9, 21):
         with pytest.raises(UnsoundError, match="group 3 matches no write from 10 to 20"):
             checker.see_group(3, found_after(3, number), checker.floor(3))
-
-
-def test_a_group_that_goes_back_is_found(checker: Checker) -> None:
-    checker.see_group(3, found_after(3, 15), checker.floor(3))
-    with pytest.raises(UnsoundError, match="no write from 15 to 20"):
-        checker.see_group(3, found_after(3, 14), checker.floor(3))
 
 
 def test_a_batch_in_part_is_found(checker: Checker) -> None:
@@ -159,13 +95,3 @@ def test_a_batch_in_part_is_found(checker: Checker) -> None:
     for found in (torn, missing, {}):
         with pytest.raises(UnsoundError, match="group 3"):
             checker.see_group(3, found, checker.floor(3))
-
-
-def test_a_value_that_is_stale_is_found(checker: Checker) -> None:
-    for number, at in ((9, 0), (21, 1)):
-        with pytest.raises(UnsoundError, match="of group 3 matches no write"):
-            checker.see_value(3, at, group_value(3, at, number), checker.floor(3))
-    assert checker.see_value(3, 0, None, checker.floor(3)) == 10  # that write deleted it
-    narrow = Checker([11] * GROUPS, [13] * GROUPS)
-    with pytest.raises(UnsoundError, match="from 11 to 13: None"):
-        narrow.see_value(3, 0, None, narrow.floor(3))

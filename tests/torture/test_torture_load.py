@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import random
 import threading
 import time
@@ -14,22 +12,15 @@ from typing import Any
 import pytest
 
 import lsmkv
-from lsmkv.stats import Stats
 from time_limits import join
-from torture.crash import kill_loop
-from torture.framework.changes import change_model
 from torture.framework.part import Outcome, Scale, Settings, UnsoundError
 from torture.framework.store_checks import Traces
-from torture.load import out_of_memory
 from torture.load import part as load
-from torture.load.clients import Crew, Reader, Writer, check_groups, in_order, new_ledger
+from torture.load.clients import Reader, Writer, new_ledger
 from torture.load.held_views import Held, check_held
-from torture.load.killed_writer import Follower
-from torture.load.ledger import Ledger, number_of, value_of
-from torture.load.limits import few_descriptors
-from torture.load.part import PART, Run, Trials
+from torture.load.ledger import Ledger, value_of
+from torture.load.part import PART
 from torture.load.scenario import SMALL, Job, check_tidy
-from torture.load.slow_disk import OPTIONS, check_bounded, check_held_back
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
@@ -60,19 +51,6 @@ def test_a_run_of_each_variant_finds_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_begins_after_the_time_is_up(tmp_path: Path) -> None:
-    outcome = PART.run(Settings(Scale.CI, -1.0, 1, tmp_path))
-    assert not outcome.counts and "the time was up" in outcome.notes[-1]
-
-
-def test_replays_are_read_as_they_are_written() -> None:
-    run = Run("threads", "process", 3)
-    assert Run.parsed(str(run)) == run
-    for text in ("threads", "threads/process", "threads/none/1", "threads/process/x"):
-        with pytest.raises(ValueError, match="is not a SCENARIO"):
-            Run.parsed(text)
-
-
 # --- runs that go wrong ---
 
 
@@ -96,17 +74,6 @@ def test_a_hanging_run_is_reported_with_its_threads_stacks(
     assert failure.replay == "held/thread/1"
 
 
-def test_stacks_keep_their_inner_frames_however_long_paths_are() -> None:
-    names = ("waits", "works")
-    frame = f'  File "{"/long" * 400}.py", line 1 in '
-    stacks = "\n\n".join(
-        f"Thread (most recent call first):\n{frame}{name}" + f"\n{frame}outer" * 90
-        for name in names
-    )
-    assert all(f"{name}\n" in load.innermost(stacks) for name in names)
-    assert len(load.innermost(stacks)) < len(stacks) / 3
-
-
 def test_a_scenarios_finding_is_a_failure_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,11 +87,6 @@ def test_a_scenarios_finding_is_a_failure_of_its_run(
         monkeypatch.setitem(load.SCENARIOS, "held", scenario)
         (failure,) = played(tmp_path, "held/thread/1").failures
         assert said in failure.what
-
-
-def test_less_time_makes_every_run_shorter(tmp_path: Path) -> None:
-    run = Run("threads", "thread", 1)
-    assert Trials(settings(tmp_path), 0.5).seconds(run) == load.SECONDS["threads/thread"][0] / 2
 
 
 # --- the ledger ---
@@ -148,29 +110,6 @@ def history(**numbers: int) -> dict[bytes, bytes]:
     return {key.encode(): value_of(key.encode(), number) for key, number in numbers.items()}
 
 
-STATES = [{}, history(a=1, b=1, c=1), history(a=2, b=2, c=1), history(a=2, c=1), history(a=4, c=1)]
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_a_store_as_it_was_after_a_write_is_sound(ledger: Ledger, number: int) -> None:
-    assert ledger.state(number) == STATES[number]
-    assert ledger.check_cut(STATES[number], 0, 4) == number
-    assert ledger.check_cut(STATES[number], number, number) == number
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_a_stale_read_is_found(ledger: Ledger, number: int) -> None:
-    for floor in range(number + 1, 5):
-        with pytest.raises(UnsoundError):
-            ledger.check_cut(STATES[number], floor, 4)
-
-
-@pytest.mark.parametrize("number", range(1, 5))
-def test_a_read_of_what_was_not_begun_is_found(ledger: Ledger, number: int) -> None:
-    with pytest.raises(UnsoundError):
-        ledger.check_cut(STATES[number], 0, number - 1)
-
-
 TORN = [
     history(a=1, b=2, c=1),  # half a batch
     history(a=2, b=1, c=1),
@@ -185,57 +124,6 @@ TORN = [
 def test_a_torn_batch_or_a_hole_is_found(ledger: Ledger, found: dict[bytes, bytes]) -> None:
     with pytest.raises(UnsoundError):
         ledger.check_cut(found, 0, 4)
-
-
-def test_a_single_look_up_is_held_to_what_was_seen_before(ledger: Ledger) -> None:
-    assert ledger.check_value(A, value_of(A, 2), 0, 4) == 2
-    assert ledger.check_value(A, value_of(A, 2), 3, 4) == 3
-    assert ledger.check_value(B, None, 2, 4) == 3
-    for key, value, floor, ceiling in (
-        (A, value_of(A, 2), 4, 4),  # stale
-        (A, value_of(A, 4), 0, 3),  # not begun
-        (A, value_of(A, 3), 0, 4),  # never written
-        (B, None, 1, 2),  # lost
-        (C, None, 1, 4),
-        (B, value_of(B, 2), 3, 4),  # deleted
-    ):
-        with pytest.raises(UnsoundError):
-            ledger.check_value(key, value, floor, ceiling)
-
-
-def test_values_that_were_never_written_are_found(ledger: Ledger) -> None:
-    assert number_of(A, value_of(A, 7)) == 7
-    for value in (b"", b"a:", b"a:x:", b"a:1:", value_of(B, 1), value_of(A, 1)[:-1]):
-        with pytest.raises(UnsoundError):
-            number_of(A, value)
-    with pytest.raises(UnsoundError, match="do not belong"):
-        ledger.check_cut({**STATES[1], b"x": value_of(b"x", 1)}, 0, 4)
-
-
-def test_any_history_is_sound_at_every_write_and_at_no_other() -> None:
-    dice = random.Random(1)
-    ledger = Ledger([b"%d" % number for number in range(6)])
-    for _ in range(60):
-        keys = dice.sample(ledger.keys, dice.randint(1, 4))
-        ledger.begin(keys[1:], keys[:1])
-        ledger.acknowledge()
-    states = [ledger.state(number) for number in range(61)]
-    for number, state in enumerate(states):
-        assert states[ledger.check_cut(state, 0, 60)] == state
-        assert ledger.check_cut(state, number, number) == number
-        for floor in range(61):
-            if state not in states[floor:]:
-                with pytest.raises(UnsoundError):
-                    ledger.check_cut(state, floor, 60)
-
-
-def test_scans_out_of_order_and_unknown_keys_are_found() -> None:
-    assert in_order([(B, A), (A, A)], reverse=True) == {A: A, B: A}
-    for items in ([(B, A), (A, A)], [(A, A), (A, A)]):
-        with pytest.raises(UnsoundError, match="order"):
-            in_order(items)
-    with pytest.raises(UnsoundError, match="nobody"):
-        check_groups([new_ledger(0, 1)], {b"g01/key-000000": b""}, [0], [0])
 
 
 # --- readers on stores that are not sound ---
@@ -254,14 +142,6 @@ def read_for_long(db: Any, ledgers: list[Ledger]) -> None:
     reader.end()
 
 
-def test_a_reader_finds_nothing_in_a_store_that_is_sound(db: lsmkv.DB) -> None:
-    ledger = new_ledger(0, 30)
-    writer = Writer(db, ledger, random.Random(1))
-    for _ in range(50):
-        writer.step()
-    read_for_long(db, [ledger])
-
-
 def test_a_reader_finds_that_an_acknowledged_write_is_lost(db: lsmkv.DB) -> None:
     ledger = new_ledger(0, 30)
     Writer(db, ledger, random.Random(1)).fill()
@@ -278,14 +158,6 @@ def test_a_reader_finds_that_a_batch_is_torn(db: lsmkv.DB) -> None:
         db.put(key, value_of(key, number))
     with pytest.raises(UnsoundError):
         read_for_long(db, [ledger])
-
-
-def test_a_crew_ends_with_the_first_error() -> None:
-    def fail() -> None:
-        raise LookupError("first")
-
-    with pytest.raises(LookupError, match="first"):
-        Crew(60.0).run([fail, lambda: time.sleep(0.001)])
 
 
 # --- the other checkers ---
@@ -317,91 +189,3 @@ def test_leftover_files_threads_and_descriptors_are_found(db: lsmkv.DB) -> None:
     Path(db.path, "000099.sst").write_bytes(b"")
     with pytest.raises(UnsoundError, match=r"000099\.sst"):
         check_tidy(db)
-
-
-def streamed(number: int) -> dict[bytes, bytes]:
-    """The crash loop's model after so many operations of stream 1."""
-    model: dict[bytes, bytes] = {}
-    for at in range(1, number + 1):
-        change_model(model, kill_loop.operation(1, at).changes)
-    return model
-
-
-def test_a_follower_goes_on_with_the_stream() -> None:
-    follower = Follower(1)
-    for number in (0, 5, 5, 60, 200):
-        follower.see(streamed(number), floor=number)
-        assert streamed(follower.number) == streamed(number)
-
-
-def test_a_follower_finds_older_contents_than_before() -> None:
-    follower = Follower(1)
-    follower.see(streamed(60))
-    with pytest.raises(UnsoundError, match="no prefix"):
-        follower.see(streamed(40))
-
-
-def test_a_follower_finds_that_an_acknowledged_operation_is_lost() -> None:
-    with pytest.raises(UnsoundError, match="no prefix"):
-        Follower(1).see(streamed(40), floor=60)
-
-
-def test_a_follower_finds_holes_and_torn_batches() -> None:
-    batch = next(n for n in range(20, 200) if len(kill_loop.operation(1, n).changes) > 5)
-    whole, before = streamed(batch), streamed(batch - 1)
-    changed = [key for key, value in whole.items() if before.get(key) != value]
-    torn = {**whole, changed[0]: before.get(changed[0], b"1:never")}
-    hole = {key: value for key, value in whole.items() if key != min(before)}
-    for found in (torn, hole, {**whole, b"key": b"nobody's"}, {A: b"99999999:"}):
-        with pytest.raises(UnsoundError):
-            Follower(1).see(found)
-
-
-def test_writers_that_are_not_held_back_and_memtables_without_bound_are_found() -> None:
-    stopped = Stats(write_stops=1, write_stop_s=0.1)
-    check_held_back(stopped, "flushes")
-    for stats, variant in ((Stats(), "flushes"), (stopped, "compactions")):
-        with pytest.raises(UnsoundError, match="not held back"):
-            check_held_back(stats, variant)
-    options = OPTIONS["flushes"]
-    check_bounded(2, 3 * options.write_buffer_size_bytes, options)
-    for waiting, memory in ((3, 0), (2, 6 * options.write_buffer_size_bytes)):
-        with pytest.raises(UnsoundError, match="memtables wait"):
-            check_bounded(waiting, memory, options)
-
-
-def test_a_write_that_was_acknowledged_to_a_child_and_is_lost_is_found(db: lsmkv.DB) -> None:
-    db.put(out_of_memory.key_of(1), out_of_memory.value_of(1))
-    out_of_memory.check_acknowledged(db, [1])
-    with pytest.raises(UnsoundError, match="lost"):
-        out_of_memory.check_acknowledged(db, [1, 2])
-    db.put(out_of_memory.key_of(2), out_of_memory.value_of(3))
-    with pytest.raises(UnsoundError, match="nobody"):
-        out_of_memory.check_acknowledged(db, [1])
-
-
-def test_files_that_garbage_holds_open_make_no_room_later(tmp_path: Path) -> None:
-    ring: list[object] = [open(__file__, "rb") for _ in range(8)]  # noqa: SIM115
-    ring.append(ring)
-    del ring
-    with few_descriptors(tmp_path / "few", 2):
-        gc.collect()
-        opened: list[int] = []
-        with pytest.raises(OSError, match="Too many open files"):
-            for _ in range(3):
-                opened.append(os.open(__file__, os.O_RDONLY))
-    for descriptor in opened:
-        os.close(descriptor)
-    assert len(opened) == 2
-
-
-def test_memory_errors_are_told_from_other_errors() -> None:
-    def background(cause: Exception) -> lsmkv.BackgroundError:
-        error = lsmkv.BackgroundError("no more writes")
-        error.__cause__ = cause
-        return error
-
-    for error in (MemoryError(), background(MemoryError()), OSError(12, "")):
-        assert out_of_memory.is_memory_error(error)
-    for other in (background(OSError(28, "")), lsmkv.BackgroundError(""), ValueError()):
-        assert not out_of_memory.is_memory_error(other)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import itertools
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,24 +16,19 @@ import pytest
 import lsmkv
 from lsmkv.api.snapshot import RangeItems, RangeKeys, RangeValues
 from torture.framework.part import Scale, Settings, UnsoundError
-from torture.objects import (
-    copied,
-    cycles,
-    reentered,
-    shared,
-)
+from torture.objects import copied, cycles, reentered, shared
 from torture.objects import part as objects
 from torture.objects.families import FAMILIES
 from torture.objects.ground import LIVE, Bystander, Ground
 from torture.objects.meddling import Meddler
-from torture.objects.part import PART, Name, examined
-from torture.objects.trial import ObjectTrial, in_words, why_wrong
+from torture.objects.part import PART, examined
+from torture.objects.trial import ObjectTrial
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
 _SECONDS: Final = 0.2
 OPEN: Final = {
-    "reentered/traced": "a trace function may come between taking a lock and naming its owner",
+    "reentered/traced": "a trace function may come between taking a lock and naming its owner"
 }
 """What fails still, and why: it is not run here, since it may take long to fail."""
 
@@ -64,10 +57,6 @@ def test_a_short_run_of_each_variant_finds_nothing(
     assert not list(tmp_path.rglob("*.sst"))
 
 
-def test_objects_of_an_open_store_are_variants() -> None:
-    assert OPEN.keys() <= {param.values[0] for param in variants()}
-
-
 # --- the process of a trial ---
 
 
@@ -79,13 +68,6 @@ def ending(program: str, directory: Path, limit_s: float = 60.0) -> str:
     return failure
 
 
-def test_a_crash_is_reported_with_its_stack(tmp_path: Path) -> None:
-    what = ending("def here():\n import os\n os.kill(os.getpid(), 11)\nhere()", tmp_path)
-    # Under a sanitizer, CPython from 3.12 on reports the crash and ends with SIGABRT.
-    assert re.match("the process died of SIG(SEGV|ABRT\nFatal Python error: Seg.*)\n", what)
-    assert "in here" in what
-
-
 def test_a_hang_is_reported_with_its_stack(tmp_path: Path) -> None:
     program = (
         "import faulthandler, threading\n"
@@ -94,66 +76,6 @@ def test_a_hang_is_reported_with_its_stack(tmp_path: Path) -> None:
     )
     what = ending(program, tmp_path)
     assert what.startswith("the process hung") and "in here" in what
-
-
-def test_a_process_that_hangs_silently_is_killed(tmp_path: Path) -> None:
-    assert "did not end" in ending("import time; time.sleep(600)", tmp_path, limit_s=0.3)
-
-
-def test_a_process_without_output_is_a_failure(tmp_path: Path) -> None:
-    assert "printed no result" in ending("pass", tmp_path)
-
-
-def test_a_process_that_tried_another_build_is_a_failure(tmp_path: Path) -> None:
-    program = """print('{"loaded": "/elsewhere", "counts": {}, "failures": []}')"""
-    assert "loaded from /elsewhere" in ending(program, tmp_path)
-
-
-def test_a_failure_is_reported_even_if_the_process_crashes_afterwards(tmp_path: Path) -> None:
-    found = (
-        f'{{"loaded": "{Path(lsmkv.__file__).parent}", "counts": {{"a": 1}}, "failures": ["b"]}}'
-    )
-    program = f"import os; print({found!r}, flush=True); os.abort()"
-    counts, failures = examined([sys.executable, "-c", program], dict(os.environ), tmp_path, 60.0)
-    assert counts == {"a": 1}
-    assert failures[0] == "b" and "SIGABRT" in failures[1]
-
-
-def test_an_unknown_trial_name_is_an_error(tmp_path: Path) -> None:
-    for name in ("x", "shared/x/1", "shared/iterators/x", "shared/iterators"):
-        with pytest.raises(ValueError, match="is not a FAMILY/VARIANT/NUMBER"):
-            PART.run(Settings(Scale.CI, 6.0, 1, tmp_path, name))
-    assert str(Name.parsed("shared/iterators/3")) == "shared/iterators/3"
-
-
-# --- what is natural ---
-
-
-def test_ordinary_errors_are_natural() -> None:
-    for error in (lsmkv.ClosedError(), TypeError(), ValueError(), RuntimeError(), KeyError()):
-        assert not why_wrong(error) and not why_wrong(error, strict=True)
-
-
-def test_errors_that_nobody_should_get_are_not_natural() -> None:
-    broken: tuple[BaseException, ...] = (
-        SystemError(),
-        MemoryError(),
-        IndexError(),
-        AssertionError(),
-        OSError(),
-        UnsoundError(),
-        lsmkv.CorruptionError("path", 0, "broken"),
-        lsmkv.BackgroundError(),
-        TypeError("list object expected; got deallocated"),
-    )
-    for error in broken:
-        assert why_wrong(error), error
-
-
-def test_errors_that_tell_of_internals_are_not_natural_in_plain_use() -> None:
-    error = AttributeError("'NoneType' object has no attribute 'view'")
-    assert not why_wrong(error)
-    assert why_wrong(error, strict=True)
 
 
 # --- the checkers ---
@@ -176,15 +98,6 @@ def test_a_store_with_wrong_entries_is_found(ground: Ground) -> None:
     ground.db.delete(next(iter(ground.model)))
     with pytest.raises(UnsoundError, match="a new scan gives"):
         ground.check()
-
-
-def test_an_iterator_that_ends_early_is_found(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    really = RangeItems.__iter__
-    monkeypatch.setattr(RangeItems, "__iter__", lambda self: itertools.islice(really(self), 9))
-    with pytest.raises(UnsoundError, match="an iterator nobody touched"):
-        Bystander(ground).end()
 
 
 def test_an_iterator_with_wrong_entries_is_found(
@@ -273,35 +186,6 @@ def test_a_copied_snapshot_that_shows_what_came_later_is_found(
     assert trial.failures == ["copy of a snapshot shows a later write"]
 
 
-def test_an_error_that_does_not_copy_is_found(
-    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def another(self: Any) -> Any:
-        return ValueError, ("another",)
-
-    monkeypatch.setattr(lsmkv.CursorError, "__reduce__", another, raising=False)
-    monkeypatch.setattr(copied, "_errors", lambda ground: [lsmkv.CursorError("none")])
-    copied.copy_data(trial)
-    assert "CursorError gives another error" in trial.failures[0]
-    assert copy.copy(lsmkv.ClosedError("closed")).args == ("closed",)
-
-
-def test_an_exception_that_is_raised_again_and_again_is_found(trial: ObjectTrial) -> None:
-    shared = lsmkv.ClosedError("closed")
-
-    def closed() -> None:
-        raise shared
-
-    copied.check_refused(trial, "it", closed, lsmkv.ClosedError)
-    assert trial.failures[0] == "it: the same exception object is raised again"
-    assert trial.failures[1].startswith("it: the traceback grows, from 2 entries to ")
-
-
-def test_another_error_than_closed_error_is_found(trial: ObjectTrial) -> None:
-    copied.check_refused(trial, "it", lambda: vars()["key"], lsmkv.ClosedError)
-    assert "it: no ClosedError: KeyError" in trial.failures[0]
-
-
 def test_a_buffer_that_is_not_copied_is_found(
     trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,13 +215,3 @@ def test_a_resurrected_iterator_that_starts_again_is_found(
     with pytest.raises(UnsoundError, match="a resurrected iterator"):
         cycles.resurrect(trial)
     gc.collect()
-
-
-def test_an_error_is_reported_with_its_traceback() -> None:
-    def here() -> None:
-        raise LookupError("lost")
-
-    try:
-        here()
-    except LookupError as error:
-        assert "LookupError: lost" in in_words(error) and Path(__file__).name in in_words(error)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from torture.framework.loop_disk import LoopDisk
 from torture.framework.part import Scale, Settings
 from torture.load.power_cuts import KINDS, PART
 
@@ -25,34 +24,3 @@ def test_synced_writes_survive_a_power_cut(kind: str, tmp_path: Path) -> None:
     if outcome.skipped:
         pytest.skip(outcome.skipped[0])
     assert outcome.counts[f"{kind}: power cuts"] == 2
-
-
-def test_kinds_without_a_file_system_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    outcome = PART.run(settings(tmp_path, None))
-    assert len(outcome.skipped) == len(KINDS) and not outcome.failures
-    assert not list(tmp_path.iterdir())
-
-
-def test_unwritten_bytes_are_gone_after_a_power_cut(tmp_path: Path) -> None:
-    try:
-        disk = LoopDisk("ext4", tmp_path)
-        disk.mount()
-    except PermissionError as error:
-        pytest.skip(str(error))
-    try:
-        file = disk.mount_point / "file"
-        file.write_bytes(b"not synced")
-        disk.cut_the_power()
-        disk.unmount()
-        disk.mount()
-        assert not file.exists()
-    finally:
-        disk.close()
-
-
-def test_an_unknown_replay_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="none of ext4"):
-        PART.run(settings(tmp_path, "ext2"))

@@ -10,9 +10,7 @@ from typing import Final
 
 import pytest
 
-from torture.framework.part import UnsoundError
 from torture.framework.python_child import ROOT
-from torture.published.ledger import KEYS, MARKER, Ledger
 
 pytestmark = pytest.mark.slow  # `make test` tests the store, not its testers
 
@@ -105,54 +103,3 @@ PublishedStore._opened = stays
 def test_a_planted_defect_is_found(tmp_path: Path, planted: str, said: str) -> None:
     (failure,), _ = run(tmp_path, planted)
     assert said in failure
-
-
-# The ledger
-
-
-@pytest.fixture
-def ledger() -> Ledger:
-    """Three versions, of which the first and the third were published."""
-    made = Ledger(1)
-    made.begun = 3
-    made.acknowledge(1, 1)
-    made.acknowledge(2, 3)
-    return made
-
-
-def test_what_a_generation_holds_is_sound(ledger: Ledger) -> None:
-    for generation, version in ((1, 1), (2, 3)):
-        expected = ledger.contents(version)
-        ledger.check(generation, {key: expected.get(key) for key in (MARKER, *KEYS)})
-        ledger.check(generation, {KEYS[3]: expected.get(KEYS[3])})
-
-
-def test_a_value_of_another_generation_is_found(ledger: Ledger) -> None:
-    older, newer = ledger.contents(1), ledger.contents(3)
-    for key in (MARKER, *(key for key in KEYS if older.get(key) != newer.get(key))):
-        for generation, other in ((1, newer), (2, older)):
-            with pytest.raises(UnsoundError, match="wrong value"):
-                ledger.check(generation, {key: other.get(key)})
-
-
-def test_a_generation_that_nobody_told_of_is_learnt_from_its_first_reader(ledger: Ledger) -> None:
-    ledger.begun = 4
-    contents = ledger.contents(4)
-    ledger.check(3, {KEYS[0]: b"anything"})  # the marker could not be read
-    ledger.check(3, {key: contents.get(key) for key in (MARKER, *KEYS)})
-    with pytest.raises(UnsoundError, match="wrong value"):
-        ledger.check(3, {KEYS[0]: b"anything"})
-
-
-@pytest.mark.parametrize("marker", [None, b"2", b"4"])
-def test_a_generation_of_no_possible_version_is_found(ledger: Ledger, marker: bytes | None) -> None:
-    """None is without its marker, 2 is older than generation 2, and 4 was never begun."""
-    with pytest.raises(UnsoundError, match="version"):
-        ledger.check(3, {MARKER: marker})
-
-
-def test_a_publication_that_returns_an_older_generation_is_found(ledger: Ledger) -> None:
-    with pytest.raises(UnsoundError, match="was published after 2"):
-        ledger.acknowledge(1, 1)
-    with pytest.raises(UnsoundError, match="held version 3"):
-        ledger.acknowledge(2, 2)

@@ -150,33 +150,41 @@ def check_pure(source: Path, done: subprocess.CompletedProcess[str], reason: str
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
 
 
-def test_without_a_compiler_the_build_is_plain_python(source: Path) -> None:
-    check_pure(source, build(source, CC="/nowhere/cc"), "no C compiler works here")
+REASONS: Final = {
+    "no compiler": "no C compiler works here",
+    "no headers": "no C compiler works here with Python.h",
+    "failing compiler": "the C compiler fails",
+    "unknown code": "generated code is not known to be safe",
+    "no mypyc": "mypyc.build",
+    "wrong types": "lsmkv/stats.py:7: error: Name 'i65' is not defined",
+}
 
 
-def test_without_python_h_the_build_is_plain_python(source: Path, tmp_path: Path) -> None:
-    done = build(source, CC=compiler(tmp_path, NO_HEADERS))
-    check_pure(source, done, "no C compiler works here with Python.h")
+def spoiled(how: str, source: Path, folder: Path) -> dict[str, str]:
+    """Keep the build from being compiled; returns the environment for it."""
+    if how in ("failing compiler", "unknown code", "wrong types"):
+        generated = {"failing compiler": MODULE, "unknown code": UNKNOWN}.get(how, "")
+        replace_mypyc(source, generated, UNTYPED if how == "wrong types" else MYPYC)
+    elif how == "no mypyc":
+        remove_mypyc(source)
+    compilers = {"no headers": NO_HEADERS, "failing compiler": FAILING}
+    if how in compilers:
+        return {"CC": compiler(folder, compilers[how])}
+    return {"CC": "/nowhere/cc"} if how == "no compiler" else {}
 
 
-def test_where_compiling_fails_the_build_is_plain_python(source: Path, tmp_path: Path) -> None:
-    replace_mypyc(source, MODULE)
-    check_pure(source, build(source, CC=compiler(tmp_path, FAILING)), "the C compiler fails")
+@pytest.mark.parametrize("how", REASONS)
+def test_a_build_that_cannot_compile_is_plain_python(
+    source: Path, tmp_path: Path, how: str
+) -> None:
+    check_pure(source, build(source, **spoiled(how, source, tmp_path)), REASONS[how])
 
 
-def test_where_mypyc_writes_unknown_code_the_build_is_plain_python(source: Path) -> None:
-    replace_mypyc(source, UNKNOWN)
-    check_pure(source, build(source), "generated code is not known to be safe")
-
-
-def test_where_mypyc_is_missing_the_build_is_plain_python(source: Path) -> None:
-    remove_mypyc(source)
-    check_pure(source, build(source), "mypyc.build")
-
-
-def test_where_types_are_wrong_the_build_is_plain_python(source: Path) -> None:
-    replace_mypyc(source, "", UNTYPED)
-    check_pure(source, build(source), "lsmkv/stats.py:7: error: Name 'i65' is not defined")
+@pytest.mark.parametrize("how", ["no compiler", "failing compiler", "unknown code"])
+def test_a_required_compiled_build_fails(source: Path, tmp_path: Path, how: str) -> None:
+    done = build(source, LSMKV_PURE="0", **spoiled(how, source, tmp_path))
+    assert done.returncode != 0
+    assert WARNING not in done.stderr
 
 
 def test_plain_python_that_was_to_be_compiled_logs_the_reason_once(source: Path) -> None:
@@ -206,19 +214,6 @@ def test_plain_python_that_was_asked_for_tells_nothing(source: Path) -> None:
     assert run(folder, "-m", "lsmkv", "--version").stdout.endswith(
         f"(interpreted, Python {platform.python_version()})\n"
     )
-
-
-@pytest.mark.parametrize("how", ["no compiler", "failing compiler", "unknown code"])
-def test_a_required_compiled_build_fails(source: Path, tmp_path: Path, how: str) -> None:
-    replace_mypyc(source, UNKNOWN if how == "unknown code" else MODULE)
-    environment = {}
-    if how == "no compiler":
-        environment = {"CC": "/nowhere/cc"}
-    elif how == "failing compiler":
-        environment = {"CC": compiler(tmp_path, FAILING)}
-    done = build(source, LSMKV_PURE="0", **environment)
-    assert done.returncode != 0
-    assert WARNING not in done.stderr
 
 
 def test_the_compiled_modules_are_in_the_wheel(source: Path) -> None:

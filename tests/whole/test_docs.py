@@ -7,7 +7,6 @@ import dataclasses
 import inspect
 import pkgutil
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,31 +46,6 @@ def test_python_of_the_readme_and_of_three_pages_runs(code: str, tmp_path: Path)
     assert [line for line in run.stdout.splitlines() if line in promised] == promised
 
 
-def test_first_code_of_the_readme_shows_a_look_up_that_reads_nothing(tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", python_blocks()[0]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=WAIT_S,
-    )
-    assert run.stdout.startswith("[(b'cherry', b'dark red')]\n")
-    assert run.stdout.endswith("; 0 bytes read; filters saved 1 of 1 read\n")
-
-
-def test_the_readme_is_short_and_its_first_code_has_ten_lines() -> None:
-    assert len(README.splitlines()) <= 130
-    assert len([line for line in python_blocks()[0].splitlines() if line]) == 10
-
-
-def test_the_readme_promises_what_its_table_shows() -> None:
-    absent = re.search(r"^  off +([\d,]+)", README, flags=re.MULTILINE)
-    one_per_cent = re.search(r"^    1 .* ([\d,]+) +[\d,]+ (99\.\d\d)%", README, flags=re.MULTILINE)
-    assert absent and one_per_cent
-    assert f"{one_per_cent[1]} blocks read instead of {absent[1]}" in README
-
-
 @pytest.mark.parametrize("text", [README, API], ids=["README", "API"])
 def test_shell_commands_of_the_readme_and_of_the_api_run(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,16 +63,6 @@ def test_shell_commands_of_the_readme_and_of_the_api_run(
     for command in commands:
         run = CliRunner().invoke(cli, command[1:])
         assert run.exit_code == 0, f"{command}: {run.output}"
-
-
-def test_commands_of_the_readme_are_made_by_the_makefile() -> None:
-    make = shutil.which("make")
-    if make is None:
-        pytest.skip("make is not installed")
-    for target in re.findall(r"^make (\w+)", README, flags=re.MULTILINE):
-        subprocess.run(
-            [make, "-n", target], cwd=ROOT, check=True, capture_output=True, timeout=WAIT_S
-        )
 
 
 NO_SIGNATURES = {
@@ -174,31 +138,6 @@ def test_the_first_sentence_of_a_docstring_has_at_most_a_dozen_words() -> None:
                 if len(first.split()) > 12:
                     long.append(f"{path.relative_to(ROOT)}: {first}")
     assert long == []
-
-
-def functions_in(path: Path) -> set[str]:
-    """The functions of a module, methods with their class."""
-    found = set()
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.ClassDef):
-            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-            found.update(f"{node.name}.{method.name}" for method in methods)
-    return found
-
-
-def test_functions_that_how_it_works_names_are_in_the_files_that_it_names() -> None:
-    text = (ROOT / "docs" / "how-it-works.md").read_text()
-    rows = re.findall(r"\| `([a-z_/0-9]+\.py)` \| `([\w.]+)` \|", text)
-    rows += [
-        (file, name) for name, file in re.findall(r"`([\w.]+)`\sin\s`([a-z_/0-9]+\.py)`", text)
-    ]
-    assert len(rows) > 30
-    missing = [
-        f"{file}: {name}" for file, name in rows if name not in functions_in(ROOT / "lsmkv" / file)
-    ]
-    assert missing == []
 
 
 def test_the_wasted_reads_of_the_readme_are_those_of_the_measured_page() -> None:

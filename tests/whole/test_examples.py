@@ -18,7 +18,6 @@ from gates import LONG_WAIT_S
 from time_limits import join
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-OPENING_A_STORE = ("frontier", "event_log", "feature_store", "job_queue", "http_cache")
 
 
 def output_of(name: str) -> str:
@@ -195,51 +194,11 @@ def test_frontier_fetches_the_page_again_whose_fetch_was_cut_short(tmp_path: Pat
     assert len({*fetched}) == len(fetched) - 1 == 59
 
 
-def test_frontier_is_given_the_seed_once(tmp_path: Path) -> None:
-    frontier = module_of("frontier")
-    with lsmkv.open(tmp_path) as db:
-        assert frontier.crawl(db, 3)[0] == frontier.SEED
-    with lsmkv.open(tmp_path) as db:
-        assert frontier.SEED not in frontier.crawl(db, 100)
-
-
-def test_frontier_ends_when_it_is_empty(tmp_path: Path) -> None:
-    frontier = module_of("frontier")
-    frontier.links_of = lambda url: [b"a", b"b"]
-    with lsmkv.open(tmp_path) as db:
-        assert frontier.crawl(db, 10) == [frontier.SEED, b"a", b"b"]
-        assert frontier.crawl(db, 10) == []
-
-
 def test_event_log_is_read_whole_by_both_readers() -> None:
     output = output_of("event_log")
     assert sorted(output.splitlines()) == [
         f"{name} read 3,000 of 3,000 events" for name in ("audit", "mail")
     ]
-
-
-@pytest.mark.slow
-def test_event_log_says_which_reader_failed_and_does_not_wait_for_it(tmp_path: Path) -> None:
-    run = run_with_examples(
-        """
-import os, event_log
-
-read_whole = event_log.follow
-
-def follow(log, name, *more):
-    if name == "mail":
-        os._exit(3)
-    read_whole(log, name, *more)
-
-event_log.follow = follow
-if __name__ == "__main__":
-    event_log.main()
-""",
-        tmp_path,
-    )
-    assert run.stdout == "audit read 3,000 of 3,000 events\n"
-    assert "readers that failed: mail (3)" in run.stderr
-    assert run.returncode == 1
 
 
 def test_event_log_readers_end_when_the_writer_is_gone(tmp_path: Path) -> None:
@@ -270,21 +229,6 @@ def test_feature_store_gives_the_workers_every_row() -> None:
 
 def test_job_queue_does_every_job_in_order() -> None:
     assert output_of("job_queue") == "4,000 jobs done, in order: True\n"
-
-
-def test_job_queue_takes_the_last_job_as_fast_as_the_first(tmp_path: Path) -> None:
-    blocks = list[int]()
-    with lsmkv.open(tmp_path, write_buffer_size_bytes=64 * 1024) as db:
-        queue = module_of("job_queue").JobQueue(db)
-        for number in range(4_000):
-            queue.put(b"job %d" % number)
-        for _ in range(4):
-            before = db.stats()
-            for _ in range(1_000):
-                queue.done(queue.take()[0])
-            counted = db.stats() - before
-            blocks.append(counted.block_reads + counted.block_cache_hits)
-    assert blocks[3] < 1.1 * blocks[2] < 5 * 1000
 
 
 def test_job_queue_loses_no_job_of_a_process_that_is_killed(tmp_path: Path) -> None:
@@ -340,12 +284,6 @@ def test_http_cache_asks_once_for_what_may_be_kept() -> None:
     requests, asked, news = numbers(r"(\d+) requests; the server got (\d+), (\d+) for", output)
     assert asked - news == 20
     assert asked < requests / 4
-
-
-@pytest.mark.parametrize("name", OPENING_A_STORE)
-def test_an_example_that_opens_a_store_is_short(name: str) -> None:
-    source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
-    assert len(source.splitlines()) < 60
 
 
 def test_every_example_is_tested() -> None:

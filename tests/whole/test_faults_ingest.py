@@ -30,8 +30,6 @@ from torture.crash.injection import Fault
 from torture.crash.workloads import SMALL
 from torture.framework.store_checks import check_files, check_no_leftovers, store_threads
 
-Contents = dict[bytes, bytes]
-
 OUTSIDE: Final = ["/left.sst", "/right.sst"]
 NEW: Final = {b"key-%03d" % number: b"new %d " % number * 20 for number in range(0, 60, 2)}
 OLD: Final = {b"key-%03d" % number: b"old %d " % number * 20 for number in range(0, 40, 3)}

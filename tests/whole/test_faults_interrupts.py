@@ -102,12 +102,3 @@ def test_a_write_interrupted_after_its_append_keeps_what_a_snapshot_sees(path: s
             db.flush()
             assert dict(snapshot.items()) == {b"a": b"0"}
         assert dict(db.items()) == {b"a": b"1", b"b": b"1"}
-
-
-def test_a_store_closed_after_an_interrupt_opens_again(path: str) -> None:
-    storage = InterruptedStorage()
-    with open_small(path, storage=storage) as db:
-        storage.armed = "after"
-        with pytest.raises(KeyboardInterrupt):
-            db[b"a"] = b"1"
-    assert contents(path) == {b"a": b"1"}

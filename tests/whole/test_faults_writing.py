@@ -38,25 +38,20 @@ def db(path: str, storage: FaultyStorage) -> Iterator[lsmkv.DB]:
 # --- what the writer is told ---------------------------------------------------------------------
 
 
-def test_the_write_that_fails_raises_the_cause(db: lsmkv.DB, storage: FaultyStorage) -> None:
-    storage.fail("append", error=errno.ENOSPC)
-    with pytest.raises(OSError) as caught:
-        db[b"k"] = b"v"
-    assert caught.value.errno == errno.ENOSPC
-    db.resume()
-
-
-def test_later_writes_raise_a_background_error_with_the_cause(
+def test_a_write_that_fails_raises_the_cause_is_not_there_and_stops_later_ones(
     db: lsmkv.DB, storage: FaultyStorage
 ) -> None:
     fault = storage.fail("append", error=errno.ENOSPC)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError) as failed:
         db[b"k"] = b"v"
-    with pytest.raises(lsmkv.BackgroundError, match="No space left") as caught:
+    assert failed.value.errno == errno.ENOSPC
+    with pytest.raises(lsmkv.BackgroundError, match="No space left") as stopped:
         db[b"l"] = b"v"
-    assert cause_of(caught.value).errno == errno.ENOSPC
+    assert cause_of(stopped.value).errno == errno.ENOSPC
     assert fault.fired == 1
+    assert dict(db.items()) == {b"before": b"1"}
     db.resume()
+    assert dict(db.items()) == {b"before": b"1"}
 
 
 @pytest.mark.parametrize("operation", ["append", "sync"])
@@ -75,15 +70,6 @@ def test_a_transaction_fails_as_a_batch_does(
     db.resume()
     assert db.compare_and_set(b"before", b"1", b"2")
     assert not db._engine.writer.recent_writes.size_bytes
-
-
-def test_a_write_that_failed_is_not_there(db: lsmkv.DB, storage: FaultyStorage) -> None:
-    storage.fail("append")
-    with pytest.raises(OSError):
-        db[b"k"] = b"v"
-    assert dict(db.items()) == {b"before": b"1"}
-    db.resume()
-    assert dict(db.items()) == {b"before": b"1"}
 
 
 def test_a_failed_flush_stops_writes_and_tells_why(db: lsmkv.DB, storage: FaultyStorage) -> None:

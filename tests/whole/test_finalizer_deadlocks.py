@@ -14,7 +14,6 @@ import pytest
 import lsmkv
 from damage import files, flip, footer_of, unloaded
 from gates import LONG_WAIT_S
-from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
 from time_limits import join
 
@@ -64,15 +63,6 @@ def test_a_thread_does_not_wait_for_ever_for_another_that_loads_the_table(store:
     finally:
         done.set()
         join(other)
-
-
-def test_tables_that_leave_the_tree_while_they_are_loaded_keep_no_block(store: Path) -> None:
-    reader = unloaded(files(store, ".sst")[0], residency="cached")
-    cache: BlockCache = reader._cache
-    reader.leave_cache()
-    reader.block(0, True)
-    reader.filters.may_hold(0, 1)
-    assert len(cache) == 0
 
 
 def test_a_handler_that_looks_keys_up_is_called_for_each_damaged_table_and_not_within_itself(

@@ -138,17 +138,6 @@ def test_objects_of_a_handle_from_before_the_fork_are_refused_in_the_child(path:
         assert db[b"key"] == b"value"
 
 
-def test_the_error_in_the_child_says_what_to_do(path: Path) -> None:
-    def message() -> str:
-        with pytest.raises(lsmkv.ForkedError) as caught:
-            db.get(b"key")
-        return str(caught.value)
-
-    with open_store(path) as db:
-        answer = in_child(message)
-    assert str(path) in answer and "open it anew" in answer
-
-
 def test_closing_the_handle_in_the_child_is_harmless(path: Path) -> None:
     with open_store(path) as db:
         assert in_child(db.close) == "None"

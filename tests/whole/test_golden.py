@@ -99,7 +99,10 @@ def test_golden_store_is_read(store: Path) -> None:
     with lsmkv.open(store, read_only=True) as db:
         assert dict(db) == model()
         assert [db.get(key) for key in model()] == list(model().values())
+        report = db.verify()
+        assert report.ok, str(report)
     assert files_of(store) == before
+    assert codecs_of(store) - {CODEC_NONE} == {CODEC_ZSTD_TRANSPOSED}
 
 
 def test_golden_store_is_opened_and_written_to(store: Path) -> None:
@@ -110,16 +113,6 @@ def test_golden_store_is_opened_and_written_to(store: Path) -> None:
         assert dict(db) == {**model(), b"today": b"written"}
     with lsmkv.open(store) as db:
         assert dict(db) == {**model(), b"today": b"written"}
-
-
-def test_golden_store_verifies(store: Path) -> None:
-    with lsmkv.open(store, read_only=True) as db:
-        report = db.verify()
-        assert report.ok, str(report)
-
-
-def test_golden_store_is_compressed(store: Path) -> None:
-    assert codecs_of(store) - {CODEC_NONE} == {CODEC_ZSTD_TRANSPOSED}
 
 
 def test_golden_store_is_repaired(store: Path) -> None:
@@ -149,12 +142,6 @@ def test_a_store_of_format_1_is_refused_by_its_format(
         lsmkv.open(store_of_format_1, read_only=read_only)
     assert str(caught.value.path).endswith(".sst")
     assert files_of(store_of_format_1) == before
-
-
-def test_a_table_of_format_1_is_refused_by_its_format(store_of_format_1: Path) -> None:
-    for path in files(store_of_format_1, ".sst"):
-        with pytest.raises(UnsupportedFormatError, match=FORMAT_1):
-            open_table(path)
 
 
 @pytest.mark.parametrize("in_place", [False, True])

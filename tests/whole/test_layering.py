@@ -17,7 +17,7 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S
-from lsmkv import filters, layers
+from lsmkv import layers
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lsmkv"
@@ -90,12 +90,7 @@ HOMES = {
     "rich": {"lsmkv.cli"},
     # Typed JSON and MessagePack: table properties, manifest edits, lines of exported records, jobs.
     "msgspec": {
-        "lsmkv.background.process.exceptions",
-        "lsmkv.background.process.jobs",
-        "lsmkv.background.process.messages",
-        "lsmkv.background.process.parent",
-        "lsmkv.background.process.runner",
-        "lsmkv.background.process.staged",
+        "lsmkv.background.process",
         "lsmkv.encoding.checked_line",
         "lsmkv.sstable.filter_plan",
         "lsmkv.sstable.format",
@@ -109,11 +104,7 @@ HOMES = {
         "lsmkv.counters",
         "lsmkv.remote.generation",
         "lsmkv.copies.record",
-        # The data of the page, which its script reads.
-        "lsmkv.explore.contract",
-        "lsmkv.explore.page",
-        "lsmkv.explore.schema",
-        "lsmkv.explore.server",
+        "lsmkv.explore",
     },
     "dask": {"lsmkv.cluster"},
     "distributed": {"lsmkv.cluster"},
@@ -332,23 +323,6 @@ def test_third_party_libraries_are_imported_where_they_belong_and_nowhere_else()
             assert used, f"{home} does not import {library}"
 
 
-def test_the_store_does_not_import_the_command_line() -> None:
-    for name, found in GRAPH.items():
-        if not is_home(name, {"lsmkv.cli", "lsmkv.__main__"}):
-            assert not any(is_home(module, {"lsmkv.cli"}) for module in found)
-
-
-def test_only_the_command_line_imports_the_page() -> None:
-    for name, found in GRAPH.items():
-        if not is_home(name, {"lsmkv.explore", "lsmkv.cli.explore"}):
-            assert not any(is_home(module, {"lsmkv.explore"}) for module in found)
-
-
-def test_a_page_in_a_file_needs_no_server() -> None:
-    loaded = loaded_by("import lsmkv.explore.page, lsmkv.cli.commands")
-    assert {"starlette", "uvicorn", "asyncio"}.isdisjoint(loaded)
-
-
 def test_only_the_storage_layer_touches_files() -> None:
     """No other module opens a store's file, or asks the operating system to."""
     calls = {"open", "os.open", "os.read", "os.pread", "os.write", "os.fsync", "os.fdatasync"}
@@ -376,36 +350,40 @@ def loaded_by(statement: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
+    ("statement", "unwanted"),
+    [
+        ("import lsmkv.explore.page, lsmkv.cli.commands", {"starlette", "uvicorn", "asyncio"}),
+        (
+            "import lsmkv; lsmkv.open",
+            {
+                "lsmkv.filters.family.cuckoo",
+                "lsmkv.salvage.repair",
+                "lsmkv.background.process.runner",
+                "lsmkv.background.process.staged",
+                "lsmkv.inspection.verify",
+            },
+        ),
+        (
+            "import lsmkv.background.process.child",
+            {
+                *("lsmkv.engine.engine", "lsmkv.api.db", "lsmkv.read.scan"),
+                *("lsmkv.salvage.repair", "subprocess"),
+            },
+        ),
+    ],
+    ids=["a page in a file", "opening", "a helper process"],
+)
+def test_no_more_is_loaded_than_is_needed(statement: str, unwanted: set[str]) -> None:
+    assert unwanted.isdisjoint(loaded_by(statement))
+
+
+@pytest.mark.parametrize(
     "statement", ["import lsmkv; lsmkv.open", "from lsmkv import Options, open, repair"]
 )
 def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
     loaded = loaded_by(statement)
     assert "lsmkv.engine.engine" in loaded
     assert [name for name in loaded if is_home(name, HEAVY)] == []
-
-
-def test_opening_loads_neither_the_research_filters_nor_repair_nor_what_starts_helpers() -> None:
-    loaded = loaded_by("import lsmkv; lsmkv.open")
-    unwanted = {
-        "lsmkv.filters.family.cuckoo",
-        "lsmkv.salvage.repair",
-        "lsmkv.background.process.runner",
-        "lsmkv.background.process.staged",
-        "lsmkv.inspection.verify",
-    }
-    assert unwanted.isdisjoint(loaded)
-
-
-def test_a_helper_process_loads_no_more_than_it_needs() -> None:
-    loaded = loaded_by("import lsmkv.background.process.child")
-    unwanted = {
-        "lsmkv.engine.engine",
-        "lsmkv.api.db",
-        "lsmkv.read.scan",
-        "lsmkv.salvage.repair",
-        "subprocess",
-    }
-    assert unwanted.isdisjoint(loaded)
 
 
 @pytest.mark.parametrize("package", [lsmkv, layers], ids=lambda package: package.__name__)
@@ -430,12 +408,6 @@ def test_public_names_are_loaded_from_where_type_checkers_see_them(package: Modu
         for name in names:
             assert getattr(package, name) is getattr(importlib.import_module(home), name)
     assert set(package.__all__) <= set(dir(package))
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    for package in (lsmkv, filters):
-        assert not hasattr(package, "nothing")
-        assert not hasattr(package, "__nothing__")
 
 
 def source_files() -> list[Path]:

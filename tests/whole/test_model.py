@@ -387,37 +387,29 @@ class HelpedStoreMachine(StoreMachine):
     background = BACKGROUNDS[1]
 
 
-def run(max_examples: int, step_count: int, machine: type[StoreMachine] = StoreMachine) -> None:
+LONG: Final = [pytest.mark.slow, pytest.mark.longest]
+
+
+@pytest.mark.parametrize(
+    ("machine", "examples", "steps"),
+    [
+        (StoreMachine, 20, 60),
+        (HelpedStoreMachine, 3, 60),
+        pytest.param(StoreMachine, 100, 60, marks=pytest.mark.slow),
+        pytest.param(HelpedStoreMachine, 15, 60, marks=pytest.mark.slow),
+        pytest.param(StoreMachine, 600, 100, marks=LONG),
+        pytest.param(HelpedStoreMachine, 150, 100, marks=LONG),
+    ],
+)
+def test_the_store_does_what_a_sorted_dict_does(
+    machine: type[StoreMachine], examples: int, steps: int
+) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=max_examples,
-            stateful_step_count=step_count,
+            max_examples=examples,
+            stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.slow)])
-def test_the_store_does_what_a_sorted_dict_does(examples: int) -> None:
-    run(max_examples=examples, step_count=60)
-
-
-@pytest.mark.parametrize("examples", [3, pytest.param(15, marks=pytest.mark.slow)])
-def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes(
-    examples: int,
-) -> None:
-    run(max_examples=examples, step_count=60, machine=HelpedStoreMachine)
-
-
-@pytest.mark.longest
-@pytest.mark.slow
-def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes_for_long() -> None:
-    run(max_examples=150, step_count=100, machine=HelpedStoreMachine)
-
-
-@pytest.mark.longest
-@pytest.mark.slow
-def test_the_store_does_what_a_sorted_dict_does_for_long() -> None:
-    run(max_examples=600, step_count=100)

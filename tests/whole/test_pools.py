@@ -25,16 +25,6 @@ METHODS: Final = [
 """How multiprocessing starts processes; those that import everything anew take seconds."""
 
 
-@pytest.fixture
-def store(path: str) -> dict[bytes, bytes]:
-    """What the store at ``path`` holds, in tables and a log."""
-    with open_small(path) as db:
-        contents = fill(db, range(200))
-        db.flush()
-        contents.update(fill(db, range(200, 250)))
-    return contents
-
-
 class Dataset:
     """Entries of a store by number, as data loaders want them."""
 

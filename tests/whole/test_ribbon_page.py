@@ -1,4 +1,4 @@
-"""The page on ribbon filters: its example, its picture and its figures are what the code gives."""
+"""The page on ribbon filters: its example and its figures are what the code gives."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ import re
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
-from xml.etree import ElementTree as ET
 
 import pytest
 
 from lsmkv import filters
-from lsmkv.filters import hashing, ribbon
-from lsmkv.filters.maths.layouts import fuse_shape
+from lsmkv.filters import ribbon
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGE: Final = (DOCS / "ribbon.md").read_text("utf-8")
-PICTURE: Final = DOCS / "pictures" / "ribbon.svg"
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "ribbon.md").read_text("utf-8")
 
 ROWS: Final = re.findall(
     r"^\| ([\d.]+) % \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$",
@@ -44,14 +40,7 @@ def test_the_example_prints_what_the_page_says() -> None:
     _, results, report = run_page()
     assert results.failed == 0, report
     assert results.attempted > 30
-
-
-def test_the_sum_of_bee_and_ant_is_the_row_of_slot_2(page: dict[str, Any]) -> None:
-    ant, bee = (hashing.hash_key(word) for word in (b"ant", b"bee"))
-    assert page["rows"][2] == (
-        page["window"](bee) ^ page["window"](ant),
-        page["result"](bee) ^ page["result"](ant),
-    )
+    assert len(ROWS) == 10
 
 
 def test_the_package_solves_the_same_equations(page: dict[str, Any]) -> None:
@@ -69,27 +58,6 @@ def test_the_package_solves_the_same_equations(page: dict[str, Any]) -> None:
         assert parities == [h >> column & 1 for column in range(columns)]
 
 
-def test_the_picture_shows_the_question_for_ape(page: dict[str, Any]) -> None:
-    texts = {
-        text.get("id"): text.text
-        for text in ET.parse(PICTURE).iter("{http://www.w3.org/2000/svg}text")
-    }
-    h, slots = hashing.hash_key(b"ape"), page["slots"]
-    window = page["window"](h)
-    assert texts["window"] == page["bits"](window, slots).replace(" ", "")
-    for column, answer in enumerate(("agrees", "disagrees", None)):
-        bits = page["number"] >> column * slots
-        assert texts[f"column{column}"] == page["bits"](bits, slots).replace(" ", "")
-        ones = (bits & window).bit_count()
-        shown = texts[f"column{column}-answer"]
-        if answer is None:
-            assert shown == "not read"
-        else:
-            assert answer == ("agrees" if ones % 2 == h >> column & 1 else "disagrees")
-            result = h >> column & 1
-            assert shown == f"{ones} ones, parity {ones % 2}, result {result}: {answer}"
-
-
 def mean_bits(key_count: int, columns: int) -> float:
     """Bits per key of ribbon filters, over sets that have 12,000 keys together."""
     dice = random.Random(f"{key_count}, {columns}")
@@ -98,11 +66,6 @@ def mean_bits(key_count: int, columns: int) -> float:
         for _ in range(12_000 // key_count)
     ]
     return 8 * fmean(sizes) / key_count
-
-
-def test_the_table_has_every_size_at_both_rates() -> None:
-    expected = [(rate, count) for rate in ("1", "0.1") for count in (10, 30, 100, 300, 600)]
-    assert [(rate, int(count)) for rate, count, *_ in ROWS] == expected
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}%-{row[1]}")
@@ -129,29 +92,3 @@ def test_ribbon_filters_are_as_small_as_the_table_says(row: tuple[str, ...]) -> 
     bits = share * mean_bits(count, columns - 1) + (1 - share) * mean_bits(count, columns)
     assert bits <= 1.01 * stated
     assert bits >= 0.9 * stated, f"the table may promise {bits:.2f} bits"
-
-
-@pytest.mark.parametrize("spare", range(5))
-def test_random_equations_are_independent_as_often_as_the_page_says(
-    page: dict[str, Any], spare: int
-) -> None:
-    stated = re.findall(r"^\[(0\.29, .*)\]$", PAGE, flags=re.M)[0].split(", ")
-    dice = random.Random(spare)
-    key_count, sets = 20, 2000
-    independent = 0
-    for _ in range(sets):
-        equations = [
-            (dice.getrandbits(key_count + spare) | 1, dice.getrandbits(31))
-            for _ in range(key_count)
-        ]
-        rows = page["eliminate"](equations)
-        independent += rows is not None and len(rows) == key_count
-    assert independent / sets == pytest.approx(float(stated[spare]), abs=0.04)
-
-
-def test_binary_fuse_filters_have_the_slots_that_the_page_says() -> None:
-    stated = re.findall(r"but (\d+)\s+for\s+(\d+)\s+keys,\s+and\s+(\d+)\s+for\s+(\d+)\.", PAGE)[0]
-    slots, count, more_slots, greater_count = map(int, stated)
-    for each_slots, each_count in ((slots, count), (more_slots, greater_count)):
-        length, segments = fuse_shape(each_count)
-        assert length * segments == each_slots

@@ -67,25 +67,3 @@ def test_code_that_could_run_a_file_is_found(line: str, tmp_path: Path) -> None:
 
 def test_every_dependency_has_a_lower_bound_and_a_reason() -> None:
     assert dependencies.main() == 0
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ('"click",  # the command line', "click has no lower bound"),
-        ('"click<9",  # the command line', "click has no lower bound"),
-        ('"click>=8.1",', "click has no reason"),
-    ],
-)
-def test_a_dependency_without_bound_or_reason_is_found(line: str, problem: str) -> None:
-    assert dependencies.problems(f"[project]\ndependencies = [\n    {line}\n]\n") == [problem]
-
-
-def test_a_file_of_another_form_is_not_taken_for_a_good_one() -> None:
-    assert dependencies.problems("[project]\n") != []
-
-
-def test_the_security_policy_names_what_is_checked() -> None:
-    text = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
-    for part in ("security", "fuzz", "corruption"):
-        assert f"`{part}`" in text

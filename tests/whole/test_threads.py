@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import random
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -144,76 +146,73 @@ def put_together(db: lsmkv.DB, keys: list[bytes], number: int) -> None:
             batch.put(key, b"%06d" % number)
 
 
+def race(write: Callable[[int], None], times: int, *readers: Callable[[], None]) -> None:
+    """Call ``write`` with each number while ``readers`` are called again and again."""
+    done = threading.Event()
+
+    def write_all() -> None:
+        try:
+            for number in range(times):
+                write(number)
+        finally:
+            done.set()
+
+    def read(reader: Callable[[], None]) -> None:
+        while not done.is_set():
+            reader()
+
+    run_all(write_all, *[partial(read, reader) for reader in readers])
+
+
 @pytest.mark.parametrize("batches", [60, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_reader_of_one_key_of_a_batch_sees_all_of_it(path: Path, batches: int) -> None:
     keys = [b"key%03d" % number for number in range(40)]
-    done = threading.Event()
+    newest: dict[int, bytes] = {}
     with open_store(path) as db:
 
-        def write() -> None:
-            try:
-                for number in range(batches):
-                    put_together(db, keys, number)
-                    if number % 3 == 0:
-                        db.put(keys[number % 40], b"%06d" % number)
-            finally:
-                done.set()
+        def write(number: int) -> None:
+            put_together(db, keys, number)
+            if number % 3 == 0:
+                db.put(keys[number % 40], b"%06d" % number)
 
         def read() -> None:
-            chance = random.Random(threading.get_ident())
-            newest = b""
-            while not done.is_set():
-                value = db.get(chance.choice(keys))
-                assert value is None or value >= newest
-                newest = value or newest
+            value = db.get(random.choice(keys))
+            before = newest.get(threading.get_ident(), b"")
+            assert value is None or value >= before
+            newest[threading.get_ident()] = value or before
 
-        run_all(write, read, read, read)
+        race(write, batches, read, read, read)
 
 
 @pytest.mark.parametrize("batches", [150, pytest.param(400, marks=pytest.mark.slow)])
 def test_a_batch_is_seen_whole_or_not_at_all(path: Path, batches: int) -> None:
     keys = [b"key%03d" % number for number in range(40)]
-    done = threading.Event()
     with open_store(path) as db:
 
-        def write() -> None:
-            try:
-                for number in range(batches):
-                    put_together(db, keys, number)
-            finally:
-                done.set()
-
         def read() -> None:
-            while not done.is_set():
-                assert len(set(db.values())) <= 1
-                with db.snapshot() as snapshot:
-                    assert len({snapshot.get(key) for key in keys}) == 1
+            assert len(set(db.values())) <= 1
+            with db.snapshot() as snapshot:
+                assert len({snapshot.get(key) for key in keys}) == 1
 
-        run_all(write, read, read)
+        race(partial(put_together, db, keys), batches, read, read)
 
 
 @pytest.mark.parametrize("writes", [800, pytest.param(3000, marks=pytest.mark.slow)])
 def test_writes_are_seen_in_the_order_they_were_made(path: Path, writes: int) -> None:
-    done = threading.Event()
     with open_store(path) as db:
+        last = [b""]
 
-        def write() -> None:
-            try:
-                for number in range(writes):
-                    db.put(b"first", b"%06d" % number)
-                    db.put(b"second", b"%06d" % number)
-            finally:
-                done.set()
+        def write(number: int) -> None:
+            db.put(b"first", b"%06d" % number)
+            db.put(b"second", b"%06d" % number)
 
         def read() -> None:
-            last = b""
-            while not done.is_set():
-                second = db.get(b"second", b"")
-                first = db.get(b"first", b"")
-                assert last <= second <= first
-                last = second
+            second = db.get(b"second", b"")
+            first = db.get(b"first", b"")
+            assert last[0] <= second <= first
+            last[0] = second
 
-        run_all(write, read, read)
+        race(write, writes, read)
 
 
 def test_synced_writes_of_many_threads_are_all_made(path: Path) -> None:
@@ -240,45 +239,31 @@ def rewrite_everything(db: lsmkv.DB) -> None:
 
 
 @PROCESS_IS_SLOW
-def test_an_iterator_goes_on_over_flush_and_compaction(path: Path, background: Background) -> None:
+def test_iterators_views_and_cursors_go_on_over_flush_and_compaction(
+    path: Path, background: Background
+) -> None:
     with open_store(path, **background) as db:
-        model = filled(db)
+        model, cursor = filled(db), db.cursor()
+        view = db.items(start=b"key00100", stop=b"key02000")
+        within = [item for item in sorted(model.items()) if b"key00100" <= item[0] < b"key02000"]
+        assert list(view) == within
+        assert cursor.seek(b"key01500")
         upwards, downwards = iter(db.items()), reversed(db.items())
         found_up = [next(upwards) for _ in range(700)]
         found_down = [next(downwards) for _ in range(700)]
         rewrite_everything(db)
         assert found_up + list(upwards) == sorted(model.items())
         assert found_down + list(downwards) == sorted(model.items(), reverse=True)
-
-
-def test_a_view_shows_the_same_entries_in_every_iteration(path: Path) -> None:
-    with open_store(path) as db:
-        model = filled(db)
-        view = db.items(start=b"key00100", stop=b"key02000")
-        expected = [item for item in sorted(model.items()) if b"key00100" <= item[0] < b"key02000"]
-        assert list(view) == expected
-        rewrite_everything(db)
-        assert list(view) == expected
-        assert len(view) == len(expected)
-        assert expected[5] in view
-
-
-@PROCESS_IS_SLOW
-def test_a_cursor_goes_both_ways_over_flush_and_compaction(
-    path: Path, background: Background
-) -> None:
-    with open_store(path, **background) as db:
-        filled(db)
-        with db.cursor() as cursor:
-            assert cursor.seek(b"key01500")
-            rewrite_everything(db)
-            assert cursor.item == (b"key01500", b"old 1500")
-            for _ in range(800):
-                assert cursor.next()
-            assert cursor.item == (b"key02300", b"old 2300")
-            for _ in range(1600):
-                assert cursor.prev()
-            assert cursor.item == (b"key00700", b"old 700")
+        assert list(view) == within
+        assert len(view) == len(within) and within[5] in view
+        assert cursor.item == (b"key01500", b"old 1500")
+        for _ in range(800):
+            assert cursor.next()
+        assert cursor.item == (b"key02300", b"old 2300")
+        for _ in range(1600):
+            assert cursor.prev()
+        assert cursor.item == (b"key00700", b"old 700")
+        cursor.close()
 
 
 @pytest.mark.parametrize("operations", [150, pytest.param(400, marks=pytest.mark.slow)])
@@ -360,24 +345,13 @@ def test_compact_range_by_many_threads_at_once(path: Path, background: Backgroun
 # --- pins ---
 
 
-def test_a_snapshot_may_be_closed_by_another_thread(path: Path) -> None:
-    with open_store(path) as db:
-        db.put(b"key", b"old")
-        snapshot = db.snapshot()
-        db.put(b"key", b"new")
-        run_all(snapshot.close)
-        db.compact_range()
-        assert db.inspect().entry_count == 1
-        with pytest.raises(lsmkv.ClosedError):
-            snapshot.get(b"key")
-
-
-def test_a_snapshot_may_be_dropped_by_another_thread(path: Path) -> None:
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "dropped"])
+def test_a_snapshot_may_be_ended_by_another_thread(path: Path, is_closed: bool) -> None:
     with open_store(path) as db:
         db.put(b"key", b"old")
         held = [db.snapshot()]
         db.put(b"key", b"new")
-        run_all(held.clear)
+        run_all(held[0].close if is_closed else held.clear)
         gc.collect()
         db.compact_range()
         assert db.inspect().entry_count == 1

@@ -18,8 +18,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "round_number",
-    [0, 1, *(pytest.param(number, marks=pytest.mark.slow) for number in (2, 3, 4))],
+    "round_number", [0, 1, *(pytest.param(number, marks=pytest.mark.slow) for number in (2, 3, 4))]
 )
 def test_close_gives_threads_that_read_and_write_a_closed_error(
     path: Path, round_number: int, background: Background

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import ast
-import faulthandler
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import heed_interrupts
-
-from gates import LONG_WAIT_S, WAIT_S
-from time_limits import exit_code, started
 
 TESTS = Path(__file__).parents[1]
 OWN = {"time_limits.py", "event_loops.py"}  # whose waits are those that others use
@@ -70,18 +63,6 @@ def test_a_wait_without_a_limit_is_noticed(code: str) -> None:
     assert list(endless(ast.parse(code)))
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "thread.join(60)", "', '.join(names)", "event.wait(timeout=60)", "wait(db)",
-        "subprocess.run(command, timeout=60)", "event_loops.run(main())",
-        "while not done:\n    assert thread.is_alive()", "async def use():\n    await event.wait()",
-    ],
-)  # fmt: skip
-def test_a_wait_with_a_limit_is_none(code: str) -> None:
-    assert not list(endless(ast.parse(code)))
-
-
 def test_every_wait_of_a_test_has_a_limit() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{wait.lineno}: {ast.unparse(wait)}"
@@ -92,35 +73,6 @@ def test_every_wait_of_a_test_has_a_limit() -> None:
     assert found == [], f"give timeout=WAIT_S, or use time_limits.join, or of {INSTEAD}"
 
 
-def test_a_process_that_hangs_is_killed_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time_limits.WAIT_S", 0.05)
-    script = "import os, time; os.fork(); time.sleep(600)"
-    with started([sys.executable, "-c", script], stdout=subprocess.PIPE) as hanging:
-        assert hanging.stdout is not None
-        assert hanging.stdout.read() == b""  # comes to its end when both have ended
-        assert hanging.wait(WAIT_S) == -signal.SIGKILL
-
-
-def test_a_forked_child_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time_limits.WAIT_S", 0.05)
-    child = os.fork()
-    if not child:
-        while True:
-            signal.pause()
-    assert exit_code(child) == -signal.SIGKILL
-
-
-def test_a_forked_child_may_set_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As children of the torture run do: the limit of this test must not hold them up."""
-    monkeypatch.setattr("time_limits.WAIT_S", 10.0)
-    child = os.fork()
-    if not child:
-        faulthandler.dump_traceback_later(WAIT_S, exit=True)
-        faulthandler.cancel_dump_traceback_later()
-        os._exit(0)
-    assert exit_code(child) == 0
-
-
 def test_interrupts_are_heeded_in_a_job_that_was_to_ignore_them() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -129,34 +81,3 @@ def test_interrupts_are_heeded_in_a_job_that_was_to_ignore_them() -> None:
             signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-HANGING = """
-import threading
-
-def test_sound():
-    pass
-
-def test_endless():
-    threading.Event().wait()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_test_that_hangs_ends_the_run_and_is_named(tmp_path: Path, workers: str) -> None:
-    (tmp_path / "test_hanging.py").write_text(HANGING)
-    (tmp_path / "pyproject.toml").write_text((TESTS.parent / "pyproject.toml").read_text())
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile"),
-            *("-o", "faulthandler_timeout=1", "test_hanging.py"),
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=LONG_WAIT_S,
-    )
-    assert done.returncode == 1
-    assert "in test_endless" in done.stderr
-    assert workers == "0" or "FAILED test_hanging.py::test_endless" in done.stdout

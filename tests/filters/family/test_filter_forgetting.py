@@ -31,16 +31,9 @@ def test_a9_the_count_is_the_smallest_counter_until_it_saturates(
         counting.add(b"often")
         assert counting.count_of(b"often") == min(times, largest)
     assert counting.largest_count == largest
-
-
-@pytest.mark.parametrize("counter_bits", [4, 8])
-def test_a9_a_saturated_counter_never_goes_down(counter_bits: int) -> None:
-    counting = CountingBloomFilter.for_keys(1000, 0.01, counter_bits)
-    for _ in range(300):
-        counting.add(b"often")
-    for _ in range(1000):
+    for _ in range(1000):  # and then never goes down
         assert counting.remove(b"often")
-    assert counting.count_of(b"often") == counting.largest_count
+    assert counting.count_of(b"often") == largest
 
 
 def test_a9_saturation_never_makes_a_false_negative() -> None:
@@ -56,19 +49,6 @@ def test_a9_saturation_never_makes_a_false_negative() -> None:
         if step % 50 == 0:
             assert all(counting.may_contain(key) for key in held)
     assert all(counting.may_contain(key) for key in held)
-
-
-def test_a9_deleting_a_key_that_was_never_added_can_make_a_false_negative() -> None:
-    counting = CountingBloomFilter(64, 3)
-    keys = [b"key %d" % number for number in range(12)]
-    counting.update(keys)
-    never_added = next(
-        key
-        for key in (b"never added %d" % number for number in range(10_000))
-        if counting.may_contain(key)
-    )
-    assert counting.remove(never_added)
-    assert not all(counting.may_contain(key) for key in keys)
 
 
 def test_a9_removing_what_is_certainly_absent_changes_nothing() -> None:
@@ -258,17 +238,3 @@ def test_a11_sets_that_a_filter_is_sized_for_hardly_ever_fail_to_fit(key_count: 
         except filters.FilterFullError:
             refused += 1
     assert refused <= 0.01 * (12_000 // key_count)
-
-
-def test_a11_the_ninth_copy_of_a_key_never_fits() -> None:
-    cuckoo = CuckooFilter(100, 12)
-    for _ in range(8):
-        cuckoo.add(b"a")
-    with pytest.raises(filters.FilterFullError):
-        cuckoo.add(b"a")
-
-
-def test_a11_the_error_rate_is_set_by_the_length_of_the_fingerprint() -> None:
-    rates = [CuckooFilter(1000, bits).expected_rate(3800) for bits in range(6, 16)]
-    for longer, shorter in zip(rates[1:], rates, strict=False):
-        assert shorter / longer == pytest.approx(2, rel=0.07)

@@ -44,14 +44,3 @@ def test_the_current_rate_of_an_empty_and_of_a_full_filter(kind: str) -> None:
     built = filled(kind, 0)
     assert built.current_rate() == 0.0
     assert built._with_bits(b"\xff" * built.byte_count).current_rate() == pytest.approx(1.0)
-
-
-def test_the_current_rate_is_near_the_expected_one() -> None:
-    built = filled("bloom", 600)
-    assert built.current_rate() == pytest.approx(built.expected_rate(600), rel=0.2)
-
-
-def test_twice_the_keys_multiply_the_rate_and_ten_times_make_the_filter_useless() -> None:
-    built = filters.BloomFilter.for_keys(1000, 0.01)
-    assert built.expected_rate(2000) == pytest.approx(0.157, abs=0.005)
-    assert built.expected_rate(10_000) > 0.99
