@@ -41,7 +41,7 @@ LEFT_OUT: Final = (
     "test_torture_*",
 )
 SHORT: Final = (
-    *("test_block.py", "test_cache.py", "test_cursor.py", "test_group_commit.py"),
+    *("test_block.py", "test_cache.py", "test_group_commit.py"),
     *("test_hostile*.py", "test_index.py", "test_log.py", "test_memtable.py", "test_model.py"),
     *("test_read_only.py", "test_transposed.py", "test_scans.py", "test_snapshots.py"),
     *("test_table.py", "test_table_filters.py", "test_threads.py"),

@@ -1,4 +1,4 @@
-"""The public API's promises about single keys and batches."""
+"""The public API's promises about single keys, batches, and ``repr``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import number_key
+from conftest import fill, number_key, open_small
 
 import lsmkv
-from lsmkv import DB, ClosedError
+from lsmkv import DB, MAX_BATCH_BYTES, ClosedError, WriteBatch
+from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
+from torture.fuzz.encoded import encode_batch
 
 # Reading and writing single keys
 
@@ -36,74 +38,19 @@ def test_multi_get_of_many_keys_searches_memtables_and_all_runs(db: DB) -> None:
     assert counted.memtable_hits == sum(int(key) % 5 == 0 for key in keys)
 
 
-def test_writes_without_sync_are_synced_on_request(db: DB) -> None:
-    before = db.stats()
-    db.put(b"a", b"1")
-    assert (db.stats() - before).log_syncs == 0
-    db.sync()
-    assert (db.stats() - before).log_syncs == 1
-
-
-BAD_KEYS: dict[str, Callable[[DB, Any], object]] = {
-    "get": lambda db, key: db.get(key),
-    "getitem": lambda db, key: db[key],
-    "contains": lambda db, key: key in db,
-    "multi_get": lambda db, key: db.multi_get([b"k", key]),
-    "put": lambda db, key: db.put(key, b"v"),
-    "setitem": lambda db, key: db.__setitem__(key, b"v"),
-    "delete": lambda db, key: db.delete(key),
-    "delitem": lambda db, key: db.__delitem__(key),
-    "batch put": lambda db, key: db.write_batch().put(key, b"v"),
-    "batch delete": lambda db, key: db.write_batch().delete(key),
-    "seek": lambda db, key: db.cursor().seek(key),
-    "seek_for_prev": lambda db, key: db.cursor().seek_for_prev(key),
-    "items start": lambda db, key: db.items(start=key),
-    "keys stop": lambda db, key: db.keys(stop=key),
-    "values prefix": lambda db, key: db.values(prefix=key),
-    "compact_range": lambda db, key: db.compact_range(key),
-    "approximate_size": lambda db, key: db.approximate_size(stop=key),
-    "explain": lambda db, key: db.explain(key),
-}
-
-
-@pytest.mark.parametrize("name", BAD_KEYS)
 @pytest.mark.parametrize(
-    ("wrong", "hint"),
-    [("text", r"\.encode\(\)"), (7, r"\.to_bytes\("), (slice(1), r"a range is db\.items\(")],
+    "use",
+    [
+        lambda db: db.write_batch().put("text", b"v"),
+        lambda db: db.write_batch().delete("text"),
+        lambda db: db.compact_range("text"),
+        lambda db: db.approximate_size(stop="text"),
+        lambda db: db.explain("text"),
+    ],
 )
-def test_keys_of_str_and_int_are_a_type_error_with_a_hint(
-    db: DB, name: str, wrong: object, hint: str
-) -> None:
-    db[b"k"] = b"v"
-    with pytest.raises(TypeError, match=hint):
-        BAD_KEYS[name](db, wrong)
-    assert dict(db) == {b"k": b"v"}
-
-
-@pytest.mark.parametrize(("wrong", "hint"), [("text", r"\.encode\(\)"), (7, r"\.to_bytes\(")])
-def test_values_of_str_and_int_are_a_type_error_with_a_hint(db: DB, wrong: Any, hint: str) -> None:
-    with pytest.raises(TypeError, match=f"value.*{hint}"):
-        db.put(b"k", wrong)
-    with pytest.raises(TypeError, match=f"value.*{hint}"):
-        db.write_batch().put(b"k", wrong)
-    assert not db
-
-
-def test_the_longest_key_is_stored_and_found_again(db: DB) -> None:
-    longest = b"\xff" * lsmkv.MAX_KEY_BYTES
-    db[longest] = b"v"
-    db.compact_range()
-    assert db[longest] == b"v"
-    assert list(db.items(reverse=True)) == [(longest, b"v")]
-
-
-def test_a_longer_key_is_a_value_error_and_nothing_is_written(db: DB) -> None:
-    before = db.stats()
-    with pytest.raises(ValueError, match="65536"):
-        db.put(bytes(65536), b"v")
-    with pytest.raises(ValueError, match="65536"):
-        db.get(bytes(65536))
-    assert (db.stats() - before).log_bytes == 0
+def test_what_no_mapping_has_takes_bytes_for_keys_too(db: DB, use: Callable[[DB], object]) -> None:
+    with pytest.raises(TypeError, match=r"\.encode\(\)"):
+        use(db)
 
 
 def test_a_bad_key_leaves_the_batch_as_it_was(db: DB) -> None:
@@ -116,25 +63,6 @@ def test_a_bad_key_leaves_the_batch_as_it_was(db: DB) -> None:
 
 
 # Batches
-
-
-def test_a_batch_is_applied_in_order(db: DB) -> None:
-    db[b"old"] = b"v"
-    with db.write_batch() as batch:
-        batch.put(b"k", b"1")
-        batch[b"k"] = b"2"
-        batch.delete(b"old")
-        batch.put(b"gone", b"v")
-        del batch[b"gone"]
-        assert len(batch) == 5
-    assert dict(db) == {b"k": b"2"}
-
-
-def test_a_batch_is_invisible_until_committed(db: DB) -> None:
-    with db.write_batch() as batch:
-        batch.put(b"k", b"v")
-        assert b"k" not in db
-    assert b"k" in db
 
 
 def test_a_batch_left_through_an_exception_is_discarded(db: DB) -> None:
@@ -154,37 +82,15 @@ def test_a_batch_is_one_write_to_the_log(db: DB) -> None:
     assert (written.writes, written.write_batches) == (100, 1)
 
 
-def test_a_snapshot_sees_a_batch_whole_or_not_at_all(db: DB) -> None:
-    with db.snapshot() as before:
-        with db.write_batch() as batch:
-            batch.put(b"a", b"1")
-            batch.put(b"b", b"2")
-        assert not before
-        with db.snapshot() as after:
-            db.clear()
-            assert dict(after) == {b"a": b"1", b"b": b"2"}
-
-
-def test_a_batch_can_be_committed_without_with(db: DB) -> None:
+def test_a_batch_can_be_committed_without_with_and_inside_it(db: DB) -> None:
     batch = db.write_batch()
     batch.put(b"k", b"v")
     batch.commit()
     assert (db[b"k"], batch.closed) == (b"v", True)
-
-
-def test_a_batch_can_be_committed_inside_its_with_block(db: DB) -> None:
     with db.write_batch() as batch:
-        batch.put(b"k", b"v")
+        batch.put(b"l", b"v")
         batch.commit()
-    assert db[b"k"] == b"v"
-
-
-def test_a_cleared_batch_writes_only_what_came_after(db: DB) -> None:
-    with db.write_batch() as batch:
-        batch.put(b"a", b"1")
-        batch.clear()
-        batch.put(b"b", b"2")
-    assert dict(db) == {b"b": b"2"}
+    assert db[b"l"] == b"v"
 
 
 def test_an_empty_batch_writes_nothing(db: DB) -> None:
@@ -238,3 +144,110 @@ def test_the_number_of_a_table_is_an_int(tmp_path: Path, number: Any) -> None:
 def test_changes_come_after_a_change(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db") as db, pytest.raises(TypeError, match="after=3: give a Tree"):
         db.tree_changes(3)  # type: ignore[arg-type]
+
+
+# The mapping
+
+
+def test_bool_reads_no_further_than_the_first_key(db: DB) -> None:
+    fill(db, range(2000))
+    db.compact_range()
+    before = db.stats()
+    assert db
+    assert (db.stats() - before).block_reads <= 1
+
+
+# Text
+
+
+def test_repr_tells_path_and_state(path: str) -> None:
+    with open_small(path) as db:
+        assert repr(db) == f"<lsmkv.DB at {path!r}, open>"
+    assert repr(db) == f"<lsmkv.DB at {path!r}, closed>"
+    with open_small(path, read_only=True) as reader:
+        assert repr(reader) == f"<lsmkv.DB at {path!r}, read-only>"
+
+
+def test_repr_of_a_snapshot_tells_its_place(db: DB) -> None:
+    db[b"k"] = b"v"
+    with db.snapshot() as snapshot:
+        assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path!r}, as of write 1>"
+    assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path!r}, closed>"
+
+
+def test_repr_of_a_cursor_tells_its_key(db: DB) -> None:
+    db.update({b"a": b"1", b"b" * 41: b"2"})
+    with db.cursor() as cursor:
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at no key>"
+        cursor.first()
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at b'a'>"
+        cursor.last()
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at {b'b' * 40!r}...>"
+        cursor.next()
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at no key>"
+    assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, closed>"
+
+
+def test_repr_of_a_batch_tells_how_much_it_holds(db: DB) -> None:
+    batch = db.write_batch()
+    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, 0 operations, 12 bytes>"
+    batch.put(b"key", b"value")
+    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, 1 operation, 27 bytes>"
+    batch.commit()
+    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, committed or discarded>"
+
+
+def test_path_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_small("store") as db:
+        assert db.path == str(tmp_path / "store")
+
+
+def test_a_batch_knows_its_encoded_size(db: DB) -> None:
+    batch = db.write_batch()
+    for number in range(300):
+        batch.put(b"k" * number, b"v" * (number % 7))
+        batch.delete(b"%d" % number)
+    assert batch._operations is not None
+    assert batch._size_bytes == len(encode_batch(1, batch._operations))
+
+
+def test_a_cleared_batch_is_as_new(db: DB) -> None:
+    batch = db.write_batch()
+    batch.put(b"k", b"v")
+    batch.clear()
+    assert (len(batch), batch._size_bytes) == (0, db.write_batch()._size_bytes)
+    batch.put(b"l", b"v")
+    batch.commit()
+    assert dict(db) == {b"l": b"v"}
+
+
+def test_a_batch_up_to_its_limit_is_taken_and_no_more(db: DB) -> None:
+    batch = db.write_batch()
+    value = bytes(64 << 20)  # one object, held many times
+    while batch._size_bytes + OPERATION_OVERHEAD_BYTES + len(value) <= MAX_BATCH_BYTES:
+        batch.put(b"", value)
+    rest = MAX_BATCH_BYTES - batch._size_bytes - OPERATION_OVERHEAD_BYTES
+    count = len(batch)
+    with pytest.raises(ValueError, match="over the limit of 1073741824 bytes; commit it in parts"):
+        batch.put(b"k", value[:rest])
+    assert len(batch) == count
+    batch.put(b"", value[:rest])
+    assert batch._size_bytes == MAX_BATCH_BYTES
+
+
+def test_a_batch_is_made_by_its_store(db: DB) -> None:
+    for arguments in ((), (db,), (db, True)):
+        with pytest.raises(TypeError, match=r"^make a batch with db\.write_batch\(\), not with W"):
+            WriteBatch(*arguments)
+
+
+def test_zict_builds_on_a_store(db: DB) -> None:
+    zict: Any = pytest.importorskip("zict", reason="zict is not installed")
+    texts = zict.Func(str.encode, bytes.decode, db)
+    buffer = zict.Buffer({}, zict.Cache(texts, zict.WeakValueMapping()), n=2)
+    for number in range(5):
+        buffer[b"%d" % number] = str(number)
+    assert len(buffer) == 5 and set(db) == {b"0", b"1", b"2"}
+    assert (buffer[b"0"], buffer.get(b"9"), buffer.pop(b"4")) == ("0", None, "4")
+    assert sorted(buffer.items()) == [(b"%d" % n, str(n)) for n in range(4)]

@@ -21,7 +21,6 @@ from conftest import open_small
 
 import lsmkv
 from gates import WAIT_S, GatedStorage
-from lsmkv.filters.policy import FilterPolicy
 from lsmkv.storage.file_names import UNFINISHED
 from lsmkv.storage.storage import RandomFile, Storage
 from time_limits import join
@@ -230,7 +229,8 @@ def test_no_class_uses_unsafe_options_of_mypyc_attr() -> None:
     # acyclic: objects without the header that deep deallocation writes to.  free_list_len: objects
     # that are given out again while they are being emptied.
     for path in sorted((ROOT / "lsmkv").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text if "mypyc_attr(" in text else "")):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mypyc_attr"):
                 names = {keyword.arg for keyword in node.keywords}
                 assert names <= {"allow_interpreted_subclasses"}, f"{path}: {names}"
@@ -254,16 +254,6 @@ def test_a_put_during_a_commit_of_the_batch_leaves_the_record_whole(tmp_path: Pa
         assert len(db) == 20
     with lsmkv.open(tmp_path / "store") as db:
         assert len(db) == 20
-
-
-def test_a_filter_policy_without_a_member_is_named_with_it(tmp_path: Path) -> None:
-    class Forgetful(FilterPolicy):
-        @property
-        def name(self) -> str:
-            return "forgetful"
-
-    with pytest.raises((TypeError, NotImplementedError)):
-        print(Forgetful().scheme)  # type: ignore[abstract]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ Other writes come in between, where a block is read: the store holds no lock the
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from functools import partial
 from typing import Any
@@ -17,7 +16,6 @@ import lsmkv.dbm
 from interruptions import at_each_place
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from lsmkv.typed import Json, Str, TypedDB
-from threaded_stores import run_all
 
 Act = Callable[[], object]
 
@@ -231,38 +229,3 @@ def test_an_interrupted_step_is_done_or_not(path: str, name: str) -> None:
             db.update(before)
 
         assert at_each_place(lambda: acts[name](db), check)
-
-
-def test_threads_count_in_a_value_by_pop_and_setdefault(path: str) -> None:
-    with lsmkv.open(path) as db:
-        db[b"n"] = b"0"
-
-        def count() -> None:
-            for _ in range(200):
-                found = None
-                while found is None:
-                    found = db.pop(b"n", None)
-                assert db.setdefault(b"n", b"%d" % (int(found) + 1)) == b"%d" % (int(found) + 1)
-
-        run_all(*[count] * 4)
-        assert db[b"n"] == b"800"
-
-
-def test_of_threads_that_delete_a_key_one_does(path: str) -> None:
-    keys = [b"%03d" % number for number in range(300)]
-    done: list[bytes] = []
-    barrier = threading.Barrier(4)
-
-    def remove() -> None:
-        barrier.wait(60)
-        for name in keys:
-            try:
-                del opened[name]
-                done.append(name)
-            except KeyError:
-                pass
-
-    with lsmkv.open(path) as opened:
-        opened.update(dict.fromkeys(keys, b""))
-        run_all(*[remove] * 4)
-    assert sorted(done) == keys

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import copy
 import dataclasses
 import inspect
-import pickle
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
@@ -50,31 +48,7 @@ CHOICES = {
 
 
 def make(**options: Any) -> Options:
-    """Options of types that a type checker would refuse."""
     return Options(**options)
-
-
-def test_the_default_error_rate_is_one_in_a_thousand() -> None:
-    assert Options().error_rate == 0.001
-
-
-def test_defaults_lose_nothing_and_hide_nothing() -> None:
-    options = Options()
-    assert (options.filter_residency, options.filter_granularity) == ("resident", "block")
-    assert (options.filter_key, options.filter_allocation) == (WholeKey(), "monkey")
-    assert (options.compaction, options.compression, options.file_mode) == (
-        "leveled", "zstd", 0o600,
-    )  # fmt: skip
-
-
-def test_options_are_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Options().error_rate = 0.5  # type: ignore[misc]
-
-
-def test_options_compare_and_hash_by_value() -> None:
-    assert Options(size_ratio=4) == Options(size_ratio=4) != Options()
-    assert len({Options(size_ratio=4), Options(size_ratio=4)}) == 1
 
 
 def test_options_are_given_by_name_only() -> None:
@@ -106,17 +80,13 @@ def test_every_number_has_a_range() -> None:
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_both_ends_of_a_range_are_taken(name: str) -> None:
-    for number in RANGES[name]:
-        assert getattr(make(**{name: number}), name) == number
-
-
-@pytest.mark.parametrize("name", RANGES)
-def test_beyond_the_ends_of_a_range_is_refused_by_name(name: str) -> None:
+def test_both_ends_of_a_range_are_taken_and_what_is_beyond_is_refused(name: str) -> None:
     low, high = RANGES[name]
+    for number in (low, high):
+        assert getattr(make(**{name: number}), name) == number
     for number in (low - 1, high + 1):
         with pytest.raises(ValueError, match=name):
-            make(**{name: number})
+            Options().replace(**{name: number})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [1.0, "4096", None, True], ids=repr)
@@ -124,13 +94,6 @@ def test_beyond_the_ends_of_a_range_is_refused_by_name(name: str) -> None:
 def test_a_number_of_another_type_is_refused_by_name(name: str, wrong: object) -> None:
     with pytest.raises(TypeError, match=f"{name}=.*must be an int"):
         make(**{name: wrong})
-
-
-@pytest.mark.parametrize(
-    ("name", "choice"), [(name, choice) for name in CHOICES for choice in CHOICES[name]]
-)
-def test_every_choice_is_taken(name: str, choice: str) -> None:
-    assert getattr(make(**{name: choice}), name) == choice
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -155,21 +118,15 @@ def test_a_flag_is_a_bool(flag: str, wrong: object) -> None:
         make(**{flag: wrong})
 
 
-@pytest.mark.parametrize("rate", [1e-12, 0.01, 0.999999])
-def test_error_rates_inside_zero_and_one_are_taken(rate: float) -> None:
-    assert Options(error_rate=rate).error_rate == rate
-
-
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.01, 1.5, 0, 1, float("nan"), float("inf")])
 def test_error_rates_outside_zero_and_one_are_refused(rate: float) -> None:
     with pytest.raises(ValueError, match=r"error_rate=.*between 0 and 1"):
         Options(error_rate=rate)
-
-
-@pytest.mark.parametrize("rate", ["0.01", None, True], ids=repr)
-def test_an_error_rate_is_a_number(rate: object) -> None:
-    with pytest.raises(TypeError, match="error_rate"):
-        make(error_rate=rate)
+    for wrong in ("0.01", None, True):
+        with pytest.raises(TypeError, match="error_rate"):
+            make(error_rate=wrong)
+    for right in (1e-12, 0.01, 0.999999):
+        assert Options(error_rate=right).error_rate == right
 
 
 @pytest.mark.parametrize("wrong", ["whole", None, WholeKey], ids=repr)
@@ -193,13 +150,6 @@ def test_level_0_triggers_must_not_descend() -> None:
         Options(level0_compaction_trigger=9, level0_slowdown_trigger=8, level0_stop_trigger=10)
     with pytest.raises(ValueError, match="must not descend"):
         Options(level0_slowdown_trigger=11, level0_stop_trigger=10)
-
-
-def test_replace_changes_a_copy() -> None:
-    options = Options(size_ratio=4)
-    changed = options.replace(filter_key=FixedPrefix(3))
-    assert (changed.size_ratio, changed.filter_key) == (4, FixedPrefix(3))
-    assert options.filter_key == WholeKey()
 
 
 def test_replace_names_every_unknown_option() -> None:
@@ -239,32 +189,8 @@ def test_the_names_of_other_stores_lead_to_what_is_there() -> None:
     } == parameters
 
 
-def test_copied_and_pickled_options_are_equal() -> None:
-    options = Options(error_rate=0.5)
-    assert pickle.loads(pickle.dumps(options)) == copy.copy(options) == options
-
-
-def test_replace_validates() -> None:
-    with pytest.raises(ValueError, match="size_ratio"):
-        Options().replace(size_ratio=1)
-
-
 @pytest.mark.parametrize(
     "preset", [Options.hbase, Options.small_memory, Options.write_heavy], ids=lambda p: p.__name__
 )
 def test_presets_are_valid_and_can_be_replaced(preset: Callable[[], Options]) -> None:
     assert preset().replace(error_rate=0.5).error_rate == 0.5
-
-
-def test_the_hbase_preset_has_16384_blocks_of_64_kib_in_a_table_of_1_gib() -> None:
-    options = Options.hbase()
-    assert options.block_size_bytes == 64 * 1024
-    assert options.table_size_bytes // options.block_size_bytes == 16384
-    assert options.error_rate == 0.01
-
-
-def test_the_small_memory_preset_fits_in_a_few_mib() -> None:
-    options = Options.small_memory()
-    buffers = options.write_buffer_size_bytes * (1 + options.max_immutable_memtables)
-    assert buffers + options.block_cache_size_bytes <= 4 << 20
-    assert options.filter_residency == "resident"

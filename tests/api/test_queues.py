@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lsmkv
+from gates import GatedStorage
 from lsmkv.options import Background
-from lsmkv.storage.storage import AppendFile, Storage
 from threaded_stores import run_all
 
 KEYS = [b"%06d" % number for number in range(2000)]
@@ -60,19 +58,6 @@ def test_a_flush_of_nothing_but_deletions_into_an_empty_tree_makes_no_table(tmp_
         assert db.verify().ok
 
 
-def test_a_flush_keeps_deletions_for_older_snapshots(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path) as db:
-        fill(db, KEYS[:100])
-        with db.snapshot() as snapshot:
-            for key in KEYS[:50]:
-                db.delete(key)
-            db.flush()
-            assert list(snapshot) == KEYS[:100]
-            assert list(db) == KEYS[50:100]
-        db.compact_range()
-        assert db.inspect().entry_count == 50
-
-
 def test_a_flush_onto_tables_keeps_deletions(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path) as db:
         fill(db, KEYS[:100])
@@ -83,51 +68,24 @@ def test_a_flush_onto_tables_keeps_deletions(tmp_path: Path) -> None:
         assert not list(db)
 
 
-class _Gated(Storage):
-    """Writes no table before the gate is open."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = threading.Event()
-
-    def create(self, path: str) -> AppendFile:
-        if path.endswith(".sst"):
-            self.gate.wait(60)
-        return super().create(path)
-
-
 def test_deletions_in_a_memtable_that_waits_behind_an_older_one_still_hide_its_keys(
     tmp_path: Path,
 ) -> None:
-    storage = _Gated()
+    storage = GatedStorage()
     options = SMALL.replace(write_buffer_size_bytes=4096, max_immutable_memtables=8)
     with lsmkv.open(tmp_path, options, storage=storage) as db:
+        storage.shut()
         fill(db, KEYS[:60])
         for key in KEYS[:60]:
             db.delete(key)
         fill(db, KEYS[100:130])
         assert len(db.inspect().memtable_key_counts) > 2
-        storage.gate.set()
+        storage.open_up()
         db.flush()
         assert list(db) == KEYS[100:130]
 
 
 # --- popping the first key ---
-
-
-def test_popitem_takes_the_first_key(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path) as db:
-        fill(db, KEYS[10:14])
-        assert [db.popitem()[0] for _ in range(2)] == KEYS[10:12]
-        db.put(KEYS[3], b"below")
-        assert db.popitem() == (KEYS[3], b"below")
-        with db.write_batch() as batch:
-            batch.put(KEYS[5], b"in a batch")
-            batch.delete(KEYS[1])
-        assert db.popitem() == (KEYS[5], b"in a batch")
-        assert [db.popitem()[0] for _ in range(2)] == KEYS[12:14]
-        with pytest.raises(KeyError):
-            db.popitem()
 
 
 steps = st.lists(
@@ -197,20 +155,6 @@ def pop_all(db: lsmkv.DB, found: list[tuple[bytes, bytes]]) -> None:
             found.append(db.popitem())
         except KeyError:
             return
-
-
-@pytest.mark.usefixtures("hurried")
-def test_threads_that_pop_never_get_the_same_entry(tmp_path: Path) -> None:
-    popped: list[list[tuple[bytes, bytes]]] = [[], [], []]
-    with lsmkv.open(tmp_path) as db:
-        fill(db, KEYS[:600])
-        run_all(
-            *[partial(pop_all, db, found) for found in popped],
-            lambda: fill(db, KEYS[600:700]),
-        )
-        popped.append([])
-        pop_all(db, popped[-1])
-    assert sorted(key for found in popped for key, _ in found) == KEYS[:700]
 
 
 PRODUCERS = 3

@@ -32,6 +32,9 @@ WRITES: Final[list[Callable[[lsmkv.DB], object]]] = [
     lambda db: db.compact_range(),
     lambda db: db.sync(),
     lambda db: db.resume(),
+    lambda db: db.ingest([]),
+    lambda db: db.bulk_load([]),
+    lambda db: db.staging().__enter__(),
     lambda db: db.wait_until_settled(),
 ]
 
@@ -48,7 +51,6 @@ def mixed_store(path: Path) -> dict[bytes, bytes]:
 
 
 def digest(path: Path) -> dict[str, tuple[str, int]]:
-    """Hash and modification time of every file."""
     return {
         file.name: (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
         for file in sorted(path.iterdir())

@@ -59,7 +59,6 @@ def _typed(db: Any) -> TypedDB[str, bytes]:
 
 
 def filled(path: Path) -> lsmkv.DB:
-    """Two runs, no cache."""
     db = lsmkv.open(path, block_cache_size_bytes=0, block_size_bytes=512)
     for step in (2, 3):
         db.update((key, key * 5) for key in KEYS[::step])
@@ -70,7 +69,6 @@ def filled(path: Path) -> lsmkv.DB:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lsmkv.DB]:
-    """For tests that only read."""
     with filled(tmp_path_factory.mktemp("kept")) as db:
         yield db
 

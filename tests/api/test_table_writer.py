@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import errno
 import gc
 import os
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 import lsmkv
-from lsmkv.encoding.entries import ABSENT
 from lsmkv.errors import ClosedError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.table_check import check_table, open_uncached
@@ -51,14 +49,6 @@ def test_finish_describes_the_file(tmp_path: Path) -> None:
     assert writer.finish() is info
 
 
-def test_a_deletion_is_an_entry(tmp_path: Path) -> None:
-    with lsmkv.TableWriter(tmp_path / "t") as writer:
-        writer.delete(b"gone")
-    table = reader(tmp_path / "t")
-    assert table.get(b"gone", hash_key(b"gone"), 0) is None
-    assert table.meta.tombstone_count == 1
-
-
 def test_buffers_are_copied(tmp_path: Path) -> None:
     key, value = bytearray(b"key"), bytearray(b"value")
     with lsmkv.TableWriter(tmp_path / "t") as writer:
@@ -72,24 +62,11 @@ def test_a_key_below_the_last_one_is_refused_and_both_are_named(tmp_path: Path) 
         writer.add(b"hare", b"")
         with pytest.raises(ValueError, match=r"b'fox' follows b'hare'.*must ascend"):
             writer.add(b"fox", b"")
+        with pytest.raises(ValueError, match=r"b'hare' follows b'hare': each key may come once"):
+            writer.delete(b"hare")
         writer.add(b"owl", b"")
     table = reader(tmp_path / "t")
     assert (table.smallest, table.largest, table.meta.entry_count) == (b"hare", b"owl", 2)
-
-
-def test_a_repeated_key_is_refused(tmp_path: Path) -> None:
-    with lsmkv.TableWriter(tmp_path / "t") as writer:
-        writer.add(b"fox", b"1")
-        with pytest.raises(ValueError, match=r"b'fox' follows b'fox': each key may come once"):
-            writer.delete(b"fox")
-
-
-def test_the_empty_key_may_be_the_first(tmp_path: Path) -> None:
-    with lsmkv.TableWriter(tmp_path / "t") as writer:
-        writer.add(b"", b"")
-        with pytest.raises(ValueError, match="may come once"):
-            writer.add(b"", b"")
-    assert reader(tmp_path / "t").get(b"", hash_key(b""), 0) == b""
 
 
 @pytest.mark.parametrize(
@@ -168,14 +145,6 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["t"]
 
 
-def test_a_file_of_a_similar_name_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "t.tmp").write_bytes(b"mine")
-    with lsmkv.TableWriter(tmp_path / "t") as writer:
-        writer.add(b"k", b"v")
-    assert sorted(os.listdir(tmp_path)) == ["t", "t.tmp"]
-    assert (tmp_path / "t.tmp").read_bytes() == b"mine"
-
-
 @pytest.mark.parametrize("first_ends", ["finishes", "is abandoned"])
 def test_of_two_writers_of_one_path_each_has_a_file_of_its_own(
     tmp_path: Path, first_ends: str
@@ -252,31 +221,6 @@ def test_an_unknown_option_is_refused_before_a_file_is_made(tmp_path: Path) -> N
     assert os.listdir(tmp_path) == []
 
 
-def test_a_writer_cannot_be_copied(tmp_path: Path) -> None:
-    with lsmkv.TableWriter(tmp_path / "t") as writer:
-        writer.add(b"k", b"v")
-        with pytest.raises(TypeError, match="tables of its own"):
-            copy.copy(writer)
-
-
-def test_a_writer_tells_its_state(tmp_path: Path) -> None:
-    writer = lsmkv.TableWriter(tmp_path / "t")
-    assert repr(writer).endswith("/t', open>")
-    writer.add(b"k", b"v")
-    writer.finish()
-    assert repr(writer).endswith("finished>")
-    writer.abandon()
-    assert (tmp_path / "t").exists()
-
-
-def test_a_table_outside_hides_nothing_from_lookups_of_any_number(tmp_path: Path) -> None:
-    with lsmkv.TableWriter(tmp_path / "t") as writer:
-        writer.add(b"k", b"v")
-    table = reader(tmp_path / "t")
-    assert table.get(b"k", hash_key(b"k"), 0) == b"v"
-    assert table.get(b"j", hash_key(b"j"), 0) is ABSENT
-
-
 # Columns
 
 
@@ -342,15 +286,6 @@ def test_wrong_columns_are_refused_and_add_nothing(
             writer.add_columns(*given)
         writer.add_columns(b"d", [1], b"w", [1])
     assert reader(tmp_path / "t").meta.entry_count == 2
-
-
-def test_columns_of_text_are_refused(tmp_path: Path) -> None:
-    writer = lsmkv.TableWriter(tmp_path / "t")
-    with pytest.raises(TypeError, match="not str"):
-        writer.add_columns("ab", [1, 2], b"", [0, 0])  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        writer.add_columns(b"ab", ["1", 2], b"", [0, 0])  # type: ignore[list-item]
-    writer.abandon()
 
 
 def test_the_size_grows_to_about_that_of_the_file(tmp_path: Path) -> None:

@@ -1,20 +1,18 @@
-"""Transactions: what each sees, what conflicts, and how they end."""
+"""Transactions: what conflicts, how they end, and ``DB.transact``, which tries again."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 import pytest
-from conftest import contents, open_small
+from conftest import open_small
 
 import lsmkv
 from lsmkv import DB, Transaction
 from lsmkv.api import transaction as own_writes
-from lsmkv.typed import Int64, Str, TypedDB
 from threaded_stores import run_all
 
 Act = Callable[[Any], object]
@@ -23,44 +21,6 @@ Act = Callable[[Any], object]
 @pytest.fixture(autouse=True)
 def filled(db: DB) -> None:
     db.update({b"a": b"1", b"c": b"3", b"e": b"5"})
-
-
-# --- what it sees ---
-
-
-def test_a_transaction_sees_the_store_as_it_was_and_its_own_writes(db: DB) -> None:
-    with db.transaction() as t:
-        db[b"a"] = b"changed"
-        t[b"b"] = b"2"
-        del t[b"c"]
-        assert t.multi_get([b"a", b"b", b"c"]) == [b"1", b"2", None]
-        assert list(t.items()) == [(b"a", b"1"), (b"b", b"2"), (b"e", b"5")]
-        assert list(reversed(t)) == [b"e", b"b", b"a"]
-        assert (len(t), bool(t), b"b" in t, b"c" in t) == (3, True, True, False)
-        assert b"b" not in db
-        t.close()
-    assert dict(db) == {b"a": b"changed", b"c": b"3", b"e": b"5"}
-
-
-def test_a_view_does_not_see_later_writes(db: DB) -> None:
-    with db.transaction() as t:
-        before = t.items()
-        for key, value in before:
-            t[key + b"'"] = value  # a scan that saw these would not end
-            t[key] = b"new"
-        assert dict(before) == {b"a": b"1", b"c": b"3", b"e": b"5"}
-        assert before.value(b"a") == b"1"
-        assert len(t) == 6
-
-
-def test_popitem_takes_the_first_key_with_a_prefix(db: DB) -> None:
-    with db.transaction() as t:
-        t[b"cc"] = b"own"
-        assert t.popitem(prefix=b"c") == (b"c", b"3")
-        assert t.popitem(prefix=b"c") == (b"cc", b"own")
-        with pytest.raises(KeyError):
-            t.popitem(prefix=b"c")
-    assert dict(db) == {b"a": b"1", b"e": b"5"}
 
 
 # --- conflicts ---
@@ -156,49 +116,6 @@ def test_every_kind_of_write_conflicts(db: DB, write: str, read: str) -> None:
     assert b"result" not in db
 
 
-def test_ingested_tables_conflict(db: DB, tmp_path: Any) -> None:
-    with lsmkv.TableWriter(tmp_path / "table") as writer:
-        writer.add(b"d", b"")
-    t = db.transaction()
-    t[b"result"] = t.get(b"d", b"nothing")
-    db.ingest([tmp_path / "table"])
-    with pytest.raises(lsmkv.ConflictError):
-        t.commit()
-
-
-def test_what_was_only_written_does_not_conflict(db: DB) -> None:
-    with db.transaction() as t:
-        t[b"c"] = b"mine"
-        assert t[b"c"] == b"mine"  # its own: it has read nothing of the store
-        db[b"c"] = b"theirs"
-    assert db[b"c"] == b"mine"
-
-
-def test_a_transaction_that_wrote_nothing_never_conflicts(db: DB) -> None:
-    with db.transaction() as t:
-        list(t)
-        db.clear()
-        assert len(t) == 3
-
-
-def test_flushes_and_compactions_conflict_with_nothing(db: DB) -> None:
-    with db.transaction() as t:
-        t[b"count"] = b"%d" % len(t)
-        db.flush()
-        db.compact_range(force=True)
-    assert db[b"count"] == b"3"
-
-
-def test_of_two_transactions_that_swap_roles_one_conflicts(db: DB) -> None:  # write skew
-    first, second = db.transaction(), db.transaction()
-    first[b"a"] = first[b"c"]
-    second[b"c"] = second[b"a"]
-    first.commit()
-    with pytest.raises(lsmkv.ConflictError):
-        second.commit()
-    assert (db[b"a"], db[b"c"]) == (b"3", b"3")
-
-
 # --- the end ---
 
 
@@ -252,18 +169,6 @@ def test_a_transaction_is_entered_once_and_a_second_time_changes_nothing(db: DB)
     assert db.multi_get([b"a", b"b"]) == [b"2", b"4"]
 
 
-def test_a_transaction_inside_another_is_one_of_its_own(db: DB) -> None:
-    with suppress(ZeroDivisionError), db.transaction() as outer:
-        outer[b"outer"] = b"1"
-        db.transact(lambda t: t.put(b"committed", b"1"))
-        with suppress(ZeroDivisionError), db.transaction() as inner:
-            inner[b"discarded"] = b"1"
-            1 / 0  # noqa: B018
-        assert outer.multi_get([b"outer", b"committed", b"discarded"]) == [b"1", None, None]
-        1 / 0  # noqa: B018
-    assert db.multi_get([b"outer", b"committed", b"discarded"]) == [None, b"1", None]
-
-
 def test_a_synced_transaction_is_a_synced_batch(db: DB) -> None:
     before = db.stats()
     with db.transaction(sync=True) as t:
@@ -271,12 +176,6 @@ def test_a_synced_transaction_is_a_synced_batch(db: DB) -> None:
         t[b"b"] = b""
     done = db.stats() - before
     assert (done.write_batches, done.writes, done.log_syncs) == (1, 2, 1)
-
-
-def test_committed_transactions_survive(path: str) -> None:
-    with open_small(path + "2") as db, db.transaction() as t:
-        t[b"k"] = b"v"
-    assert contents(path + "2") == {b"k": b"v"}
 
 
 def test_a_forgotten_transaction_leaves_nothing(db: DB) -> None:
@@ -344,31 +243,7 @@ def test_a_second_thread_is_refused_while_the_first_is_inside(db: DB) -> None:
     assert db[b"from"] == b"another thread"
 
 
-def test_the_text_of_a_transaction_tells_its_state(db: DB) -> None:
-    t = db.transaction()
-    t[b"k"] = b""
-    assert "1 write" in repr(t)
-    assert "at no key" in repr(t.cursor())
-    t.close()
-    assert "committed or discarded" in repr(t)
-
-
 # --- layers ---
-
-
-def test_prefixed_and_typed_mappings_take_a_transaction(db: DB) -> None:
-    users = db.prefixed(b"user/")
-    ages = TypedDB(db.prefixed(b"age/"), key=Str(), value=Int64())
-    with db.transaction() as t:
-        users.on(t)[b"ada"] = b"Lovelace"
-        ages.on(t)["ada"] = 36
-        assert list(users.on(t)) == [b"ada"]
-        assert t.prefixed(b"user/").multi_get([b"ada", b"x"]) == [b"Lovelace", None]
-        with users.on(t).cursor() as cursor:
-            assert cursor.first()
-            assert cursor.item == (b"ada", b"Lovelace")
-        assert not users
-    assert (users[b"ada"], ages["ada"]) == (b"Lovelace", 36)
 
 
 def test_what_a_mapping_of_a_transaction_read_conflicts(db: DB) -> None:
@@ -377,3 +252,80 @@ def test_what_a_mapping_of_a_transaction_read_conflicts(db: DB) -> None:
         t[b"count"] = b"%d" % len(users.on(t))
         users[b"new"] = b""
     assert caught.value.key == b"user/new"
+
+
+def test_transact_returns_what_the_function_returned_and_tries_again(db: DB) -> None:
+    tries = []
+
+    def work(t: Transaction) -> bytes:
+        tries.append(t)
+        value = t[b"a"]
+        if len(tries) < 3:
+            db[b"a"] = b"%d" % len(tries)
+        t[b"b"] = value
+        return value
+
+    assert db.transact(work) == b"2" == db[b"b"]
+    assert len(tries) == 3
+
+
+def test_transact_gives_up_with_the_conflict_as_cause(db: DB) -> None:
+    def work(t: Transaction) -> None:
+        t[b"b"] = t[b"a"]
+        db[b"a"] = b""
+
+    with pytest.raises(lsmkv.ConflictError, match="in 3 attempts") as caught:
+        db.transact(work, 3)
+    assert (caught.value.key, caught.value.attempts) == (b"a", 3)
+    assert isinstance(caught.value.__cause__, lsmkv.ConflictError)
+    assert b"b" not in db
+
+
+def test_transact_passes_other_exceptions_on_at_once(db: DB) -> None:
+    def work(t: Transaction) -> None:
+        t.clear()
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        db.transact(work)
+    assert len(db) == 3
+
+
+@pytest.mark.parametrize("attempts", [0, -1, 1.5, None])
+def test_transact_needs_an_attempt(db: DB, attempts: Any) -> None:
+    with pytest.raises(ValueError, match="attempts="):
+        db.transact(len, attempts)
+
+
+def test_compare_and_set_sets_only_what_was_expected(db: DB) -> None:
+    assert not db.compare_and_set(b"a", None, b"2")
+    assert not db.compare_and_set(b"b", b"1", b"2")
+    assert db.compare_and_set(b"b", None, b"")
+    assert not db.compare_and_set(b"b", None, b"again")
+    assert db.compare_and_set(b"b", b"", b"2")
+    assert db.compare_and_set(b"a", b"1", None)
+    assert db.compare_and_set(b"a", None, None)
+    assert dict(db) == {b"b": b"2", b"c": b"3", b"e": b"5"}
+    with pytest.raises(TypeError):
+        db.compare_and_set(b"a", 1, b"")  # type: ignore[arg-type]
+
+
+def test_counters_in_threads_lose_nothing(db: DB) -> None:
+    each = 60
+
+    def compared() -> None:
+        for _ in range(each):
+            while True:
+                before = db.get(b"n")
+                if db.compare_and_set(b"n", before, b"%d" % (int(before or 0) + 1)):
+                    break
+
+    def transacted() -> None:
+        def add(t: Transaction) -> None:
+            t[b"n"] = b"%d" % (int(t.get(b"n", b"0")) + 1)
+
+        for _ in range(each):
+            db.transact(add, 1000)
+
+    run_all(*[compared, transacted] * 4)
+    assert db[b"n"] == b"%d" % (8 * each)

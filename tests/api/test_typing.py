@@ -11,8 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import inferred_types
 import pytest
 
+import lsmkv
 from gates import LONG_WAIT_S
 
 ROOT = Path(__file__).parents[2]
@@ -55,15 +57,11 @@ def told(db: lsmkv.DB) -> list[lsmkv.Problem]:
     return list(verified.problems)
 """
 
-WRONG = {
-    "a name that the package lacks": "import lsmkv\nlsmkv.LockedEror",
-    "a name that the filters lack": "from lsmkv import filters\nfilters.BlomFilter",
-    "a key that is no bytes": 'import lsmkv\nlsmkv.open("store").update({"key": b"value"})',
-}
-
-
-WRONG_OPTIONS = """
-import lsmkv, lsmkv.aio, lsmkv.cache, lsmkv.dbm
+WRONG = """
+import lsmkv, lsmkv.aio, lsmkv.cache, lsmkv.dbm, lsmkv.filters
+lsmkv.LockedEror
+lsmkv.filters.BlomFilter
+lsmkv.open("store").update({"key": b"value"})
 lsmkv.open("store", blok_size_bytes=4096)
 lsmkv.open("store", block_size_bytes="4096")
 lsmkv.open("store", compaction="levelled")
@@ -75,7 +73,7 @@ lsmkv.cache.Cache("cache", size_limit=1)
 lsmkv.dbm.open("store", "c", timeout=1)
 """
 
-RIGHT_OPTIONS = """
+OPTIONS = """
 from typing import Any, Unpack
 import lsmkv, lsmkv.aio, lsmkv.cache, lsmkv.dbm
 
@@ -92,26 +90,23 @@ lsmkv.dbm.open("store", "c", compaction="tiered")
 """
 
 
-def wrong_lines(found: str) -> set[int]:
-    """The lines of which a checker says that there is an error."""
-    return {int(line) for line in re.findall(r"program\.py:(\d+)(?::\d+)?:? .*error", found)}
+# The lines of the wrong program after its import.
+WRONG_LINES = {*range(3, len(WRONG.splitlines()) + 1)}
+PROGRAMS = {
+    "wrong": WRONG,
+    "names": GOOD,
+    "reports": REPORTS,
+    "options": OPTIONS,
+    "inferred": Path(inferred_types.__file__).read_text(),
+}
 
 
-def lines_of(program: str) -> set[int]:
-    """The lines of a program after its import."""
-    return {*range(3, len(program.splitlines()) + 1)}
-
-
-def complaints(code: str, folder: Path) -> str:
-    """The errors that mypy finds in a program that uses this checkout."""
-    if importlib.util.find_spec("mypy") is None:
-        pytest.skip("mypy is not installed here")
-    (folder / "program.py").write_text(code)
+def told(folder: Path, *command: str) -> dict[str, set[int]]:
+    """The wrong lines that a checker finds in each program."""
+    for name, program in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(program)
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "mypy", "--strict", "--config-file="),
-            *("--cache-dir", str(folder / "cache"), "program.py"),
-        ],
+        [sys.executable, "-m", *command],
         cwd=folder,
         env={**os.environ, "MYPYPATH": str(ROOT)},
         capture_output=True,
@@ -119,54 +114,38 @@ def complaints(code: str, folder: Path) -> str:
         check=False,
         timeout=LONG_WAIT_S,
     )
-    assert done.returncode in (0, 1), done.stderr
-    assert (done.returncode == 0) == done.stdout.startswith("Success")
-    return "" if done.returncode == 0 else done.stdout
+    found: dict[str, set[int]] = {name: set() for name in PROGRAMS}
+    for name, line in re.findall(r"(\w+)\.py:(\d+)(?::\d+)?:? .*error", done.stdout):
+        found[name].add(int(line))
+    assert found["wrong"], done
+    return found
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for checked programs, which share its cache."""
-    return tmp_path_factory.mktemp("checked")
+EXPECTED = {name: WRONG_LINES if name == "wrong" else set[int]() for name in PROGRAMS}
 
 
-def test_a_program_with_right_names_is_clean(folder: Path) -> None:
-    assert complaints(GOOD, folder) == ""
-
-
-def test_what_calls_return_can_be_named(folder: Path) -> None:
-    assert complaints(REPORTS, folder) == ""
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_name_or_type_is_found(name: str, folder: Path) -> None:
-    assert "program.py:2: error:" in complaints(WRONG[name], folder)
-
-
-def test_mypy_finds_every_wrong_option(folder: Path) -> None:
-    assert wrong_lines(complaints(WRONG_OPTIONS, folder)) == lines_of(WRONG_OPTIONS)
-
-
-def test_mypy_takes_the_right_ones(folder: Path) -> None:
-    assert complaints(RIGHT_OPTIONS, folder) == ""
+def test_mypy_finds_every_wrong_line_and_no_other(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed here")
+    options = ("--strict", "--config-file=", "--cache-dir", str(tmp_path / "cache"))
+    assert told(tmp_path, "mypy", *options, *[f"{name}.py" for name in PROGRAMS]) == EXPECTED
 
 
 @pytest.mark.slow
-def test_pyright_finds_every_wrong_option_and_no_other(tmp_path: Path) -> None:
+def test_pyright_finds_every_wrong_line_and_no_other(tmp_path: Path) -> None:
     if importlib.util.find_spec("pyright") is None or shutil.which("node") is None:
         pytest.skip("pyright, or the node that it needs, is not installed here")
-    program = tmp_path / "program.py"
-    settings = {"include": ["program.py"], "extraPaths": [str(ROOT)]}
+    settings = {
+        "include": ["wrong.py", "options.py", "inferred.py"],
+        "extraPaths": [str(ROOT)],
+        "strict": ["inferred.py"],
+        "reportUnnecessaryTypeIgnoreComment": True,
+        "reportUnusedCallResult": False,
+    }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    for code, wrong in ((WRONG_OPTIONS, lines_of(WRONG_OPTIONS)), (RIGHT_OPTIONS, set())):
-        program.write_text(code)
-        found = subprocess.run(
-            [sys.executable, "-m", "pyright", "--pythonpath", sys.executable],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LONG_WAIT_S,
-        )
-        assert wrong_lines(found.stdout) == wrong, found.stdout
-        assert (found.returncode == 0) == (not wrong)
+    assert told(tmp_path, "pyright", "--pythonpath", sys.executable) == EXPECTED
+
+
+@pytest.mark.parametrize("name", ["keys_and_values", "a_mapping", "snapshots_and_batches"])
+def test_the_program_of_inferred_types_runs(db: lsmkv.DB, name: str) -> None:
+    getattr(inferred_types, name)(db)

@@ -27,8 +27,6 @@ from other_processes import HOLDER, line_of, process
 
 
 class Looking(Storage):
-    """Tells when it has found the store locked."""
-
     def __init__(self) -> None:
         super().__init__()
         self.was_refused = threading.Event()
@@ -185,17 +183,11 @@ def test_an_interrupt_ends_the_wait(path: str) -> None:
     open_small(path).close()
 
 
-@pytest.mark.parametrize("wait_s", [-1, -0.1, math.nan])
-def test_a_wrong_wait_is_refused(path: str, wait_s: float) -> None:
-    with pytest.raises(ValueError, match="wait_s"):
+@pytest.mark.parametrize("wait_s", [-1, -0.1, math.nan, True, "1", None])
+def test_a_wrong_wait_is_refused(path: str, wait_s: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="wait_s"):
         lsmkv.open(path, wait_s=wait_s)
     assert not Path(path).exists()
-
-
-@pytest.mark.parametrize("wait_s", [True, "1", None])
-def test_a_wait_is_a_number(path: str, wait_s: Any) -> None:
-    with pytest.raises(TypeError, match="wait_s"):
-        lsmkv.open(path, wait_s=wait_s)
 
 
 def test_the_lock_of_a_file_that_was_removed_meanwhile_is_not_taken(path: str) -> None:

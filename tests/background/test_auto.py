@@ -19,7 +19,6 @@ from conftest import fill, open_small
 import lsmkv
 from filter_kinds import OwnPolicy, own_registry
 from gates import WAIT_S
-from helper_processes import open_store
 from lsmkv.background import background_thread
 from lsmkv.background.pace import Starvation
 from lsmkv.background.process import parent as process
@@ -32,11 +31,6 @@ from time_limits import exit_code
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "_core_count", lambda: 2)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
 
 
 def open_auto(path: str, **options: Any) -> lsmkv.DB:
@@ -55,10 +49,6 @@ def compacted(db: lsmkv.DB) -> dict[bytes, bytes]:
     db.compact_range(force=True)
     assert dict(db.items()) == contents
     return contents
-
-
-def test_it_is_the_default() -> None:
-    assert lsmkv.Options().background == "auto"
 
 
 def test_a_large_compaction_runs_in_a_process_and_a_flush_in_the_thread(path: str) -> None:
@@ -114,35 +104,35 @@ def in_thread(path: str, **options: Any) -> None:
         assert helper_pid(db) is None
 
 
-def test_one_core_keeps_the_work_in_the_thread(
-    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
+class OwnStorage(Storage):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("patched", "options", "told"),
+    [
+        ((runner, "_core_count", lambda: 1), {}, "in a thread, not in a process: this process "),
+        ((sys, "frozen", True), {}, "is not known to be a Python interpreter"),
+        ((sys, "executable", None), {}, "is not known to be a Python interpreter"),
+        ((), {"storage": OwnStorage()}, "only this process has"),
+        ((), {"filter_policy": "own-bloom"}, "'own-bloom' is registered in this process"),
+    ],
+    ids=["one core", "frozen", "no interpreter", "own storage", "own policy"],
+)
+def test_what_keeps_the_work_in_the_thread_is_told(
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: Any,
+    patched: tuple[Any, str, Any],
+    options: dict[str, Any],
+    told: str,
 ) -> None:
-    monkeypatch.setattr(runner, "_core_count", lambda: 1)
-    in_thread(path)
-    assert any("in a thread, not in a process: this process has one core" in x for x in lines())
-
-
-def test_a_program_that_is_no_python_keeps_the_work_in_the_thread(
-    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
-) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    in_thread(path)
-    assert any("is not known to be a Python interpreter" in line for line in lines())
-
-
-def test_a_storage_of_its_own_keeps_the_work_in_the_thread(path: str, lines: Any) -> None:
-    class OwnStorage(Storage):
-        pass
-
-    in_thread(path, storage=OwnStorage())
-    assert any("only this process has" in line for line in lines())
-
-
-def test_a_private_filter_policy_keeps_the_work_in_the_thread(path: str, lines: Any) -> None:
+    if patched:
+        monkeypatch.setattr(*patched, raising=False)
     with own_registry():
         register(OwnPolicy())
-        in_thread(path, filter_policy="own-bloom")
-        assert any("'own-bloom' is registered in this process" in line for line in lines())
+        in_thread(path, **options)
+    assert any(told in line for line in lines())
 
 
 def test_a_table_with_a_private_policy_that_comes_later_is_merged_in_the_thread(
@@ -160,20 +150,6 @@ def test_a_table_with_a_private_policy_that_comes_later_is_merged_in_the_thread(
             db.ingest([table])
             db.compact_range(force=True)
             assert dict(db.items()) == contents | {b"zz": b"new"}
-
-
-@pytest.mark.parametrize(
-    "error", [PermissionError(1, "not permitted"), BlockingIOError(11, "full")]
-)
-def test_a_process_that_cannot_be_started_is_no_failure(
-    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any, error: OSError
-) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(subprocess, "Popen", refused)
-    in_thread(path)
-    assert any("goes on in a thread" in line and error.args[1] in line for line in lines())
 
 
 def test_a_helper_has_no_descriptor_of_the_lock(path: str) -> None:
@@ -243,11 +219,7 @@ FAILING: dict[str, tuple[str, str]] = {
     ],
 )
 def test_a_thread_does_what_a_helper_fails_at(
-    path: str,
-    kind: str,
-    work: str,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    path: str, kind: str, work: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     program, reason = FAILING.get(kind, ("", "exit status 1"))
     text = killed_in_each_job(program) if program else "import nothing_of_this_name"
@@ -273,16 +245,6 @@ def test_a_thread_does_what_a_helper_fails_at(
     assert all(reason in event.reason for event in failed)
     assert not [event for event in events if isinstance(event, lsmkv.BackgroundFailed)]
     assert "goes on in a thread for 300 s" in str(failed[0])
-
-
-def test_a_killed_helper_fails_the_store_that_asked_for_processes(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "_PROGRAM", killed_in_each_job(FAILING["killed"][0]))
-    with open_store(path, write_buffer_size_bytes=1 << 20) as db:
-        fill(db, range(100))
-        with pytest.raises(lsmkv.BackgroundError, match="killed by signal 9"):
-            db.flush()
 
 
 def test_a_paused_helper_does_not_make_starved_jobs_run_twice(
@@ -336,11 +298,7 @@ def open_starved(path: str) -> lsmkv.DB:
     return open_small(path, background="auto", write_buffer_size_bytes=1 << 20)
 
 
-def files(path: str) -> set[str]:
-    return {name for name in os.listdir(path) if name != "LOCK"}
-
-
-def test_a_starved_flush_moves_to_a_process(path: str, starved: list[int]) -> None:
+def test_starved_jobs_move_to_processes(path: str, starved: list[int]) -> None:
     with open_starved(path) as db:
         contents = fill(db, range(2000))
         db.flush()
@@ -348,16 +306,7 @@ def test_a_starved_flush_moves_to_a_process(path: str, starved: list[int]) -> No
         assert runner is not None and runner.process.pid is not None
         assert len(starved) == 3
         assert db.stats().flushes == 1
-        assert dict(db.items()) == contents
-        tables = {name for name in files(path) if name.endswith(".sst")}
-        assert len(tables) == len(db.tables())
-        assert db.verify().ok
-
-
-def test_a_starved_compaction_moves_to_a_process(path: str, starved: list[int]) -> None:
-    with open_starved(path) as db:
-        contents = fill(db, range(2000))
-        db.flush()
+        assert len(list(Path(path).glob("*.sst"))) == len(db.tables())
         starved.clear()
         db.compact_range(force=True)
         assert helper_pid(db) is not None
@@ -380,26 +329,24 @@ def test_a_starved_job_ends_in_the_thread_where_no_process_may_run(
         assert dict(db.items()) == contents
 
 
-def test_a_small_job_stays_in_the_thread_though_it_is_starved(
-    path: str, starved: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("background", ["auto", "thread"])
+def test_small_jobs_and_threads_alone_are_never_watched(
+    path: str, starved: list[int], monkeypatch: pytest.MonkeyPatch, background: Any
 ) -> None:
-    monkeypatch.setattr(background_thread, "_LEAST_MOVED_BYTES", 1 << 20)
-    with open_starved(path) as db:
+    least_bytes = 1 << 20 if background == "auto" else 0
+    monkeypatch.setattr(background_thread, "_LEAST_MOVED_BYTES", least_bytes)
+    with open_small(path, background=background, write_buffer_size_bytes=1 << 20) as db:
         fill(db, range(2000))
         db.flush()
         assert not starved
         assert db._engine.background.flusher.runner is None
 
 
-def test_threads_alone_are_never_watched(path: str, starved: list[int]) -> None:
-    with open_small(path, background="thread", write_buffer_size_bytes=1 << 20) as db:
-        fill(db, range(2000))
-        db.flush()
-    assert not starved
-
-
+@pytest.mark.parametrize(
+    "error", [PermissionError(1, "not permitted"), BlockingIOError(11, "full")]
+)
 def test_a_helper_is_tried_again_some_time_after_one_could_not_start(
-    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
+    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any, error: OSError
 ) -> None:
     real, tries = subprocess.Popen, 0
 
@@ -407,7 +354,7 @@ def test_a_helper_is_tried_again_some_time_after_one_could_not_start(
         nonlocal tries
         tries += 1
         if tries == 1:
-            raise BlockingIOError(11, "full")
+            raise error
         return real(*given, **named)
 
     monkeypatch.setattr(subprocess, "Popen", refused_once)
@@ -419,37 +366,22 @@ def test_a_helper_is_tried_again_some_time_after_one_could_not_start(
         monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: float("inf")))
         db.compact_range(force=True)
         assert helper_pid(db) is not None
-    assert sum("goes on in a thread" in line for line in lines()) == 1
+    (told,) = [line for line in lines() if "goes on in a thread" in line]
+    assert error.args[1] in told
 
 
 @pytest.mark.parametrize(
-    ("name", "is_python"),
+    ("names", "is_python"),
     [
-        ("python", True),
-        ("python3.11", True),
-        ("python3.13t", True),
-        ("python3-dbg", True),
-        ("pypy3.11", True),
-        ("Python", True),
-        ("", False),
-        ("uwsgi", False),
-        ("blender", False),
-        ("python_app", False),
-        ("pythonshell.bin", False),
+        ("python python3.11 python3.13t python3-dbg pypy3.11 Python", True),
+        (" uwsgi blender python_app pythonshell.bin", False),
     ],
 )
 def test_only_what_is_named_as_an_interpreter_is_started_as_one(
-    monkeypatch: pytest.MonkeyPatch, name: str, is_python: bool
+    monkeypatch: pytest.MonkeyPatch, names: str, is_python: bool
 ) -> None:
     """Another program would start itself anew."""
-    path = name and f"/opt/{name}"
-    monkeypatch.setattr(sys, "executable", path)
-    assert process.interpreter() == (path if is_python else None)
-
-
-def test_a_program_that_does_not_know_its_interpreter_keeps_the_work_in_the_thread(
-    path: str, monkeypatch: pytest.MonkeyPatch, lines: Any
-) -> None:
-    monkeypatch.setattr(sys, "executable", None)
-    in_thread(path)
-    assert any("is not known to be a Python interpreter" in line for line in lines())
+    for name in names.split(" "):
+        path = name and f"/opt/{name}"
+        monkeypatch.setattr(sys, "executable", path)
+        assert process.interpreter() == (path if is_python else None)

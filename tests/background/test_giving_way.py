@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +25,6 @@ def always_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_NAP_S", 10 * WAIT_S)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
 def fill(db: lsmkv.DB, memtables: int) -> None:
     """Fill that many memtables with overlapping keys, and begin another."""
     for _ in range(memtables):
@@ -47,7 +41,7 @@ def level0_runs(db: lsmkv.DB) -> int:
     return len(levels[0].runs) if levels else 0
 
 
-def test_a_flush_waits_for_writers_and_no_writer_waits(path: Path) -> None:
+def test_a_flush_waits_for_writers_and_no_writer_waits(path: str) -> None:
     with open_store(path) as db:
         fill(db, 1)
         assert is_flushing(db)
@@ -57,7 +51,7 @@ def test_a_flush_waits_for_writers_and_no_writer_waits(path: Path) -> None:
 @pytest.mark.parametrize(
     "wait", [lsmkv.DB.flush, lsmkv.DB.wait_until_settled, lsmkv.DB.compact_range, lsmkv.DB.close]
 )
-def test_a_flush_goes_on_at_once_when_somebody_waits(path: Path, wait) -> None:  # type: ignore[no-untyped-def]
+def test_a_flush_goes_on_at_once_when_somebody_waits(path: str, wait) -> None:  # type: ignore[no-untyped-def]
     db = open_store(path)
     fill(db, 1)
     run_all(lambda: wait(db))
@@ -68,14 +62,14 @@ def test_a_flush_goes_on_at_once_when_somebody_waits(path: Path, wait) -> None: 
         assert len(db) == 10
 
 
-def test_a_flush_goes_on_when_a_writer_waits_for_it(path: Path) -> None:
+def test_a_flush_goes_on_when_a_writer_waits_for_it(path: str) -> None:
     with open_store(path, max_immutable_memtables=1) as db:
         run_all(lambda: fill(db, 5))
         assert db.stats().flushes >= 3
 
 
 def test_a_flush_goes_on_when_another_memtable_waits(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "_NAP_S", 0.001)
     with open_store(path, max_immutable_memtables=64) as db:
@@ -83,7 +77,7 @@ def test_a_flush_goes_on_when_another_memtable_waits(
         wait_until(lambda: db.stats().flushes >= 2)
 
 
-def test_a_flush_goes_on_when_resume_waits_for_it(path: Path) -> None:
+def test_a_flush_goes_on_when_resume_waits_for_it(path: str) -> None:
     storage = FaultyStorage()
     with open_store(path, storage=storage) as db:
         db.put(b"before", b"1")
@@ -110,7 +104,6 @@ class CompactorNaps:
         monkeypatch.setattr(Pacer, "give_way", lambda self, done: None)
 
     def look_again(self) -> None:
-        """Wait until the compactor has looked for work again and napped."""
         naps = self.naps
         wait_until(lambda: self.naps > naps + 1)
 
@@ -128,7 +121,7 @@ PATIENT: dict[str, Any] = {
 }
 
 
-def test_level_0_gathers_runs_while_writers_are_busy(path: Path, naps: CompactorNaps) -> None:
+def test_level_0_gathers_runs_while_writers_are_busy(path: str, naps: CompactorNaps) -> None:
     with open_store(path, **PATIENT) as db:
         fill(db, 4)
         wait_until(lambda: level0_runs(db) == 4)
@@ -137,7 +130,7 @@ def test_level_0_gathers_runs_while_writers_are_busy(path: Path, naps: Compactor
 
 
 def test_gathering_and_picking_look_at_the_same_tree(
-    path: Path, naps: CompactorNaps, monkeypatch: pytest.MonkeyPatch
+    path: str, naps: CompactorNaps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_gather = Compactor._may_gather
     asked = threading.Event()
@@ -159,14 +152,14 @@ def test_gathering_and_picking_look_at_the_same_tree(
 
 
 @pytest.mark.usefixtures("naps")
-def test_level_0_gathers_runs_no_further_than_half_way_to_the_slowdown(path: Path) -> None:
+def test_level_0_gathers_runs_no_further_than_half_way_to_the_slowdown(path: str) -> None:
     with open_store(path, **PATIENT) as db:
         fill(db, 6)
         wait_until(lambda: db.stats().compactions > 0)
 
 
 def test_gathered_level_0_runs_are_compacted_when_somebody_waits(
-    path: Path, naps: CompactorNaps
+    path: str, naps: CompactorNaps
 ) -> None:
     with open_store(path, **PATIENT) as db:
         fill(db, 4)
@@ -176,7 +169,7 @@ def test_gathered_level_0_runs_are_compacted_when_somebody_waits(
         assert level0_runs(db) < 2
 
 
-def test_gathered_level_0_runs_do_not_hold_up_a_close(path: Path, naps: CompactorNaps) -> None:
+def test_gathered_level_0_runs_do_not_hold_up_a_close(path: str, naps: CompactorNaps) -> None:
     db = open_store(path, **PATIENT)
     fill(db, 4)
     wait_until(lambda: level0_runs(db) == 4)
@@ -186,7 +179,7 @@ def test_gathered_level_0_runs_do_not_hold_up_a_close(path: Path, naps: Compacto
 
 @pytest.mark.usefixtures("naps")
 @pytest.mark.parametrize("style", ["tiered", "lazy-leveled"])
-def test_a_tiered_tree_gathers_no_runs_beyond_its_trigger(path: Path, style: str) -> None:
+def test_a_tiered_tree_gathers_no_runs_beyond_its_trigger(path: str, style: str) -> None:
     with open_store(path, **PATIENT, compaction=style) as db:
         fill(db, 2)
         wait_until(lambda: db.stats().compactions > 0)

@@ -1,4 +1,4 @@
-"""Background work naps for busy writers, unless somebody waits for it."""
+"""Background work naps for busy writers, unless somebody waits for it, or waits for itself."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lsmkv
 from gates import WAIT_S
 from lsmkv.background import pace
 from lsmkv.background.pace import BUSY_WRITES_PER_S, Pacer, Starvation, Urgency
 from lsmkv.stats import Stats
+from lsmkv.storage.storage import AppendFile, Storage
 from threaded_stores import run_all
+from time_limits import in_time
 
 WRITE_BYTES = 100
 
@@ -35,7 +38,6 @@ class World(Pacer):
             super().__init__(self.stats, Urgency())
 
     def clock(self) -> AbstractContextManager[object]:
-        """Use this world's clock within the block."""
         return mock.patch.object(pace, "monotonic", lambda: self.now_s)
 
     def write(self, count: int) -> None:
@@ -75,12 +77,6 @@ def world(idle: World) -> World:
     return idle
 
 
-def test_work_ahead_of_writers_naps_until_they_have_caught_up(world: World) -> None:
-    world.begin(total=1000, writes=10_000)
-    world.give_way(done=300)
-    assert world.naps == 6  # 3000 writes
-
-
 def test_work_behind_does_not_nap(world: World) -> None:
     world.begin(total=1000, writes=10_000)
     world.write(3000)
@@ -100,12 +96,6 @@ def test_urgent_work_does_not_nap(world: World, naps: int) -> None:
     world.begin(total=1000, writes=10_000)
     world.give_way(done=900)
     assert world.naps == naps
-
-
-def test_work_without_an_allowance_does_not_nap(world: World) -> None:
-    world.begin(total=1000, writes=0)
-    world.give_way(done=900)
-    assert world.naps == 0
 
 
 def test_work_goes_on_soon_after_writers_have_stopped(world: World) -> None:
@@ -229,3 +219,43 @@ def test_a_thread_is_starved_if_others_leave_it_less_than_a_quarter_of_a_core(
     assert watch.is_found() is is_starved
     if passed_s >= 0.1:
         assert not watch.is_found(), "what was seen counts once"
+
+
+class CollectingStorage(Storage):
+    """Runs a finalizer, which writes until it may not, in the middle of a flush."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.db: lsmkv.DB | None = None
+        self.error: RuntimeError | None = None
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        db, name = self.db, threading.current_thread().name
+        if db is not None and ".sst" in path and name == "lsmkv-flush":
+            self.db = None
+            with pytest.raises(RuntimeError) as caught:
+                for number in range(1000):
+                    db.put(b"finalized%d" % number, b"x" * 100)
+            self.error = caught.value
+        return super()._append_file(path, descriptor, offset)
+
+
+def test_a_write_that_would_wait_for_its_own_job_is_an_error(path: str) -> None:
+    storage = CollectingStorage()
+
+    def use() -> None:
+        with lsmkv.open(
+            path, storage=storage, write_buffer_size_bytes=4096, max_immutable_memtables=1
+        ) as db:
+            storage.db = db
+            number = 0
+            while storage.error is None:
+                db.put(b"%06d" % number, b"x" * 100)
+                number += 1
+                assert number < 100_000
+            db.put(b"after", b"")
+            assert db.get(b"after") == b""
+            assert db.get(b"000000") == b"x" * 100
+
+    in_time(use)
+    assert "inside a flush or compaction" in str(storage.error)

@@ -13,31 +13,30 @@ import pytest
 
 import lsmkv
 from drawn_directories import DrawnDirectory
+from lsmkv.background import compactor
 from lsmkv.background.pace import Pacer
 from lsmkv.background.worker import Worker
 from storages import FaultyStorage
 
 RUNS: Final = 4
-ENOUGH: Final = 1 << 16  # wasted searches of a run that make such small stores compact
+PATIENT: Final = lsmkv.Options(
+    level0_compaction_trigger=12, level0_slowdown_trigger=24, level0_stop_trigger=100
+)
+ENOUGH: Final = 1 << 12  # wasted searches of a run that make such small stores compact
 KEYS: Final = [b"key%03d" % number for number in range(0, 300, 2)]
 ABSENT: Final = [b"key%03d" % number for number in range(1, 299, 2)]
 
 
 @pytest.fixture(autouse=True)
 def idle_writers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make writers never seem busy."""
+    """Make writers never seem busy, and few wasted searches enough."""
+    monkeypatch.setattr(compactor, "_LEAST_READ_BUDGET", ENOUGH)
     monkeypatch.setattr(Pacer, "writers_are_busy", lambda self: False)
 
 
 def open_read(path: Path, **options: Any) -> lsmkv.DB:
     """A store whose runs span all keys and are never too many."""
-    chosen: dict[str, Any] = {
-        "level0_compaction_trigger": 100,
-        "level0_slowdown_trigger": 100,
-        "level0_stop_trigger": 100,
-        **options,
-    }
-    db = lsmkv.open(path, **chosen)
+    db = lsmkv.open(path, PATIENT, **options)
     for run in range(RUNS):
         for key in KEYS:
             db.put(key, b"%d" % run)
@@ -85,12 +84,7 @@ def test_runs_that_lookups_search_without_a_find_are_merged(
 
 def test_wasted_lookups_are_counted_on_after_reopening(tmp_path: Path) -> None:
     open_read(tmp_path).close()
-    with lsmkv.open(
-        tmp_path,
-        level0_compaction_trigger=100,
-        level0_slowdown_trigger=100,
-        level0_stop_trigger=100,
-    ) as db:
+    with lsmkv.open(tmp_path, PATIENT) as db:
         multi_get(db)
         db.wait_until_settled()
         assert db.stats().compactions == 1
@@ -119,9 +113,7 @@ def test_runs_with_fewer_wasted_lookups_stay(tmp_path: Path) -> None:
         assert run_counts(db) == [RUNS]
 
 
-def test_larger_merges_need_more_wasted_lookups(
-    tmp_path: Path,
-) -> None:
+def test_larger_merges_need_more_wasted_lookups(tmp_path: Path) -> None:
     with open_read(tmp_path, read_compaction_rate_bytes=1, compression="none") as db:
         db.put(b"key000", bytes(ENOUGH * 2))
         db.flush()
@@ -195,14 +187,11 @@ def test_a_lookup_works_if_no_thread_can_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_read(tmp_path, read_compaction_rate_bytes=0).close()
-    options = lsmkv.Options(
-        level0_compaction_trigger=100, level0_slowdown_trigger=100, level0_stop_trigger=100
-    )
 
     def refused(target: object, arguments: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    with lsmkv.open(tmp_path, options) as db:
+    with lsmkv.open(tmp_path, PATIENT) as db:
         monkeypatch.setattr(_thread, "start_new_thread", refused)
         multi_get(db)
         monkeypatch.undo()

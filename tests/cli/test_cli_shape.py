@@ -1,17 +1,25 @@
-"""``lsmkv`` stats, inspect and explain."""
+"""``lsmkv`` stats, inspect, explain, verify, repair, compact, destroy, copies and filter-size."""
 
 from __future__ import annotations
 
 import json
+import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import lsmkv
-from commands import fill, fill_tables, succeed
+from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
 from lsmkv.cli.commands import cli
+from lsmkv.cli.group import describe
+from lsmkv.cli.sizes import filter_size
+from lsmkv.filters.maths.layouts import ribbon_bits_for
+from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.filters.policy import RIBBON
+from lsmkv.tree.ownership import UNFINISHED_NOTE
 
 
 @pytest.fixture
@@ -33,10 +41,6 @@ def test_stats_json_has_levels_memory_and_what_opening_read(store: str) -> None:
     assert shown["opening"]["filter_read_bytes"] == shown["levels"][0]["filter_bytes"]
 
 
-def test_stats_of_an_empty_store(store: str) -> None:
-    assert b"about 0 keys" in succeed("stats", fill(store, {}))
-
-
 def test_inspect_shows_each_table(store: str) -> None:
     shown = succeed("inspect", fill_tables(store)).decode()
     assert re.search(r"key0000 +key0499 ", shown)
@@ -51,25 +55,11 @@ def test_inspect_blocks_shows_each_filter(store: str) -> None:
     assert len(succeed("inspect", store, "--blocks").splitlines()) >= len(blocks)
 
 
-def test_inspect_can_be_narrowed_to_a_table(store: str) -> None:
-    number = json.loads(succeed("inspect", fill_tables(store), "--blocks", "--json"))["tables"][0][
-        "number"
-    ]
-    assert (
-        json.loads(succeed("inspect", store, "--table", str(number), "--json"))["number"] == number
-    )
-
-
 def test_keys_in_tables_are_not_taken_for_markup(store: str) -> None:
     with lsmkv.open(store) as db:
         db[b"[bold]:snake:"] = b""
         db.flush()
     assert b"[bold]:snake:" in succeed("inspect", store)
-
-
-def test_explain_tells_of_an_absent_key(store: str) -> None:
-    shown = succeed("explain", fill_tables(store), "key0000x").decode()
-    assert "key0000x" in shown and "absent" in shown
 
 
 @pytest.fixture
@@ -164,13 +154,6 @@ def test_one_of_a_thing_is_singular(one_of_each: str, arguments: list[str]) -> N
     assert not re.search(r"\b1 (?:log )?(?:[a-z]+s|entries)\b", shown)
 
 
-def test_one_of_a_thing_is_singular_in_the_text_of_a_report(one_of_each: str) -> None:
-    with lsmkv.open(one_of_each, read_only=True) as db:
-        shown = db.inspect().text()
-    assert "1 table, 1 entry" in shown
-    assert not re.search(r"\b1 (?:[a-z]+s|entries)\b", shown)
-
-
 def test_inspect_says_how_to_see_cut_keys_whole(store: str) -> None:
     fill_tables(store)
     hint = b"Some keys are cut; --json shows them whole.\n"
@@ -189,3 +172,196 @@ def test_inspect_says_so_also_where_the_terminal_cuts_them(
     for width, is_cut in ((60, True), (200, False)):
         monkeypatch.setattr("lsmkv.cli.output._width", lambda width=width: width)
         assert (b"--json shows them whole" in succeed("inspect", store)) is is_cut
+
+
+def test_keys_and_bits_give_the_error_rate() -> None:
+    found = filter_size(30, 300, None)
+    assert found.error_rate_exact == exact_rate(300, 30, found.probe_count)
+    assert found.error_rate_classic < found.error_rate_exact
+
+
+def test_a_ribbon_filter_of_the_same_rate_has_fewer_bits() -> None:
+    found = filter_size(1000, None, 0.01)
+    assert found.ribbon is not None
+    assert (found.ribbon.columns, found.ribbon.error_rate) == (7, 2.0**-7)
+    assert found.ribbon.bit_count == ribbon_bits_for(1000, 0.01)
+    assert found.ribbon.bit_count < 0.8 * found.bit_count
+
+
+def test_a_ribbon_filter_in_the_same_bits_has_the_most_columns_that_fit() -> None:
+    found = filter_size(1000, 9586, None)
+    assert found.ribbon is not None
+    assert found.ribbon.bit_count <= 9586
+    assert ribbon_bits_for(1000, found.ribbon.error_rate / 2) > 9586
+    assert found.ribbon.error_rate < found.error_rate_exact / 4
+
+
+def test_bits_and_error_rate_give_the_most_keys_of_a_ribbon_filter() -> None:
+    found = filter_size(None, 9586, 0.01)
+    assert found.ribbon is not None
+    keys = found.ribbon.key_count
+    assert found.ribbon.bit_count == ribbon_bits_for(keys, 0.01) <= 9586
+    assert ribbon_bits_for(keys + 1, 0.01) > 9586
+    assert keys > 1.2 * found.key_count
+
+
+@pytest.mark.parametrize(
+    ("keys", "bits", "error_rate"), [(1000, 500, None), (None, 16, 0.01), (10, None, 2.0**-32)]
+)
+def test_what_no_ribbon_filter_can_be_has_none(
+    keys: int | None, bits: int | None, error_rate: float | None
+) -> None:
+    assert filter_size(keys, bits, error_rate).ribbon is None
+
+
+@pytest.mark.parametrize("key_count", [30, 300])
+def test_the_bits_of_the_ribbon_filter_are_nearly_those_that_the_policy_builds(
+    key_count: int,
+) -> None:
+    draw, filters = random.Random(5), 100
+    built = sum(
+        len(RIBBON.build([draw.getrandbits(63) for _ in range(key_count)], 2.0**-7)[0])
+        for _ in range(filters)
+    )
+    found = filter_size(key_count, None, 2.0**-7)
+    assert found.ribbon is not None
+    assert found.ribbon.bit_count == pytest.approx(8 * built / filters, rel=0.03)
+
+
+@pytest.mark.parametrize("given", [("--error-rate", "0.1", "--keys"), ("--keys", "1", "--bits")])
+def test_a_number_of_400_digits_is_wrong_usage(given: tuple[str, ...]) -> None:
+    assert "\nError: " in fail("filter-size", *given, "1" + "0" * 400, code=2)
+
+
+def _lose_current(store: str) -> None:
+    Path(store, "CURRENT").unlink()
+
+
+def _damage_current(store: str) -> None:
+    Path(store, "CURRENT").write_bytes(b"nonsense\n")
+
+
+def _lose_table(store: str) -> None:
+    next(Path(store).glob("*.sst")).unlink()
+
+
+@pytest.mark.parametrize("damage", [damage_block, _damage_current, _lose_current, _lose_table])
+def test_verify_json_has_one_shape(store: str, damage: Callable[[str], None]) -> None:
+    sound = json.loads(succeed("verify", fill_tables(store), "--json"))
+    damage(store)
+    result = run("verify", store, "--json")
+    shown = json.loads(result.stdout)
+    assert (result.exit_code, shown["ok"]) == (4, False)
+    assert {name: type(value) for name, value in shown.items()} == {
+        name: type(value) for name, value in sound.items()
+    }
+    assert [sorted(problem) for problem in shown["problems"]] == [["offset", "path", "reason"]]
+
+
+def test_repair_in_place_does_not_ask_with_yes(store: str) -> None:
+    damage_block(fill_tables(store))
+    run("repair", store, "--in-place", "--yes")
+    succeed("verify", store)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_repair_exits_with_4_when_something_is_lost(
+    store: str, tmp_path: Path, options: list[str]
+) -> None:
+    damage_block(fill_tables(store))
+    result = run("repair", store, "--output", str(tmp_path / "new"), *options)
+    assert (result.exit_code, result.stderr) == (4, "")
+    assert result.stdout
+
+
+def test_compact_makes_one_run_and_forgets_the_deleted(store: str) -> None:
+    fill_tables(store)
+    fill_tables(store, 300)
+    succeed("delete", store, "key0000")
+    shown = json.loads(succeed("compact", store, "--json"))
+    assert (shown["before"]["runs"], shown["after"]["runs"]) == (2, 1)
+    assert shown["after"]["entries"] == 499
+
+
+def test_compact_says_when_there_is_nothing_to_merge(store: str) -> None:
+    succeed("compact", fill_tables(store))
+    assert b"Nothing to merge" in succeed("compact", store)
+
+
+def test_compact_rewrites_with_the_options_set(store: str) -> None:
+    fill_tables(store)
+    fill_tables(store)
+    succeed("compact", store, "--set", "error_rate=0.2")
+    with lsmkv.open(store, read_only=True) as db:
+        assert [table.requested_rate for table in db.inspect().tables()] == [0.2]
+
+
+# --- destroy ---
+
+
+def test_destroy_says_which_files_keep_the_directory(store: str) -> None:
+    damage_block(fill_tables(store))
+    run("repair", store, "--in-place", "--yes")
+    Path(store, "a.txt").write_text("mine")
+    message = run("destroy", store, "--yes").stderr
+    assert message == f"Removed the store; {store} stays: other files are in it, such as lost.\n"
+
+
+URL = "s3://bucket/store"
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning"),
+    [
+        ("PUT http://169.254.169.254/latest/api/token: 403", "no credentials were found"),
+        ("<Code>NoSuchBucket</Code>", "the bucket does not exist; create it first"),
+    ],
+)
+def test_an_answer_of_object_storage_is_explained(answer: str, meaning: str) -> None:
+    assert meaning in describe(OSError(f"{URL}/generations: LIST: {answer}"))
+
+
+ENTRIES = {b"a": b"1", b"b": b"2"}
+EACH_COMMAND = pytest.mark.parametrize("command", ["checkpoint", "backup"])
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    return str(tmp_path / "target")
+
+
+@EACH_COMMAND
+def test_the_copy_has_what_the_store_has(command: str, store: str, target: str) -> None:
+    fill(store, ENTRIES)
+    assert target.encode() in succeed(command, store, target)
+    assert read(target) == ENTRIES
+
+
+def test_checkpoint_prints_json(store: str, target: str) -> None:
+    shown = json.loads(succeed("checkpoint", fill_tables(store), target, "--json"))
+    assert shown["path"] == target
+    assert shown["linked_count"] == shown["table_count"] > 0
+
+
+def test_backup_prints_json_and_copies_only_once(store: str, target: str) -> None:
+    first = json.loads(succeed("backup", fill_tables(store), target, "--json"))
+    second = json.loads(succeed("backup", store, target, "--json"))
+    assert (first["is_first"], second["is_first"]) == (True, False)
+    assert first["copied_count"] == first["table_count"] > 0
+    assert second["copied_count"] == 0
+
+
+def test_the_backup_of_another_store_is_refused(store: str, target: str, tmp_path: Path) -> None:
+    fill(store, ENTRIES)
+    succeed("backup", store, target)
+    other = fill_tables(str(tmp_path / "other"))
+    message = fail("backup", other, target)
+    assert one_line(message) and "backup of another store" in message
+
+
+def test_verify_says_that_a_copy_is_unfinished(store: str, target: str) -> None:
+    succeed("backup", fill_tables(store), target)
+    Path(target, "CURRENT").unlink()
+    Path(target, "UNFINISHED").write_bytes(UNFINISHED_NOTE)
+    message = fail("verify", target, code=1)
+    assert one_line(message) and "unfinished checkpoint or backup" in message

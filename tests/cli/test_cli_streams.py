@@ -73,12 +73,6 @@ def test_load_unpacks_gzip_from_standard_input(store: str) -> None:
     }
 
 
-def test_an_unpacked_file_named_gz_is_no_error(store: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv.gz").write_bytes(b"k,v\n")
-    succeed("load", store, str(tmp_path / "a.csv.gz"))
-    assert read(store) == {b"k": b"v"}
-
-
 @pytest.mark.parametrize("size", [0, 1, 64 * 1024, 300_000])
 def test_packed_lines_are_those_that_were_packed(size: int) -> None:
     content = numbered(size // 10) + b"a" * size
@@ -102,7 +96,6 @@ def test_the_whole_lines_of_gzip_data_that_are_cut_short_are_loaded(store: str) 
 
 
 def until_error(found: Iterator[bytes]) -> tuple[list[bytes], str]:
-    """What comes before an error, and the error."""
     before: list[bytes] = []
     with pytest.raises(ValueError) as caught:
         before.extend(found)
@@ -133,16 +126,6 @@ def test_every_line_before_damage_of_packed_bytes_is_read() -> None:
         assert message.startswith(
             f"line {len(found) + 1}: the gzip data are damaged, here or before"
         )
-
-
-def test_all_lines_are_read_before_a_wrong_checksum_is_told(store: str) -> None:
-    packed = bytearray(gzip.compress(b"a,1\nb,2\n"))
-    packed[-8] ^= 0xFF
-    assert "incorrect data check (2 entries loaded" in refuse(store, "csv", bytes(packed))
-
-
-def test_what_follows_gzip_data_and_is_none_is_refused_after_them(store: str) -> None:
-    assert "(1 entry loaded" in refuse(store, "csv", gzip.compress(b"a,1\n") + b"more")
 
 
 # --- hostile ---
@@ -215,10 +198,3 @@ def test_utf_16_is_refused_with_the_remedy(store: str) -> None:
 def test_lines_are_those_of_the_stream_however_it_begins() -> None:
     for content in (b"", b"\n", b"\x1f", b"\x1f\x8b", b"\x1f\x8bx\ny", b"a\n\nb"):
         assert list(lines_of(content)) == content.splitlines(keepends=True)
-
-
-def test_lines_of_any_length_are_whole() -> None:
-    piece = 1024 * 1024
-    for size in (piece - 1, piece, piece + 1, 3 * piece):
-        content = b"a" * size + b"\n" + b"b" * size
-        assert list(lines_of(content, size + 1)) == content.splitlines(keepends=True)

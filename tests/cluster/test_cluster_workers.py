@@ -51,7 +51,6 @@ def cluster(**given: Any) -> Iterator[distributed.Client]:
 
 
 def is_writing(pid: int) -> bool:
-    """Whether the process has a staged table open."""
     for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
         with suppress(OSError):
             name = os.readlink(descriptor)
@@ -61,8 +60,6 @@ def is_writing(pid: int) -> bool:
 
 
 class Killer(threading.Thread):
-    """Kills a worker process that is in the middle of a table."""
-
     def __init__(self, store: Path, pids: list[int]) -> None:
         super().__init__()
         self._store = store
@@ -96,11 +93,7 @@ def test_the_partitions_of_a_killed_worker_are_done_again(tmp_path: Path) -> Non
         killer.start()
         try:
             report = build(
-                source(8),
-                tmp_path / "store",
-                partitions=PARTITIONS,
-                client=client,
-                **SLOW_TO_WRITE,
+                source(8), tmp_path / "store", partitions=PARTITIONS, client=client, **SLOW_TO_WRITE
             )
         finally:
             killer.done = True
@@ -132,10 +125,7 @@ def peak_of_build(parts: int, path: Path) -> BuildReport:
     buffers = {"distributed.p2p.storage.buffer": "8 MiB", "distributed.p2p.comm.buffer": "8 MiB"}
     with dask.config.set(buffers), cluster() as client:
         return build(
-            source(parts, count=250, value_bytes=40_000),
-            path,
-            memory_bytes=32 * MIB,
-            client=client,
+            source(parts, count=250, value_bytes=40_000), path, memory_bytes=32 * MIB, client=client
         )
 
 

@@ -1,4 +1,4 @@
-"""The tables that compactions write: error rates of filters, and where tables start."""
+"""The tables that compactions write, and rules for all picks and places."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from itertools import count, groupby
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from columns import as_columns, as_rows
-from lsmkv.compaction.picker import output_error_rate
+from lsmkv.compaction.budget import _asks
+from lsmkv.compaction.picker import PickState, output_error_rate, pick, pick_range
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.engine.placement import places
 from lsmkv.filters import monkey_error_rates
-from lsmkv.options import Options
+from lsmkv.options import MIB, CompactionStyle, Options
 from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import Storage
+from lsmkv.tree.levels import Levels, PlacedTable
 from lsmkv.tree.version_set import table_format
-from made_trees import LEVELED, level0, table, tree
+from made_trees import LAZY, LEVELED, TIERED, level0, table, tree
 
 # --- error rates of what is written ---
 
@@ -69,7 +75,6 @@ def job(
 
 
 def versions_of(sizes: list[tuple[int, int]], value: bytes) -> Iterator[EntryBatch]:
-    """A batch for each pair of key number and number of versions."""
     for number, version_count in sizes:
         yield as_columns([(b"key%06d" % number, value, seq) for seq in range(version_count, 0, -1)])
 
@@ -159,3 +164,115 @@ def test_an_error_while_merging_removes_what_was_written(tmp_path: Path) -> None
     with pytest.raises(RuntimeError):
         write_tables(versions(), job(tmp_path, 8192))
     assert os.listdir(tmp_path) == []
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Levels:
+    placed: dict[tuple[int, int], list[TableMeta]] = {}
+    fresh = count(1)
+    for level in range(draw(st.integers(1, 4))):
+        for run in range(draw(st.integers(0, 3))):
+            bounds = sorted(draw(st.sets(st.integers(10, 99), max_size=8)))
+            metas = [
+                table(next(fresh), str(low), str(high))
+                for low, high in zip(bounds[::2], bounds[1::2], strict=False)
+            ]
+            if metas:
+                placed[level, run + 1] = metas
+    return tree(placed)
+
+
+keys = st.none() | st.integers(10, 99).map(lambda number: str(number).encode())
+
+
+@given(trees(), keys, keys)
+def test_no_table_outside_a_picked_range_overlaps_it(
+    any_tree: Levels, start: bytes | None, stop: bytes | None
+) -> None:
+    found = pick_range(any_tree, TIERED, start, stop)
+    if found is None:
+        return
+    taken = found.tables()
+    low = min(meta.smallest for meta in taken)
+    high = max(meta.largest for meta in taken)
+    overlapping = [meta for run in any_tree.runs() for meta in run.overlapping(low, high)]
+    assert sorted(meta.number for meta in overlapping) == sorted(meta.number for meta in taken)
+
+
+@given(trees(), st.sampled_from([LEVELED, TIERED, LAZY]))
+def test_every_pick_leaves_newer_data_above_older(any_tree: Levels, options: Options) -> None:
+    found = pick(any_tree, options, PickState())
+    if found is None:
+        return
+    taken = {meta.number for meta in found.tables()}
+    age = {meta.number: at for at, meta in enumerate(any_tree.tables())}  # 0 is the newest
+    level_of = {placed.meta.number: placed.level for placed in any_tree.placed()}
+    low = min(meta.smallest for meta in found.tables())
+    high = max(meta.largest for meta in found.tables())
+    for run in any_tree.runs():
+        for meta in run.overlapping(low, high):
+            if meta.number in taken:
+                continue
+            # A remaining table must not lie between the merged data and its new place.
+            newest, oldest = min(age[n] for n in taken), max(age[n] for n in taken)
+            if age[meta.number] > newest:
+                assert level_of[meta.number] >= found.output_level
+            if found.drop_deletions:
+                assert age[meta.number] < oldest
+
+
+def test_without_counts_a_part_is_asked_by_its_share_of_the_run() -> None:
+    assert _asks(0.25, 0, 0) == pytest.approx(0.25)
+
+
+@given(st.floats(0.001, 1), st.floats(1e5, 1e9))
+def test_what_nobody_asked_counts_for_a_seventeenth_of_its_share(
+    share: float, lookups: float
+) -> None:
+    assume(share * lookups > 128)
+    assert _asks(share, 0, lookups) == pytest.approx(share / 17)
+
+
+@given(st.floats(0.01, 1), st.floats(0.1, 10))
+def test_many_counts_outweigh_the_prior(share: float, skew: float) -> None:
+    lookups = 1e9
+    assert _asks(share, share * skew * lookups, lookups) == pytest.approx(
+        share * (16 * skew + 1) / 17
+    )
+
+
+def spanning(number: int, low: int, length: int) -> TableMeta:
+    return table(number, f"{low:03}", f"{low + length:03}", size_bytes=MIB)
+
+
+tables = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 40), st.integers(0, 5)),
+    max_size=10,
+)
+
+
+@given(tables, st.integers(0, 40), st.integers(0, 5), st.sampled_from(["leveled", "tiered"]))
+def test_nothing_at_or_above_a_place_overlaps(
+    drawn: list[tuple[int, int, int, int]], low: int, length: int, style: CompactionStyle
+) -> None:
+    levels = Levels()
+    for number, (level, run, at, width) in enumerate(drawn, 1):
+        own = run if style == "tiered" else 0
+        placed = PlacedTable(level, own, spanning(number, at, width))
+        try:
+            levels = levels.changed([placed], [])
+        except ValueError:  # it overlaps one of its run
+            continue
+    options = Options(level1_size_bytes=10 * MIB, compaction=style)
+    new = spanning(99, low, length)
+    ((level, joined),) = places(levels, options, [new])
+    if joined is None and level == 0:
+        return
+    for depth, runs in enumerate(levels.by_depth[: level + 1]):
+        for each in runs:
+            older = (
+                depth == level and style == "tiered" and joined is not None and each.number < joined
+            )
+            assert older or not each.overlapping(new.smallest, new.largest)
+    number = 100 if joined is None else joined
+    levels.changed([PlacedTable(level, number, new)], [])  # raises if the run would overlap

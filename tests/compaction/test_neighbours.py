@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import lsmkv
-from lsmkv.compaction.picker import Compaction, PickState, most_tables, pick
+from lsmkv.compaction.picker import Compaction, PickState, pick
 from lsmkv.engine.placement import places
 from lsmkv.options import MIB, Options
 from lsmkv.sstable.format import TableMeta
@@ -128,14 +128,6 @@ def test_tables_not_far_below_their_full_size_are_left_alone(share: float) -> No
     assert store.rewritten <= 0.15
 
 
-def test_tiny_flushes_are_rewritten_a_few_times() -> None:
-    store = Store()
-    for number in range(6000):
-        store.flush(key(10 * number), key(10 * number + 9), KIB)
-    assert store.most_tables <= 64
-    assert store.rewritten <= 3
-
-
 @pytest.mark.parametrize("count", [2, 7, 20])
 def test_series_that_are_flushed_by_turns_are_not_merged_with_each_other(count: int) -> None:
     store = Store()
@@ -145,13 +137,6 @@ def test_series_that_are_flushed_by_turns_are_not_merged_with_each_other(count: 
         store.flush(key(10 * number, series), key(10 * number + 9, series), MINUTE_BYTES)
     assert store.count <= 4 * 64
     assert store.rewritten <= 2
-
-
-def test_many_series_are_merged_with_each_other_in_the_end() -> None:
-    store = Store()
-    for number in range(1000):
-        store.flush(key(number, number), key(number, number), KIB)
-    assert store.most_tables <= 4 * 64
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -167,13 +152,6 @@ def test_many_small_tables_that_are_ingested_are_merged(style: str, order: str) 
     store.ingest(metas)
     assert store.count <= 4 * 64
     assert store.rewritten_bytes <= 2 * sum(meta.size_bytes for meta in metas)
-
-
-def test_small_tables_above_others_are_merged_in_level_0() -> None:
-    store = Store()
-    store.ingest([table(1, key(0), key(9999))])
-    store.ingest([table(n + 2, key(n), key(n), size_bytes=KIB) for n in range(500)])
-    assert store.count <= 64
 
 
 def test_neighbours_keep_deletions_of_what_lies_below() -> None:
@@ -194,12 +172,6 @@ def test_a_small_table_between_full_ones_stays() -> None:
     ]
     levels = Levels().changed([PlacedTable(4, 0, meta) for meta in metas], ())
     assert pick(levels, Options(level1_size_bytes=1 << 40), PickState()) is None
-
-
-def test_a_run_may_have_more_tables_the_larger_it_is() -> None:
-    options = Options()
-    allowed = [most_tables(size, options) for size in (0, 640 * MIB, 6400 * MIB)]
-    assert allowed == [48, 80, 800]
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import threading
 from pathlib import Path
 
@@ -12,11 +11,13 @@ import pytest
 from conftest import contents, fill, open_small
 
 import lsmkv
-from lsmkv.storage.file_names import CURRENT, LOCK, UNFINISHED_COPY
+from bench.harness.object_server import ObjectServer
+from lsmkv.storage.file_names import CURRENT, UNFINISHED_COPY
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.ownership import UNFINISHED_NOTE
 from other_processes import process
 from outside_tables import numbered, write_table
+from published_stores import FORM, published, reader
 from sequential_writer import SCRIPT, WITHOUT_END, acknowledged, check_prefix
 from storages import FaultyStorage
 from time_limits import join
@@ -38,12 +39,6 @@ def test_it_holds_what_was_written_before_in_tables_and_logs(tmp_path: Path) -> 
     assert report.log_bytes > 0
 
 
-def test_an_empty_store_makes_an_empty_one(tmp_path: Path) -> None:
-    with open_small(tmp_path / "store") as db:
-        db.checkpoint(tmp_path / "copy")
-    assert contents(tmp_path / "copy") == {}
-
-
 def test_tables_are_linked_and_survive_their_removal(tmp_path: Path) -> None:
     with open_small(tmp_path / "store") as db:
         expected = fill(db, range(300))
@@ -57,19 +52,6 @@ def test_tables_are_linked_and_survive_their_removal(tmp_path: Path) -> None:
     lsmkv.destroy(tmp_path / "store")
     assert inodes(tmp_path / "copy") == before
     assert contents(tmp_path / "copy") == expected
-
-
-def test_both_stores_are_written_and_compacted_apart(tmp_path: Path) -> None:
-    with open_small(tmp_path / "store") as db:
-        expected = fill(db, range(300))
-        db.checkpoint(tmp_path / "copy")
-        with open_small(tmp_path / "copy") as copy:
-            ours = expected | fill(db, range(100, 200), value=b"ours")
-            theirs = expected | fill(copy, range(50, 150), value=b"theirs")
-            db.compact_range(force=True)
-            copy.compact_range(force=True)
-            assert (dict(db), dict(copy)) == (ours, theirs)
-            assert db.verify().ok and copy.verify().ok
 
 
 @pytest.mark.parametrize("error", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])
@@ -172,16 +154,6 @@ def test_one_of_a_store_that_threads_write_to_has_no_hole(tmp_path: Path) -> Non
         finally:
             ends.set()
             join(thread)
-
-
-def test_a_reader_makes_one_of_what_the_writer_has_acknowledged(tmp_path: Path) -> None:
-    with open_small(tmp_path / "store") as db:
-        expected = fill(db, range(200))
-        with open_small(tmp_path / "store", read_only=True) as reader:
-            db[b"later"] = expected[b"later"] = b"than the reader"
-            reader.checkpoint(tmp_path / "copy")
-            assert b"later" not in reader
-    assert contents(tmp_path / "copy") == expected
 
 
 def test_a_reader_makes_ones_beside_a_process_that_flushes_and_is_killed(tmp_path: Path) -> None:
@@ -315,15 +287,6 @@ def test_a_half_made_directory_is_cleared_and_made_anew(tmp_path: Path) -> None:
     assert contents(path) == expected
 
 
-def test_a_half_made_directory_with_a_foreign_file_is_refused(tmp_path: Path) -> None:
-    path = half_made(tmp_path)
-    (path / "notes.txt").write_text("mine")
-    before = sorted(os.listdir(path))
-    with open_small(tmp_path / "store") as db, pytest.raises(FileExistsError, match=r"notes\.txt"):
-        db.checkpoint(path)
-    assert sorted(os.listdir(path)) == before
-
-
 def test_a_store_whose_marker_a_crash_left_is_whole(tmp_path: Path) -> None:
     with open_small(tmp_path / "store") as db:
         expected = fill(db, range(50))
@@ -333,10 +296,25 @@ def test_a_store_whose_marker_a_crash_left_is_whole(tmp_path: Path) -> None:
     assert UNFINISHED_COPY not in os.listdir(tmp_path / "copy")
 
 
-def test_its_lock_alone_is_an_empty_directory(tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy" / LOCK).touch()
-    with open_small(tmp_path / "store") as db:
-        db.checkpoint(tmp_path / "copy")
-    shutil.rmtree(tmp_path / "store")
-    assert contents(tmp_path / "copy") == {}
+def test_it_has_the_generation_that_is_open(tmp_path: Path, server: ObjectServer, url: str) -> None:
+    expected = published(tmp_path / "store", url)
+    with reader(url) as db:
+        with lsmkv.open(tmp_path / "store", FORM) as store:
+            store.clear()
+            store.publish(url)
+        report = db.checkpoint(tmp_path / "copy")
+    assert (report.linked_count, report.copied_bytes) == (0, report.table_bytes)
+    assert report.table_count > 1
+    with lsmkv.open(tmp_path / "copy", FORM) as copy:
+        assert dict(copy) == expected
+        assert copy.verify().ok
+        copy[b"new"] = b"write"
+        copy.compact_range(force=True)
+        assert len(copy) == len(expected) + 1
+
+
+def test_a_backup_is_refused(tmp_path: Path, server: ObjectServer, url: str) -> None:
+    published(tmp_path / "store", url)
+    with reader(url) as db, pytest.raises(ValueError, match="checkpoint"):
+        lsmkv.backup(db, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()

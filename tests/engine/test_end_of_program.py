@@ -1,4 +1,4 @@
-"""Stores that a program leaves open at its end."""
+"""Stores that a program leaves open at its end, and interpreters on which none is opened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conftest import open_small
 
 import lsmkv
 from gates import WAIT_S
-from other_processes import process
+from other_processes import process, run
 
 OPEN = """
 import logging
@@ -23,7 +23,6 @@ db = lsmkv.open(sys.argv[1], **options)
 
 
 def end_of(script: str, path: str | Path) -> str:
-    """What a program printed, which must end quietly."""
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -43,29 +42,24 @@ def early(handler: str, rest: str = "") -> str:
     return f"{head}import lsmkv\n{OPEN}{rest}"
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        "db.put(b'last', b'1')",
-        "db.put(b'last', b'1', sync=True)",
-        "with db.write_batch() as batch: batch.put(b'last', b'1')",
-        "with db.transaction() as t: t.put(b'last', b'1')",
-        "db.put(b'last', b'1'); db.sync()",
-        "db.put(b'last', b'1'); db.close()",
-        "for n in range(2000): db.put(b'%d' % n, b'v' * 30)\ndb.put(b'last', db[b'7'])",
-    ],
-)
-def test_an_exit_handler_from_before_the_import_writes(path: str, write: str) -> None:
-    end_of(early(write), path)
+WRITES = """
+db.put(b'1', b'')
+db.put(b'2', b'', sync=True)
+with db.write_batch() as batch: batch.put(b'3', b'')
+with db.transaction() as t: t.put(b'4', b'')
+db.sync()
+for n in range(2000): db.put(b'%d' % n, b'v' * 30)
+db.put(b'last', db[b'7'])
+print(len(db), next(db.keys().__iter__()))
+"""
+
+
+@pytest.mark.parametrize("close", ["", "db.close()"])
+def test_an_exit_handler_from_before_the_import_writes_and_reads(path: str, close: str) -> None:
+    assert end_of(early(WRITES + close), path) == "2001 b'0'\n"
     with lsmkv.open(path) as db:
-        assert b"last" in db
+        assert (len(db), db[b"last"]) == (2001, b"v" * 30)
         assert db.verify().ok
-
-
-def test_an_early_exit_handler_reads(path: str) -> None:
-    assert end_of(early("print(db[b'k'], len(db), list(db.keys()))", "db[b'k'] = b'v'"), path) == (
-        "b'v' 1 [b'k']\n"
-    )
 
 
 def test_an_early_exit_handler_is_told_what_is_no_longer_done(path: str) -> None:
@@ -74,30 +68,30 @@ def test_an_early_exit_handler_is_told_what_is_no_longer_done(path: str) -> None
 
 
 @pytest.mark.parametrize(
-    "work",
+    "works",
     [
-        "db[b'%d' % n] = b'v' * 50",
-        pytest.param("db.put(b'%d' % n, b'v', sync=True)", marks=pytest.mark.slow),
-        "db[b'%d' % n] = b'v' * 50; db.flush()",
-        pytest.param("len(db)", marks=pytest.mark.slow),
-        "db.compact_range(force=True)",
+        ["db[b'%d' % n] = b'v' * 50", "db[b'x%d' % n] = b'v'; db.flush()", "db.compact_range()"],
+        pytest.param(["db.put(b'%d' % n, b'v', sync=True)"] * 3, marks=pytest.mark.slow),
+        pytest.param(["len(db)"] * 3, marks=pytest.mark.slow),
     ],
 )
-def test_daemon_threads_end_quietly(path: str, work: str) -> None:
+def test_daemon_threads_end_quietly(path: str, works: list[str]) -> None:
     script = f"""
 import lsmkv, sys, threading
 {OPEN}
 db[b"first"] = b"1"
-begun = threading.Event()
-def run():
+begun = threading.Semaphore(0)
+
+def run(work):
     n = 0
     while True:
-        {work}
+        exec(work)
         n += 1
-        begun.set()
-threads = [threading.Thread(target=run, daemon=True) for _ in range(3)]
-for thread in threads: thread.start()
-begun.wait()
+        begun.release()
+
+for work in {works}:
+    threading.Thread(target=run, args=(work,), daemon=True).start()
+for _ in range(3): begun.acquire()
 """
     for _ in range(3):
         end_of(script, path)
@@ -131,11 +125,100 @@ def test_an_end_while_work_runs_leaves_no_process_and_no_staging(path: str) -> N
     script = """
 import logging, lsmkv, sys
 logging.disable()
-db = lsmkv.open(sys.argv[1], background="process", write_buffer_size_bytes=1 << 16,
+db = lsmkv.open(sys.argv[1], background="process", write_buffer_size_bytes=1 << 14,
                 process_job_size_bytes=0)
-for n in range(20000): db[b"%06d" % (n * 7919 % 20000)] = b"v" * 50
+for n in range(5000): db[b"%06d" % (n * 7919 % 5000)] = b"v" * 50
 """
     end_of(script, path)
     with lsmkv.open(path) as db:
-        assert len(db) == 20000
+        assert len(db) == 5000
     assert not [name for name in os.listdir(path) if name.startswith("staging")]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_without_the_global_lock_a_store_is_not_opened_and_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(RuntimeError, match="-X gil=1"):
+        lsmkv.open(tmp_path / "store", read_only=read_only)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_free_threaded_build_that_has_the_lock_on_may_open_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    with lsmkv.open(tmp_path / "store") as db:
+        assert db.get(b"key") is None
+
+
+# Remove the modules that Windows lacks before the package is loaded.
+ON_WINDOWS = """
+for name in [name for name in sys.modules if name.partition(".")[0] == "lsmkv"]:
+    del sys.modules[name]
+sys.modules["fcntl"] = None
+for name in ("fork", "register_at_fork", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "pwrite", "preadv"):
+    delattr(os, name)
+import lsmkv
+"""
+
+REFUSED_THERE = f"""{ON_WINDOWS}
+for name in lsmkv.__all__:
+    try:
+        used = getattr(lsmkv, name)
+        if name in ("open", "destroy"):
+            used("store")
+        elif name == "repair":
+            used("store", "mended")
+    except ImportError as error:
+        print(name, error)
+"""
+
+
+@pytest.mark.skipif(
+    "LSMKV_SANITIZED" in os.environ and sys.version_info[:2] == (3, 12),
+    reason="mypyc allocates a type's docstring by PyMem_Malloc and Python 3.12 frees it by "
+    "PyObject_Free, which the debug allocator refuses when this test drops the package's modules",
+)
+def test_a_system_without_file_locks_is_refused_in_one_sentence() -> None:
+    refused = dict(line.split(" ", 1) for line in run(REFUSED_THERE).splitlines())
+    assert {"DB", "open", "destroy", "repair", "Cursor", "Snapshot", "WriteBatch"} <= refused.keys()
+    assert len(set(refused.values())) == 1
+    assert "need a POSIX system" in refused["open"]
+
+
+def test_filters_work_without_file_locks() -> None:
+    use = "print(lsmkv.filters.bits_for(1000, 0.01), lsmkv.filters.BloomFilter.__name__)"
+    assert run(ON_WINDOWS + use).endswith(" BloomFilter\n")
+
+
+def test_a_subinterpreter_is_refused_and_the_main_interpreter_goes_on(tmp_path: Path) -> None:
+    script = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+said = sys.argv[2]
+code = f'''
+import os
+import subprocess
+import sys
+sys.path[:] = {sys.path!r}
+try:
+    import lsmkv
+except ImportError as error:
+    with open({said!r}, "w") as file:
+        file.write(str(error))
+'''
+with lsmkv.open(sys.argv[1]) as db:
+    db[b"before"] = b"1"
+    other = interpreters.create()
+    interpreters.run_string(other, code)
+    db[b"after"] = b"2"
+    db.flush()
+    assert list(db.items()) == [(b"after", b"2"), (b"before", b"1")]
+"""
+    said = tmp_path / "said"
+    run(script, tmp_path / "store", said)
+    assert "runs in the main interpreter alone" in said.read_text()

@@ -6,11 +6,8 @@ import contextlib
 import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -28,12 +25,8 @@ from lsmkv import (
     WriteStalled,
 )
 from lsmkv.background.events import EventTeller
+from other_processes import run
 from threaded_stores import wait_until
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
 
 
 def test_the_logger_is_told_of_flushes_and_compactions(
@@ -148,7 +141,6 @@ def test_an_interrupt_of_close_ends_the_thread_of_the_log(path: str) -> None:
 
 def test_a_store_that_works_well_does_not_import_logging(path: str) -> None:
     program = """
-import sys, lsmkv
 with lsmkv.open(sys.argv[1]) as db:
     db[b"a"] = b"1"
     db.flush()
@@ -156,12 +148,4 @@ with lsmkv.open(sys.argv[1]) as db:
     db.wait_until_settled()
 print("logging" in sys.modules)
 """
-    run = subprocess.run(
-        [sys.executable, "-c", program, path],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=WAIT_S,
-    )
-    assert run.stdout == "False\n"
+    assert run(program, path) == "False\n"

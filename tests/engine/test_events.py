@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,14 +31,7 @@ from threaded_stores import run_all, wait_until
 from time_limits import join
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 class Heard:
-    """The events so far, and the threads that told them."""
-
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.threads: list[str] = []
@@ -90,18 +82,6 @@ def test_flushes_and_compactions_tell_what_the_counters_count(
     assert heard.threads_of(CompactionEnded) <= {"lsmkv-compact", "lsmkv-range"}
 
 
-def test_a_compaction_tells_its_levels(path: str, heard: Heard) -> None:
-    with lsmkv.open(path, on_event=heard) as db:
-        for value in (b"1", b"2"):
-            db[b"a"] = db[b"z"] = value
-            db.flush()
-        db.compact_range()
-        (level,) = [level.number for level in db.inspect().levels if level.runs]
-    (event,) = heard.of(CompactionEnded)
-    assert (event.input_levels, event.output_level) == ((0,), level)
-    assert (event.input_tables, event.output_tables, event.moved) == (2, 1, False)
-
-
 def test_a_write_that_waits_tells_why_in_its_own_thread(path: str, heard: Heard) -> None:
     storage = GatedStorage(thread="lsmkv-flush")
     with lsmkv.open(path, storage=storage, on_event=heard, **SMALL) as db:
@@ -126,12 +106,6 @@ def test_a_slowdown_is_told_if_it_takes_a_second(
         db[b"a"] = b"1"
         monkeypatch.undo()
     assert heard.events == ([WriteStalled(path, "slowdown", 1.5)] if slept_s > 1 else [])
-
-
-def test_ingested_tables_are_told(path: str, heard: Heard, tmp_path: Path) -> None:
-    with lsmkv.open(path, on_event=heard) as db:
-        report = db.bulk_load((b"%04d" % number, b"v") for number in range(100))
-    assert heard.events == [Ingested(path, 1, 100, report.size_bytes)]
 
 
 def test_a_refresh_that_finds_writes_is_told_and_another_is_not(path: str, heard: Heard) -> None:

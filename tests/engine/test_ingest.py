@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BACKGROUNDS, open_small
+from conftest import open_small
 
 import lsmkv
 from lsmkv.inspection.explain import explain_lookup
 from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import UNFINISHED
-from lsmkv.storage.storage import Storage
-from outside_tables import numbered, staged, write_table
+from outside_tables import numbered, write_table
+from storages import FaultyStorage
+from threaded_stores import run_all
 from time_limits import join
 
 
@@ -26,22 +29,6 @@ def store(tmp_path: Path) -> Path:
 
 
 # --- what readers see ---
-
-
-def test_entries_of_a_table_are_there_after_the_call(db: lsmkv.DB, tmp_path: Path) -> None:
-    report = db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
-    assert dict(db) == numbered(0, 500)
-    assert (report.tables, report.entries) == (1, 500)
-    assert db.verify().ok
-
-
-def test_they_outlast_a_reopening(tmp_path: Path, store: Path) -> None:
-    with open_small(store) as db:
-        db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
-        db[b"later"] = b"1"
-    with open_small(store) as db:
-        assert dict(db) == {**numbered(0, 500), b"later": b"1"}
-        assert db.verify().ok
 
 
 def test_snapshots_views_and_iterators_do_not_see_them(db: lsmkv.DB, tmp_path: Path) -> None:
@@ -77,7 +64,6 @@ def test_explain_tells_the_sequence_number_of_the_ingest(db: lsmkv.DB, tmp_path:
     assert earlier.outcome == "absent"
 
 
-@pytest.mark.parametrize("background", BACKGROUNDS, ids=["thread", "process"])
 def test_compactions_keep_them(tmp_path: Path, background: dict[str, Any]) -> None:
     with open_small(tmp_path / "store", **background) as db:
         expected: dict[bytes, bytes | None] = {}
@@ -96,19 +82,6 @@ def test_compactions_keep_them(tmp_path: Path, background: dict[str, Any]) -> No
 
 
 # --- places ---
-
-
-def test_tables_go_to_the_deepest_level_in_an_empty_store(db: lsmkv.DB, tmp_path: Path) -> None:
-    report = db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
-    assert report.levels == {1: 1}
-    assert db.stats().compaction_write_bytes == 0
-
-
-def test_a_table_that_overlaps_nothing_joins_the_deepest_run(tmp_path: Path, db: lsmkv.DB) -> None:
-    db.ingest([write_table(tmp_path / "a", numbered(0, 100))])
-    report = db.ingest([write_table(tmp_path / "b", numbered(100, 200))])
-    assert report.levels == {1: 1}
-    assert [len(level.runs) for level in db.inspect().levels] == [0, 1]
 
 
 def test_a_table_that_overlaps_goes_on_top(db: lsmkv.DB, tmp_path: Path) -> None:
@@ -162,27 +135,26 @@ def test_move_copies_a_table_without_room_at_its_end(db: lsmkv.DB, tmp_path: Pat
     assert db.verify().ok
 
 
-def test_move_says_what_it_could_not_remove(tmp_path: Path) -> None:
-    path = write_table(tmp_path / "t", numbered(0, 100))
-    with open_small(tmp_path / "other", storage=_refusing(path)) as other:
+def test_what_move_could_not_remove_is_told_after_the_commit(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "a.table", numbered(0, 100))
+    other = write_table(tmp_path / "b.table", numbered(100, 200))
+    storage = FaultyStorage()
+    storage.fail("remove", error=errno.EPERM, path_suffix=".table", times=None)
+    with open_small(tmp_path / "store", storage=storage) as db:
         with pytest.warns(RuntimeWarning, match="could not be removed"):
-            other.ingest([path], move=True)
-        assert dict(other) == numbered(0, 100)
+            db.ingest([path], move=True)
+        with warnings.catch_warnings(), pytest.raises(RuntimeWarning):
+            warnings.simplefilter("error")
+            db.ingest([other], move=True)
+        assert dict(db) == numbered(0, 200)
 
 
-def _refusing(path: Path) -> Storage:
-    class Refusing(Storage):
-        def remove(self, removed: str) -> None:
-            if removed == str(path):
-                raise PermissionError(1, "not permitted", removed)
-            super().remove(removed)
-
-    return Refusing()
-
-
-def test_no_staged_file_stays(db: lsmkv.DB, tmp_path: Path, store: Path) -> None:
-    db.ingest([write_table(tmp_path / "t", numbered(0, 100))])
-    assert staged(store) == []
+def test_ingests_in_several_threads_all_take_place(tmp_path: Path, db: lsmkv.DB) -> None:
+    tables = {f"t{part}": numbered(part * 100, part * 100 + 100) for part in range(8)}
+    paths = [write_table(tmp_path / name, entries) for name, entries in tables.items()]
+    run_all(*[partial(db.ingest, [path]) for path in paths])
+    assert dict(db) == numbered(0, 800)
+    assert db.verify().ok
 
 
 def test_the_next_opening_removes_what_a_crash_left(tmp_path: Path, store: Path) -> None:
@@ -192,11 +164,6 @@ def test_the_next_opening_removes_what_a_crash_left(tmp_path: Path, store: Path)
     with open_small(store) as db:
         assert not left.exists()
         assert len(db) == 0
-
-
-def test_nothing_to_ingest_changes_nothing(db: lsmkv.DB) -> None:
-    assert db.ingest([]).tables == 0
-    assert db.stats().flushes == 0
 
 
 # --- salvage ---
@@ -302,41 +269,7 @@ def test_writers_snapshots_and_compactions_go_on_meanwhile(tmp_path: Path, store
         assert db[b"shared0000"] == b"%d" % (rounds - 1)
 
 
-def test_ingests_in_several_threads_all_take_place(tmp_path: Path, db: lsmkv.DB) -> None:
-    paths = [
-        write_table(tmp_path / f"t{part}", numbered(part * 100, part * 100 + 100))
-        for part in range(8)
-    ]
-    threads = [threading.Thread(target=db.ingest, args=([path],)) for path in paths]
-    for thread in threads:
-        thread.start()
-    join(*threads)
-    assert dict(db) == numbered(0, 800)
-    assert db.verify().ok
-
-
-def test_a_reader_beside_the_writer_sees_them_after_refresh(
-    tmp_path: Path, store: Path, db: lsmkv.DB
-) -> None:
-    with open_small(store, read_only=True) as reader:
-        db.ingest([write_table(tmp_path / "t", numbered(0, 100))])
-        db[b"later"] = b"1"
-        assert len(reader) == 0
-        reader.refresh()
-        assert dict(reader) == {**numbered(0, 100), b"later": b"1"}
-        assert reader.verify().ok
-
-
 def test_counters_tell_tables_and_bytes(db: lsmkv.DB, tmp_path: Path) -> None:
     report = db.ingest([write_table(tmp_path / "t", numbered(0, 100))])
     stats = db.stats()
     assert (stats.ingested_tables, stats.ingested_bytes) == (1, report.size_bytes)
-
-
-def test_a_warning_as_an_error_comes_after_the_commit(tmp_path: Path) -> None:
-    path = write_table(tmp_path / "t", numbered(0, 10))
-    with open_small(tmp_path / "other", storage=_refusing(path)) as other:
-        with warnings.catch_warnings(), pytest.raises(RuntimeWarning):
-            warnings.simplefilter("error")
-            other.ingest([path], move=True)
-        assert dict(other) == numbered(0, 10)

@@ -67,7 +67,6 @@ def works(db: lsmkv.DB) -> Callable[[], None]:
 
 
 def fill_up(db: lsmkv.DB) -> None:
-    """Write so much that a new log is needed."""
     for _ in range(2):
         db.put(b"a", b"new" * 3000)
 
@@ -347,7 +346,6 @@ def test_a_close_goes_on_after_an_interrupt_though_the_handle_is_kept(path: str)
 def test_no_number_of_interrupts_leaves_the_store_locked(
     path: str, tmp_path: Path, count: int, act: str
 ) -> None:
-    """Interrupts in short succession, at random places."""
     dice, left, gap_s = random.Random(count), 0, 0.0
 
     def handler(_signal: int, frame: FrameType | None) -> None:
@@ -435,12 +433,7 @@ def test_an_interrupt_while_a_file_is_opened_leaves_no_descriptor(path: str, kin
     assert at_each_place(open_and_close, check)
 
 
-# Workers
-
-
 class Rounds:
-    """A job that counts its runs and is done after each."""
-
     def __init__(self) -> None:
         self.count = 0
 

@@ -1,4 +1,4 @@
-"""One budget for memtables, block cache, filters and indexes."""
+"""One budget for memory, and writers that are slowed down, then stopped, for want of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import logging
 import random
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+import threading
+from typing import Any, cast
 
 import pytest
 
 import lsmkv
+from gates import WAIT_S, GatedStorage
 from lsmkv import MemoryUsage, Options
+from lsmkv.engine.writer import SLOWED_BYTES_PER_S, Throttle
 from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableMemory
 from lsmkv.stats import Stats
+from threaded_stores import open_store, run_all, wait_until
 
 KIB = 1024
 BUDGET = 128 * KIB
@@ -25,11 +28,6 @@ SHAPE: dict[str, Any] = {
     "level1_size_bytes": 128 * KIB,
     "max_immutable_memtables": 1,
 }
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
 
 
 def usages_of_a_workload(db: lsmkv.DB, writes: int = 5_000) -> list[MemoryUsage]:
@@ -68,13 +66,6 @@ def test_the_sum_stays_within_the_budget_all_along(path: str, compaction: Any) -
     assert min(last.filters, last.indexes, last.block_cache) > 0
     assert last.budget == BUDGET
     assert last.block_cache <= last.block_cache_budget <= BUDGET // 2 - in_tables(last)
-
-
-def test_without_a_budget_the_same_workload_takes_more(path: str) -> None:
-    with lsmkv.open(path, **SHAPE) as db:
-        last = usages_of_a_workload(db)[-1]
-    assert last.total > BUDGET
-    assert last.budget == 0
 
 
 def test_filters_that_do_not_fit_are_read_through_the_cache_and_the_log_tells_once(
@@ -125,7 +116,6 @@ def test_a_budget_that_memtables_alone_exceed_is_refused(path: str) -> None:
 
 
 def filled_cache() -> BlockCache:
-    """Full of 10 items of 10 bytes."""
     cache = BlockCache(100, Stats(), budget_bytes=120)
     slots = cache.slots(10)
     for slot in range(10):
@@ -203,3 +193,103 @@ def test_the_process_grows_by_little_more_than_the_budget(
     command = [sys.executable, "-c", GROWTH, path, *arguments]
     grown = int(subprocess.run(command, check=True, capture_output=True, timeout=300).stdout)
     assert 4 << 20 < grown <= 1.1 * budget + (20 << 20)
+
+
+def scattered(count: int) -> list[int]:
+    """Shuffled numbers, whose runs overlap: no table can be just moved down."""
+    numbers = list(range(count))
+    random.Random(count).shuffle(numbers)
+    return numbers
+
+
+def write_until_done(db: lsmkv.DB, done: threading.Event, count: int = 300) -> None:
+    for number in scattered(count):
+        db.put(b"key%05d" % number, b"v" * 1000)
+    done.set()
+
+
+def test_writers_stop_at_the_level_0_trigger_and_go_on_when_compaction_has_caught_up(
+    path: str,
+) -> None:
+    storage = GatedStorage(thread="lsmkv-compact")
+    done = threading.Event()
+    with open_store(path, storage=storage, level0_slowdown_trigger=3, level0_stop_trigger=4) as db:
+        storage.shut()
+
+        def watch() -> None:
+            assert storage.held_up.wait(WAIT_S)
+            wait_until(lambda: len(db.inspect().levels[0].runs) >= 4)
+            wait_until(lambda: db.stats().write_stops > 0)
+            assert not done.is_set()
+            assert db.get(b"key%05d" % scattered(300)[0]) == b"v" * 1000  # reads go on
+            storage.open_up()
+
+        run_all(lambda: write_until_done(db, done), watch)
+        stats = db.stats()
+        assert stats.write_stops >= 1 and stats.write_stop_s > 0.0
+        assert len(db) == 300
+
+
+def test_writers_stop_when_too_many_memtables_wait_to_be_flushed(path: str) -> None:
+    storage = GatedStorage(thread="lsmkv-flush")
+    done = threading.Event()
+    with open_store(path, storage=storage, max_immutable_memtables=2) as db:
+        storage.shut()
+
+        def watch() -> None:
+            wait_until(lambda: db.stats().write_stops > 0)
+            assert not done.is_set()
+            assert len(db.inspect().memtable_key_counts) == 3
+            storage.open_up()
+
+        run_all(lambda: write_until_done(db, done), watch)
+        assert db.stats().write_stop_s > 0.0
+        assert len(db) == 300
+
+
+def test_writers_are_slowed_down_before_they_are_stopped(path: str) -> None:
+    storage = GatedStorage(thread="lsmkv-compact")
+    with open_store(
+        path, storage=storage, level0_slowdown_trigger=2, level0_stop_trigger=1000
+    ) as db:
+        storage.shut()
+        for number in scattered(100):
+            db.put(b"key%05d" % number, b"v" * 1000)
+        db.flush()
+        assert len(db.inspect().levels[0].runs) >= 2
+        before = db.stats().write_slowdowns
+        db.put(b"slow", b"v" * 40_000)
+        stats = db.stats()
+        assert stats.write_slowdowns == before + 1
+        assert stats.write_slowdown_s > 0.0
+        storage.open_up()
+        db.wait_until_settled()
+        db.put(b"fast", b"")
+        assert db.stats().write_slowdowns == before + 1
+
+
+class NotedTicket:
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def acquire(self, *, timeout: float) -> bool:
+        self.waits.append(timeout)
+        return False
+
+
+def delays(sizes_bytes: list[int]) -> list[float]:
+    ticket = NotedTicket()
+    throttle = Throttle(Stats())
+    for size_bytes in sizes_bytes:
+        throttle.delay(size_bytes, cast(threading.Lock, ticket))
+    return ticket.waits
+
+
+def test_a_throttled_write_waits_as_long_as_it_takes_at_the_rate() -> None:
+    assert delays([SLOWED_BYTES_PER_S // 2]) == [0.5]
+
+
+def test_throttled_writes_save_up_waits_that_are_too_short() -> None:
+    waits = delays([1024] * 1000)
+    assert len(waits) < 1000
+    assert sum(waits) == pytest.approx(1000 * 1024 / SLOWED_BYTES_PER_S, abs=0.001)

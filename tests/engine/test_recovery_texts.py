@@ -13,8 +13,6 @@ from texts import CheckText, Command, Commands, Section, sections, title
 
 
 class Recovering:
-    """A drawn directory that is opened, again and again."""
-
     def __init__(self, directory: Path) -> None:
         self.path = directory / "store"
         self.commands: Commands = {

@@ -1,4 +1,4 @@
-"""Inspection: its figures of tables, blocks and filters match the files."""
+"""Inspection, and tables to look into: their figures match the files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ import pytest
 import lsmkv
 from damage import entries_of, files, footer_of, open_table, write_table
 from lsmkv.filters.maths.sizing import exact_rate
-from lsmkv.inspection.store_info import (
-    TableInfo,
-    block_infos,
-    expected_error_rate,
-    inspect_store,
-)
+from lsmkv.inspection.store_info import TableInfo, block_infos, expected_error_rate, inspect_store
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
@@ -62,20 +57,11 @@ def _info(path: Path) -> TableInfo:
 
 def test_levels_runs_and_tables_are_those_of_the_tree(db: lsmkv.DB) -> None:
     info = db.inspect()
+    assert info.memtable_key_counts == (3,)
     assert [level.number for level in info.levels] == [0, 1]
     assert [len(level.runs) for level in info.levels] == [1, 1]
     assert [table.entry_count for table in info.tables()] == [100, 500]
     assert [table.tombstone_count for table in info.tables()] == [100, 0]
-
-
-def test_keys_of_memtables_are_counted(db: lsmkv.DB) -> None:
-    assert db.inspect().memtable_key_counts == (3,)
-
-
-def test_an_empty_store_has_no_levels(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db") as db:
-        info = db.inspect()
-    assert (info.levels, info.size_bytes, info.entry_count) == ((), 0, 0)
 
 
 def test_sizes_are_those_of_the_files(db: lsmkv.DB) -> None:
@@ -98,24 +84,6 @@ def test_key_and_sequence_ranges_are_those_of_the_entries(db: lsmkv.DB) -> None:
         assert table.largest_seq == max(entry[2] for entry in entries)
 
 
-def test_inspecting_reads_nothing_but_what_was_not_used_before(db: lsmkv.DB) -> None:
-    db.inspect()
-    before = db.stats()
-    db.inspect()
-    delta = db.stats() - before
-    assert (delta.block_reads, delta.filter_reads, delta.index_reads) == (0, 0, 0)
-
-
-def test_resident_filters_are_memory_and_others_are_not(tmp_path: Path) -> None:
-    for residency in ("resident", "cached", "off"):
-        with lsmkv.open(tmp_path / residency, filter_residency=residency) as db:
-            db[b"a"] = db[b"b"] = b"1"
-            db.flush()
-            info = db.inspect()
-        assert info.filter_bytes > 0
-        assert info.filter_memory_bytes == (info.filter_bytes if residency == "resident" else 0)
-
-
 def test_the_expected_rate_is_the_mean_over_the_blocks(tmp_path: Path) -> None:
     path = _table(tmp_path, Options(block_size_bytes=512))
     table = open_table(path)
@@ -123,12 +91,6 @@ def test_the_expected_rate_is_the_mean_over_the_blocks(tmp_path: Path) -> None:
     assert len(rates) > 10
     assert expected_error_rate(table) == pytest.approx(fmean(rates), rel=1e-12)
     assert 0.005 < fmean(rates) < 0.0125
-
-
-def test_the_expected_rate_of_whole_keys_reads_no_block(tmp_path: Path) -> None:
-    info = _info(_table(tmp_path, Options(block_size_bytes=512)))
-    assert info.expected_rate is not None
-    assert info.requested_rate == 0.01
 
 
 def test_the_expected_rate_of_prefix_filters_needs_the_blocks(tmp_path: Path) -> None:
@@ -188,18 +150,6 @@ def test_blocks_tile_the_table(tmp_path: Path) -> None:
     assert sum(block.entry_count for block in blocks) == len(KEYS)
 
 
-def test_blocks_say_how_they_are_stored(tmp_path: Path) -> None:
-    (packed, plain) = (tmp_path / "zstd", tmp_path / "none")
-    codecs = {}
-    for path in (packed, plain):
-        path.mkdir()
-        options = Options(block_size_bytes=4096, compression=path.name)  # type: ignore[arg-type]
-        codecs[path.name] = {
-            block.codec for block in block_infos(open_table(_table(path, options)))
-        }
-    assert codecs == {"zstd": {"zstd"}, "none": {"none"}}
-
-
 def test_reports_are_json_safe(db: lsmkv.DB) -> None:
     shown = json.loads(json.dumps(db.inspect().as_dict()))
     table = shown["levels"][1]["runs"][0]["tables"][0]
@@ -223,6 +173,161 @@ def test_the_text_has_a_line_for_each_level_run_and_table(db: lsmkv.DB) -> None:
     assert sum(".sst" in line for line in lines) == 2
 
 
-def test_a_block_prints_its_filter(tmp_path: Path) -> None:
-    block = next(block_infos(open_table(_table(tmp_path, Options()))))
-    assert f"n={block.key_count} m={block.bit_count} k={block.probe_count}" in str(block)
+STOCK = [b"key%04d" % number for number in range(300)]
+
+
+@pytest.fixture(params=["block", "table"])
+def stocked(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[lsmkv.DB]:
+    """A store of two runs, the newer one of deletions, and three keys in memory."""
+    with lsmkv.open(
+        tmp_path / "db", block_size_bytes=512, filter_granularity=request.param
+    ) as opened:
+        opened.update((key, b"value of " + key) for key in STOCK)
+        opened.flush()
+        for key in STOCK[:100]:
+            opened.delete(key)
+        opened.flush()
+        opened.update((key, b"") for key in STOCK[:3])
+        yield opened
+
+
+def test_tables_are_those_that_inspect_describes(stocked: lsmkv.DB) -> None:
+    info = stocked.inspect()
+    assert [table.info() for table in stocked.tables()] == list(info.tables())
+    assert stocked.memtable_key_counts == info.memtable_key_counts == (3,)
+    for table, described in zip(stocked.tables(), info.tables(), strict=True):
+        assert (table.number, table.size_bytes) == (described.number, described.size_bytes)
+        assert (table.smallest, table.largest) == (described.smallest, described.largest)
+        assert (table.entry_count, table.block_count) == (
+            described.entry_count,
+            described.block_count,
+        )
+    assert [(table.level, table.run) for table in stocked.tables()] == [
+        (level.number, run.number) for level in info.levels for run in level.runs
+    ]
+
+
+def test_blocks_are_those_that_blocks_describes(stocked: lsmkv.DB) -> None:
+    for table in stocked.tables():
+        described = list(stocked.blocks(table.number))
+        assert [table.block(number) for number in range(table.block_count)] == described
+        for block in described:
+            number = block.number
+            keys = table.keys(number)
+            assert (block.first_key, block.last_key) == (keys[0], keys[-1])
+            before = table.keys(number - 1)[-1] if number else b""
+            assert before < table.separator(number) <= keys[0]
+            assert (table.length_bytes(number), table.entries(number)) == (
+                block.length_bytes,
+                len(keys),
+            )
+            if table.filter(number).scope == "block":
+                filter = table.filter(number)
+                assert (filter.key_count, filter.bit_count) == (block.key_count, block.bit_count)
+                assert filter.expected_rate == block.expected_rate
+            assert 8 * len(table.filter_bits(number)) == table.filter(number).bit_count
+
+
+def test_a_filter_never_denies_a_key_and_mostly_denies_others(stocked: lsmkv.DB) -> None:
+    newest, oldest = stocked.tables()
+    assert all(map(oldest.may_contain, STOCK))
+    assert not newest.may_contain(STOCK[200]) and not newest.may_contain(b"")
+    passed = sum(oldest.may_contain(key + b"x") for key in STOCK[:-1])
+    assert passed < 20
+
+
+def test_looking_leaves_the_block_cache_alone(stocked: lsmkv.DB) -> None:
+    for table in stocked.tables():
+        table.keys(0)
+        table.block(0)
+        assert not table.is_cached(0)
+    assert stocked.get(STOCK[250]) is not None
+    oldest = stocked.tables()[1]
+    assert [oldest.is_cached(number) for number in range(oldest.block_count)].count(True) == 1
+
+
+def test_filters_of_prefixes_have_a_rate_only_where_n_is_known(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", filter_key=lsmkv.FixedPrefix(5)) as db:
+        db.bulk_load((key, b"") for key in STOCK)
+        (table,) = db.tables()
+        assert table.filter_key == lsmkv.FixedPrefix(5)
+        assert (table.filter(0).key_count, table.filter(0).expected_rate) == (None, None)
+
+
+@pytest.mark.parametrize("block", [-1, 10_000])
+def test_a_block_that_is_not_there_is_an_error(stocked: lsmkv.DB, block: int) -> None:
+    table = stocked.tables()[0]
+    for look in (table.separator, table.keys, table.filter, table.filter_bits, table.is_cached):
+        with pytest.raises(ValueError, match=f"block={block}: table {table.number} has blocks 0"):
+            look(block)
+
+
+def test_a_table_that_was_replaced_stays_readable(stocked: lsmkv.DB) -> None:
+    before = stocked.tables()
+    stocked.compact_range()
+    assert {table.number for table in stocked.tables()}.isdisjoint(
+        {table.number for table in before}
+    )
+    assert before[1].keys(0)[0] == STOCK[0]
+
+
+def test_an_explanation_names_the_block_that_filters_spared(stocked: lsmkv.DB) -> None:
+    oldest = stocked.tables()[1]
+    for key in STOCK[100:200]:
+        step = stocked.explain(key + b"x").runs[-1]
+        if step.outcome != "filtered":
+            continue
+        assert step.spanning is not None and step.table == oldest.number
+        number = step.spanning.number
+        assert oldest.separator(number) <= key + b"x" < oldest.separator(number + 1)
+        assert step.spanning.length_bytes == oldest.length_bytes(number)
+        return
+    pytest.fail("no filter denied a key")
+
+
+def test_the_changes_of_the_tree_are_its_flushes_and_compactions(stocked: lsmkv.DB) -> None:
+    before = stocked.tree_changes()
+    first, *flushes = before
+    assert first.is_whole and first.added == () == first.removed
+    added = [table for change in flushes for table in change.added]
+    assert {table.number for table in added} >= {table.number for table in stocked.tables()}
+    stocked.compact_range()
+    *_, merged = stocked.tree_changes(after=before[-1])
+    assert not merged.is_whole and merged.removed
+    live: set[int] = set()
+    for change in stocked.tree_changes():
+        live -= set(change.removed)
+        live |= {table.number for table in change.added}
+    assert live == {table.number for table in stocked.tables()}
+    assert stocked.tree_changes(after=merged) == []
+
+
+def test_a_manifest_that_was_begun_anew_is_told_from_its_start(stocked: lsmkv.DB) -> None:
+    *_, last = stocked.tree_changes()
+    stocked._engine.tables.manifest.rewrite()
+    (whole,) = stocked.tree_changes(after=last)
+    assert whole.is_whole
+    assert {table.number for table in whole.added} == {table.number for table in stocked.tables()}
+
+
+def test_a_published_store_records_no_changes(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/bucket"
+    with lsmkv.open(tmp_path / "db") as db:
+        db[b"key"] = b"value"
+        db.publish(url)
+    with lsmkv.open(url, read_only=True) as published:
+        assert published.tree_changes() == []
+        assert published.tables()[0].keys(0) == [b"key"]
+
+
+def test_a_learnt_absent_key_is_not_contained(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "learning", error_rate=0.5, adaptive_filters=True) as store:
+        for number in range(0, 400, 2):
+            store[b"%05d" % number] = b"v"
+        store.flush()
+        (table,) = store.tables()
+        absent = [key for n in range(1, 399, 2) if table.may_contain(key := b"%05d" % n)]
+        assert absent
+        for key in absent:
+            assert store.get(key) is None
+        assert not any(map(table.may_contain, absent))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from event_loops import no_thread_is_left, own_threads, run
 from gates import WAIT_S
 from lsmkv.aio.turns import Turns
 from lsmkv.storage.storage import Storage
-from time_limits import join
+from threaded_stores import run_all
 
 __all__ = ["no_thread_is_left"]  # a fixture
 
@@ -182,29 +181,6 @@ def uses(db: lsmkv.aio.AsyncDB) -> list[Callable[[], Any]]:
     ]  # fmt: skip
 
 
-def test_use_after_close_is_an_error(path: str) -> None:
-    async def main() -> None:
-        async with lsmkv.aio.open(path) as db:
-            await db.put(b"a", b"1")
-            keys = aiter(db.keys())
-            batch = db.write_batch()
-            batch.put(b"b", b"1")
-        for use in uses(db):
-            with pytest.raises(lsmkv.ClosedError):
-                await use()
-        for make in (db.keys, db.snapshot, db.write_batch, db.stats):
-            with pytest.raises(lsmkv.ClosedError):
-                make()
-        with pytest.raises(lsmkv.ClosedError):
-            await anext(keys)
-        with pytest.raises(lsmkv.ClosedError):
-            await batch.commit()
-        await db.close()
-        assert "closed" in repr(db)
-
-    run(main())
-
-
 def test_a_store_belongs_to_the_loop_that_opened_it(path: str) -> None:
     async def use_elsewhere(db: lsmkv.aio.AsyncDB) -> None:
         for use in uses(db):
@@ -229,12 +205,7 @@ def test_two_loops_share_a_store(path: str) -> None:
             )
 
     with lsmkv.open(path, SMALL) as shared:
-        threads = [
-            threading.Thread(target=asyncio.run, args=(write(shared, loop),)) for loop in (0, 1)
-        ]
-        for thread in threads:
-            thread.start()
-        join(*threads)
+        run_all(*[partial(asyncio.run, write(shared, loop)) for loop in (0, 1)])
         assert len(shared) == 400
 
 
@@ -286,26 +257,5 @@ def test_a_store_that_cannot_be_opened_says_so(path: str) -> None:
                 pass
         with pytest.raises(TypeError, match="error_rat"):
             await lsmkv.aio.open(path, error_rat=0.1)  # type: ignore[call-arg]
-
-    run(main())
-
-
-def test_it_may_be_awaited_instead(path: str) -> None:
-    async def main() -> None:
-        db = await lsmkv.aio.open(path)
-        await db.put(b"a", b"1")
-        with pytest.raises(TypeError, match="by its path"):
-            pickle.dumps(db)
-        await db.close()
-
-    run(main())
-
-
-def test_a_shared_store_stays_open(tmp_path: Path) -> None:
-    async def main() -> None:
-        with lsmkv.open(tmp_path / "store") as shared:
-            async with lsmkv.aio.AsyncDB(shared) as db:
-                await db.put(b"a", b"1")
-            assert shared[b"a"] == b"1"
 
     run(main())

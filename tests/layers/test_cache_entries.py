@@ -1,9 +1,10 @@
-"""Reading and writing a cache, and its opening and closing."""
+"""Reading and writing a cache, and its opening and closing, by several threads and callbacks."""
 
 from __future__ import annotations
 
 import os
 import pickle
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
@@ -13,7 +14,10 @@ import pytest
 
 import lsmkv
 from caches import Clock, cache, clock, run_in_threads
+from gates import WAIT_S
 from lsmkv.cache import Cache
+from threaded_stores import run_all, wait_until
+from time_limits import in_time
 
 __all__ = ["cache", "clock"]  # fixtures
 
@@ -65,13 +69,6 @@ def test_incr_keeps_expiry_and_tag(cache: Cache, clock: Clock) -> None:
     assert cache.get("key", expire_time=True, tag=True) == (3, clock.now + 10, "t")
 
 
-def test_incr_of_an_expired_number_starts_anew(cache: Cache, clock: Clock) -> None:
-    cache.set("key", 5, expire=10)
-    clock.now += 10
-    assert cache.incr("key") == 1
-    assert cache.get("key", expire_time=True) == (1, None)
-
-
 def test_threads_that_count_lose_nothing(cache: Cache) -> None:
     def count(_number: int) -> None:
         for _ in range(100):
@@ -92,14 +89,6 @@ def test_of_threads_that_add_a_key_one_does(cache: Cache) -> None:
     assert {key: cache[key] for key in cache} == dict(added)
 
 
-def test_of_threads_that_pop_a_key_one_gets_it(cache: Cache) -> None:
-    for key in range(100):
-        cache[key] = key
-    popped: list[int] = []
-    run_in_threads(lambda _: popped.extend(filter(None, map(cache.pop, range(100)))))
-    assert sorted(popped) == list(range(1, 100))
-
-
 # Transactions
 
 
@@ -118,44 +107,6 @@ def test_a_transaction_is_seen_at_its_end_by_others_and_at_once_by_itself(cache:
         run_in_threads(look, 1)
     look(0)
     assert seen == [(None, None), (2, 1)]
-
-
-def test_a_transaction_that_raises_changes_nothing(cache: Cache) -> None:
-    cache["a"] = 1
-    before = len(cache), cache.volume()
-    with pytest.raises(ZeroDivisionError), cache.transact():
-        cache["b"] = b"v" * 1000
-        del cache["a"]
-        assert (cache.get("a"), len(cache)) == (None, 1)
-        1 / 0  # noqa: B018
-    assert (cache["a"], cache.get("b"), (len(cache), cache.volume())) == (1, None, before)
-
-
-def test_an_inner_transaction_that_raises_changes_nothing_and_the_outer_goes_on(
-    cache: Cache,
-) -> None:
-    cache["kept"] = 1
-    with cache.transact():
-        cache["outer"] = 1
-        with suppress(ZeroDivisionError), cache.transact():
-            cache["outer"] = 2
-            del cache["kept"]
-            with cache.transact():
-                cache["innermost"] = 1
-            1 / 0  # noqa: B018
-        assert [cache.get(key) for key in ("outer", "kept", "innermost")] == [1, 1, None]
-        assert len(cache) == 2
-        with cache.transact():
-            cache["inner"] = 1
-    assert {key: cache[key] for key in cache} == {"inner": 1, "kept": 1, "outer": 1}
-
-
-def test_an_inner_transaction_ends_with_the_outer(cache: Cache) -> None:
-    with suppress(ZeroDivisionError), cache.transact():
-        with cache.transact():
-            cache["inner"] = 1
-        1 / 0  # noqa: B018
-    assert (list(cache), len(cache)) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -245,3 +196,61 @@ def test_a_setting_that_is_not_there_is_refused_with_advice(
     with pytest.raises(TypeError, match=rf"^no such option: {name} \(.*{advice}\)$"):
         Cache(path, **wrong)
     assert not os.path.exists(path)
+
+
+def write_until_closed(cache: Cache) -> None:
+    with suppress(lsmkv.ClosedError):
+        for number in range(5000):
+            cache.set(number, b"value" * 20)
+    cache.close()
+
+
+def test_a_callback_may_close_a_cache_whose_close_waits_for_it(path: str) -> None:
+    inside = threading.Event()
+
+    def on_event(event: lsmkv.Event) -> None:
+        inside.set()
+        wait_until(lambda: opened.db._state.is_ending)
+        opened.close()
+
+    opened = Cache(path, on_event=on_event)
+    opened.set("key", b"value")
+    opened.db.flush()
+    assert inside.wait(WAIT_S)
+    in_time(opened.close)
+    with Cache(path) as again:
+        assert again.check() == []
+        assert again["key"] == b"value"
+
+
+def test_a_callback_may_close_a_cache_whose_writer_waits_for_it(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer holds the lock of the cache."""
+    monkeypatch.setattr("lsmkv.cache.book._PATIENCE_S", 0.01)
+
+    def on_event(event: lsmkv.Event) -> None:
+        if isinstance(event, lsmkv.FlushEnded):
+            urgency = opened.db._engine.background.urgency
+            wait_until(lambda: bool(opened.closed or urgency.waiting))
+            opened.close()
+
+    options = lsmkv.Options(write_buffer_size_bytes=8192, max_immutable_memtables=1)
+    opened = Cache(path, on_event=on_event, options=options)
+    in_time(lambda: write_until_closed(opened))
+    with Cache(path) as again:
+        assert again.check() == []
+
+
+def test_a_cache_is_closed_by_many_threads_beside_writers(path: str) -> None:
+    opened = Cache(path)
+    opened.set("key", b"value")
+
+    def close() -> None:
+        opened.close()
+        assert not opened.db._engine._ending.locked()
+
+    run_all(*[close] * 4, *[lambda: write_until_closed(opened)] * 3)
+    with Cache(path) as again:
+        assert again.check() == []
+        assert again["key"] == b"value"

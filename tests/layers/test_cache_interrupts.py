@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -36,7 +35,6 @@ def stride(request: pytest.FixtureRequest) -> int:
 
 
 def fill(cache: Cache) -> None:
-    """Make the cache as it was before the action."""
     for key in TAGGED:
         cache.set(key, "old", tag="tag", expire=100)
     cache.set("other", "old")
@@ -158,17 +156,6 @@ def test_an_interrupted_write_leaves_the_cache_whole_and_usable(
 
 
 # Blocks
-
-
-def test_a_transaction_runs_in_an_exit_stack(cache: Cache) -> None:
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(cache.transact())
-        cache.set("a", 1)
-    with contextlib.suppress(ValueError), contextlib.ExitStack() as stack:
-        stack.enter_context(cache.transact())
-        cache.set("b", 1)
-        raise ValueError
-    assert list(cache) == ["a"]
 
 
 def test_a_transaction_is_entered_once(cache: Cache) -> None:

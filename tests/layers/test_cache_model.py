@@ -1,9 +1,13 @@
-"""A cache beside a model of it."""
+"""A cache beside a model of it, and beside diskcache."""
 
 from __future__ import annotations
 
+import importlib
 import math
 import random
+import time
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,8 +35,6 @@ STEPS = st.one_of(
 
 
 class Model:
-    """A dict of values and expiries."""
-
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.entries: dict[Any, tuple[int, float]] = {}
@@ -131,3 +133,75 @@ def play(rng: random.Random, cache: Cache, model: dict[int, int], depth: int = 3
 @pytest.mark.parametrize("seed", range(20))
 def test_transactions_inside_others_change_all_or_nothing(cache: Cache, seed: int) -> None:
     play(random.Random(seed), cache, {})
+
+
+KINDS = ["lsmkv", "diskcache"]
+
+
+@pytest.fixture(params=KINDS)
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A cache of each kind, of at most a megabyte, without automatic culling."""
+    if request.param == "lsmkv":
+        opened: Any = Cache(tmp_path / "cache", size_limit_bytes=10**6, cull_limit=0)
+    else:
+        diskcache = pytest.importorskip("diskcache", reason="diskcache is not installed to compare")
+        opened = diskcache.Cache(str(tmp_path / "cache"), size_limit=10**6, cull_limit=0)
+    yield opened
+    opened.close()
+
+
+def test_details(either: Any) -> None:
+    assert either.set("key", BytesIO(b"value"), expire=5, read=True, tag="data") is True
+    reader, timestamp, tag = either.get("key", read=True, expire_time=True, tag=True)
+    assert reader.read().decode() == "value"
+    reader.close()
+    assert type(timestamp) is float
+    assert 0 < timestamp - time.time() <= 5
+    assert tag == "data"
+
+
+def test_counting(either: Any) -> None:
+    either.add(b"test", 123)
+    assert either.incr(b"test") == 124
+    assert either.decr(b"test", 24) == 100
+    assert either.incr("alice") == 1
+    assert either.decr("bob", default=-9) == -10
+    with pytest.raises(KeyError, match="carol"):
+        either.incr("carol", default=None)
+
+
+def test_every_method_takes_retry(either: Any) -> None:
+    with either.transact(retry=True):
+        assert either.set("a", 1, retry=True) and either.add("b", 2, tag="t", retry=True)
+        assert either.incr("a", retry=True) == 2 and either.decr("a", retry=True) == 1
+        assert either.get("a", retry=True) == 1 and either.touch("a", retry=True)
+    assert either.pop("a", retry=True) == 1 and not either.delete("a", retry=True)
+    assert either.evict("t", retry=True) == 1
+    assert either.expire(retry=True) == either.cull(retry=True) == either.clear(retry=True) == 0
+
+
+def test_transactions(either: Any) -> None:
+    with either.transact():
+        total = either.incr("total", 123.4)
+        count = either.incr("count")
+    assert (total, count) == (123.4, 1)
+    assert either.touch("total", expire=60) is True
+    assert list(either.iterkeys()) == ["count", "total"]
+    assert type(either.directory) is str
+
+
+NOT_THERE = {
+    "create_tag_index", "drop_tag_index",  # tags always have an index
+    "push", "pull", "peek", "peekitem",  # a store is a queue by itself: DB.popitem
+    "reset", "timeout", "disk",  # limits are attributes; nothing waits for SQLite; codecs
+    "read",  # get(key, read=True)
+}  # fmt: skip
+
+
+def test_all_other_names_of_diskcache_are_there() -> None:
+    diskcache: Any = pytest.importorskip(
+        "diskcache", reason="diskcache is not installed to compare"
+    )
+    names = {name for name in dir(diskcache.Cache) if not name.startswith("_")}
+    assert names - {name for name in dir(Cache) if not name.startswith("_")} == NOT_THERE
+    assert importlib.import_module("lsmkv.cache").__doc__

@@ -20,21 +20,6 @@ __all__ = ["cache", "clock"]  # fixtures
 # Expiry
 
 
-def test_an_expired_entry_is_not_there(cache: Cache, clock: Clock) -> None:
-    cache.set("key", 1, expire=10)
-    clock.now += 9.9
-    assert "key" in cache
-    clock.now += 0.1
-    assert ("key" in cache, cache.get("key"), cache.pop("key"), cache.delete("key")) == (
-        False,
-        None,
-        None,
-        False,
-    )
-    assert (len(cache), list(cache)) == (1, ["key"])  # not removed yet
-    assert cache.add("key", 2)
-
-
 def test_writes_remove_what_is_expired(path: str, clock: Clock) -> None:
     with Cache(path, cull_limit=3) as cache:
         for number in range(10):
@@ -57,16 +42,6 @@ def test_expire_removes_all_that_is_expired(path: str, clock: Clock) -> None:
         assert cache.expire(clock.now + 1) == 2500
         assert list(cache) == ["kept"]
         assert cache.check() == []
-
-
-def test_touch_moves_the_expiry(cache: Cache, clock: Clock) -> None:
-    cache.set("key", 1, expire=10)
-    assert cache.touch("key", 20)
-    clock.now += 15
-    assert cache["key"] == 1
-    assert cache.touch("key")
-    clock.now += 1e9
-    assert cache.get("key", expire_time=True) == (1, None)
 
 
 def test_an_entry_that_expires_before_those_already_removed_is_found(
@@ -214,19 +189,21 @@ def test_evict_removes_no_tag_that_begins_alike(cache: Cache, tag: Any, others: 
 # Interrupts
 
 
-def test_counts_are_right_after_an_interrupt_that_came_once_the_commit_was_done(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = cache._book._commit
-
+def interrupted_after(commit: Callable[[Any], None]) -> Callable[[Any], None]:
     def interrupted(operations: Any) -> None:
         commit(operations)
         raise KeyboardInterrupt
 
+    return interrupted
+
+
+def test_counts_are_right_after_an_interrupt_that_came_once_the_commit_was_done(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(KeyboardInterrupt), cache.transact():
         cache.set("a", 1)
         cache.set("b", 2)
-        monkeypatch.setattr(cache._book, "_commit", interrupted)
+        monkeypatch.setattr(cache._book, "_commit", interrupted_after(cache._book._commit))
     monkeypatch.undo()
     assert (len(cache), cache.check()) == (2, [])
     assert (cache.clear(), len(cache)) == (2, 0)
@@ -235,15 +212,9 @@ def test_counts_are_right_after_an_interrupt_that_came_once_the_commit_was_done(
 def test_counts_are_right_at_the_write_after_an_interrupted_one(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = cache._book._commit
-
-    def interrupted(operations: Any) -> None:
-        commit(operations)
-        raise KeyboardInterrupt
-
     cache.set("old", 1)
     assert cache.expire() == 0
-    monkeypatch.setattr(cache._book, "_commit", interrupted)
+    monkeypatch.setattr(cache._book, "_commit", interrupted_after(cache._book._commit))
     with pytest.raises(KeyboardInterrupt):
         cache.set("key", 1, expire=10)
     with pytest.raises(KeyboardInterrupt):
@@ -252,9 +223,6 @@ def test_counts_are_right_at_the_write_after_an_interrupted_one(
     cache.set("other", 1)
     assert (len(cache), cache.check()) == (2, [])
     assert cache.expire(1e13) == 1
-
-
-# Tags
 
 
 def test_each_batch_of_an_eviction_by_tag_begins_where_the_one_before_ended(

@@ -1,18 +1,26 @@
-"""Counters of a program, published beside its store."""
+"""Counters of a program, published beside its store, and metrics in the OpenMetrics format."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import lsmkv
+import lsmkv.metrics
 from lsmkv import counters
+from lsmkv.cache import Cache
+from lsmkv.metrics import StoreCollector, openmetrics
+from other_processes import run
 from threaded_stores import wait_until
 
 
@@ -54,21 +62,6 @@ def test_they_are_published_anew(tmp_path: Path) -> None:
         wait_until(lambda: published(tmp_path / "db").stats["writes"] == 1)
 
 
-def test_false_positives_are_told_by_table(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db", error_rate=0.3) as db:
-        db.update({b"%06d" % number: b"" for number in range(0, 2000, 2)})
-        db.flush()
-        for number in range(1, 1999, 2):
-            db.get(b"%06d" % number)
-        with counters.publish(db):
-            (table,) = published(tmp_path / "db").tables
-        (shown,) = db.tables()
-        wasted = db.stats().filter_false_positives
-    assert wasted > 100
-    assert (table.table, table.level, table.false_positives) == (shown.number, 0, wasted)
-    assert shown.false_positives == wasted
-
-
 def test_what_filters_answer_is_told_by_level_and_table(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db", error_rate=0.3, level0_compaction_trigger=10) as db:
         for step in (2, 4):
@@ -87,12 +80,7 @@ def test_what_filters_answer_is_told_by_level_and_table(tmp_path: Path) -> None:
         assert {each.table: getattr(each, name) for each in found.tables} == by_table
         assert [getattr(each, name) for each in found.levels] == list(by_table.values())
     assert sum(each.filter_negatives for each in found.levels) == stats.filter_negatives > 0
-
-
-def test_a_file_of_one_s_own_choice(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db") as db, counters.publish(db, tmp_path / "mine.json"):
-        assert (tmp_path / "mine.json").exists()
-        assert counters.read(tmp_path / "db") is None
+    assert sum(each.false_positives for each in found.levels) == stats.filter_false_positives > 100
 
 
 def test_a_closed_store_ends_the_publishing(tmp_path: Path) -> None:
@@ -127,11 +115,6 @@ def test_wrong_intervals_are_refused(
 ) -> None:
     with lsmkv.open(tmp_path / "db") as db, pytest.raises(error, match="interval_s"):
         counters.publish(db, interval_s=interval_s).__enter__()
-
-
-def test_only_a_db_is_published() -> None:
-    with pytest.raises(TypeError, match="not dict"):
-        counters.publish({}).__enter__()  # type: ignore[arg-type]
 
 
 def test_old_counters_are_called_old(tmp_path: Path) -> None:
@@ -188,3 +171,170 @@ def test_a_link_to_the_store_has_the_same_counters(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "db")
     with lsmkv.open(tmp_path / "db") as db, counters.publish(db):
         assert published(tmp_path / "link").pid == os.getpid()
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
+    with lsmkv.open(tmp_path / "store") as opened:
+        opened.put(b"a", b"1", sync=True)
+        opened[b"b"] = b"2"
+        opened.get(b"a"), opened.get(b"c")
+        opened.flush()
+        yield opened
+
+
+_parsed: Callable[[str], Iterable[Any]] = text_string_to_metric_families
+
+
+def families(stores: Mapping[str, lsmkv.DB] | Iterable[lsmkv.DB]) -> dict[str, Any]:
+    """By name; the parser refuses what is not OpenMetrics."""
+    return {found.name: found for found in _parsed(openmetrics(stores))}
+
+
+def value(found: dict[str, Any], family: str, sample: str, **labels: str) -> float:
+    (result,) = [
+        each.value
+        for each in found[family].samples
+        if each.name == sample and labels.items() <= each.labels.items()
+    ]
+    assert isinstance(result, float)
+    return result
+
+
+def test_counters_have_the_standards_names_and_the_values_of_stats(db: lsmkv.DB) -> None:
+    stats, found = db.stats(), families({"fruit": db})
+    for field, family, factor in (
+        ("gets", "lsmkv_gets", 1),
+        ("log_bytes", "lsmkv_log_bytes", 1),
+        ("filter_build_ns", "lsmkv_filter_build_seconds", 1e-9),
+        ("write_stop_s", "lsmkv_write_stop_seconds", 1),
+    ):
+        assert found[family].type == "counter"
+        got = value(found, family, f"{family}_total", store="fruit")
+        assert got == pytest.approx(getattr(stats, field) * factor)
+    assert found["lsmkv_log_bytes"].unit == "bytes"
+    assert found["lsmkv_write_stop_seconds"].unit == "seconds"
+
+
+FIELDS = [field.name for field in dataclasses.fields(lsmkv.Stats)]
+
+
+def test_every_field_of_stats_is_there_with_what_its_docstring_says(db: lsmkv.DB) -> None:
+    told = [found.documentation for found in families([db]).values()][: len(FIELDS)]
+    assert len(set(told)) == len(FIELDS)
+    assert not [text for text in told if "Stats." in text or "``" in text or "second" in text]
+    found = {name: each.documentation for name, each in families([db]).items()}
+    assert found["lsmkv_get_hits"] == "lookups that found a value."
+    assert found["lsmkv_flush_seconds"] == "how long flushes took."
+    assert found["lsmkv_filter_losses"] == (
+        "damaged chunks of filters without a whole copy. Their filters allow every key, which counts "
+        "as a filter's maybe."
+    )
+
+
+def test_without_docstrings_the_names_of_fields_are_told(
+    db: lsmkv.DB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lsmkv.metrics, "_HELP", {})
+    told = {found.documentation for found in families([db]).values()}
+    assert {f"lsmkv.Stats.{name}" for name in FIELDS} <= told
+
+
+def test_histograms_are_cumulative_and_in_seconds(db: lsmkv.DB) -> None:
+    name, found = "lsmkv_flush_seconds", families({"s": db})
+    assert found[name].type == "histogram"
+    counts = [each.value for each in found[name].samples if each.name.endswith("_bucket")]
+    assert counts == sorted(counts) and counts[-1] == 1
+    total = value(found, name, f"{name}_sum")
+    assert total == pytest.approx(db.stats().flush_us.total / 1e6)
+    bounds = [
+        float(each.labels["le"]) for each in found[name].samples if each.name.endswith("_bucket")
+    ]
+    first = next(bound for bound, count in zip(bounds, counts, strict=True) if count)
+    assert total <= first and (first == bounds[0] or total >= first / 2)
+
+
+def test_a_bucket_of_whole_numbers_includes_its_bound(db: lsmkv.DB) -> None:
+    db._state.stats.group_commit_size = sizes = lsmkv.Histogram()
+    for size in (1, 2, 3, 4):
+        sizes.add(size)
+    found = families([db])["lsmkv_group_commit_size"].samples
+    counts = {
+        float(each.labels["le"]): each.value for each in found if each.name.endswith("_bucket")
+    }
+    assert (counts[1.0], counts[3.0], counts[7.0]) == (1, 3, 4)
+
+
+def test_memory_is_told_by_purpose(db: lsmkv.DB) -> None:
+    usage, found = db.memory_usage(), families([db])
+    for purpose in ("memtables", "block_cache", "filters", "indexes"):
+        got = value(found, "lsmkv_memory_bytes", "lsmkv_memory_bytes", purpose=purpose)
+        assert got == getattr(usage, purpose)
+    assert value(found, "lsmkv_approximate_keys", "lsmkv_approximate_keys") == 2
+    assert openmetrics(db).count("lsmkv_gets_total{") == 1
+
+
+def test_stores_are_told_apart_by_name_or_path(db: lsmkv.DB, tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / 'with "quotes"\n') as other:
+        found = families([db, other])
+        assert value(found, "lsmkv_writes", "lsmkv_writes_total", store=db.path) == 2
+        assert value(found, "lsmkv_writes", "lsmkv_writes_total", store=other.path) == 0
+
+
+@pytest.mark.parametrize("by_name", [True, False], ids=["name", "path"])
+def test_a_name_that_is_not_utf_8_is_escaped(db: lsmkv.DB, tmp_path: Path, by_name: bool) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    with lsmkv.open(tmp_path / name) as cafe:
+        stores = {name: cafe, db.path: db} if by_name else [cafe, db]
+        found = families(stores)
+    label = r"caf\udce9" if by_name else rf"{tmp_path}{os.sep}caf\udce9"
+    assert value(found, "lsmkv_writes", "lsmkv_writes_total", store=label) == 0
+    assert value(found, "lsmkv_writes", "lsmkv_writes_total", store=db.path) == 2
+
+
+def test_a_registry_collects_until_a_store_is_closed_or_dropped(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    db = lsmkv.open(tmp_path / "store")
+    registry.register(StoreCollector({"s": db}))
+    assert registry.get_sample_value("lsmkv_writes_total", {"store": "s"}) == 0
+    db[b"a"] = b"1"
+    assert registry.get_sample_value("lsmkv_writes_total", {"store": "s"}) == 1
+    db.close()
+    assert registry.get_sample_value("lsmkv_writes_total", {"store": "s"}) is None
+    del db
+    assert registry.get_sample_value("lsmkv_writes_total", {"store": "s"}) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"s": 1}, "a store is a DB"),
+        ([{}], "a store is a DB"),
+        *((wrong, f"not {type(wrong).__name__}") for wrong in ("store.db", b"store.db", 1)),
+    ],
+)
+def test_what_is_no_store_is_refused(wrong: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        openmetrics(wrong)
+
+
+def test_a_cache_is_refused_and_has_a_store_that_is_not(path: str) -> None:
+    with Cache(path) as cache:
+        cache["key"] = "value"
+        with pytest.raises(
+            TypeError, match=r"a Cache is no DB; give openmetrics its store, Cache\.db"
+        ):
+            openmetrics(cache)
+        assert "lsmkv_writes_total" in openmetrics(cache.db)
+
+
+def test_without_prometheus_client_the_error_names_the_extra() -> None:
+    program = """
+sys.modules["prometheus_client"] = None
+try:
+    import lsmkv.metrics
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    told = run(program)
+    assert told.startswith("MissingExtraError") and "lsmkv[metrics]" in told

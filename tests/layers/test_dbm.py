@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import pickle
 import shelve
 import stat
 from collections.abc import MutableMapping
@@ -80,23 +79,12 @@ def test_a_text_that_is_no_utf8_is_named(path: str) -> None:
         assert db.keys() == []
 
 
-def test_r_needs_a_store(path: str) -> None:
+@pytest.mark.parametrize("flag", ["r", "w"])
+def test_r_and_w_need_a_store(path: str, flag: Any) -> None:
     with pytest.raises(lsmkv.dbm.error, match="holds no lsmkv store") as caught:
-        lsmkv.dbm.open(path)
+        lsmkv.dbm.open(path, flag)
     assert caught.value.filename == path
     assert not os.path.exists(path)
-
-
-def test_w_needs_a_store(path: str) -> None:
-    with pytest.raises(lsmkv.dbm.error, match="holds no lsmkv store"):
-        lsmkv.dbm.open(path, "w")
-
-
-def test_n_empties_a_store(path: str) -> None:
-    with lsmkv.dbm.open(path, "c") as db:
-        db["a"] = "1"
-    with lsmkv.dbm.open(path, "n") as db:
-        assert db.keys() == []
 
 
 def test_n_takes_the_place_of_an_empty_file(tmp_path: Path) -> None:
@@ -177,18 +165,6 @@ def test_reorganize_frees_what_was_deleted(path: str) -> None:
         assert sum(file.stat().st_size for file in Path(path).glob("*.sst")) < 10_000
 
 
-def test_it_cannot_be_pickled(path: str) -> None:
-    with lsmkv.dbm.open(path, "c") as db, pytest.raises(TypeError, match="by its path"):
-        pickle.dumps(db)
-
-
-def test_a_shelf_on_r_reads_and_closes(path: str) -> None:
-    with shelf_of(lsmkv.open(path)) as shelf:
-        shelf["apple"] = {"colour": "red"}
-    with shelf_of(lsmkv.dbm.open(path)) as shelf:
-        assert dict(shelf) == {"apple": {"colour": "red"}}
-
-
 def test_a_shelf_that_is_closed_closes_its_store(path: str) -> None:
     db = lsmkv.open(path)
     with shelf_of(db, writeback=True) as shelf:
@@ -197,15 +173,3 @@ def test_a_shelf_that_is_closed_closes_its_store(path: str) -> None:
     assert db.closed
     with shelf_of(lsmkv.open(path)) as shelf:
         assert shelf["list"] == [1]
-
-
-def test_a_list_of_keys_reads_each_block_once(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "store", block_cache_size_bytes=0, block_size_bytes=512) as db:
-        db.update((b"%04d" % number, b"value") for number in range(1000))
-    with lsmkv.dbm.open(tmp_path / "store", "w") as names:
-        reads = []
-        for take in (lambda: [*iter(names)], lambda: list(names), lambda: [*names]):
-            before = names._db.stats()
-            take()
-            reads.append((names._db.stats() - before).block_reads)
-    assert reads[0] == reads[1] == reads[2]

@@ -118,15 +118,6 @@ def test_writes_that_are_synced_are_writes(fresh: Shown) -> None:
 
 
 @of(MUTABLE)
-def test_items_are_set_and_deleted(fresh: Shown) -> None:
-    mapping = fresh.show(FEW)
-    mapping[b"a"] = b"new"
-    del mapping[b""], mapping[b"\xff"]
-    assert mapping == {b"a": b"new", b"b": b"2", b"b/x": b"3"}
-    assert fresh.outside() == OUTSIDE
-
-
-@of(MUTABLE)
 def test_del_and_pop_of_a_missing_key_are_key_errors_that_name_it(fresh: Shown) -> None:
     mapping = fresh.show(FEW)
     for miss in (mapping.__delitem__, mapping.pop):
@@ -134,23 +125,6 @@ def test_del_and_pop_of_a_missing_key_are_key_errors_that_name_it(fresh: Shown) 
             miss(b"none")
         assert caught.value.args == (b"none",)
     assert mapping == FEW
-
-
-@of(MUTABLE)
-def test_pop_gives_and_removes(fresh: Shown) -> None:
-    mapping = fresh.show(FEW)
-    assert mapping.pop(b"a") == b"1"
-    assert mapping.pop(b"a", b"default") == b"default"
-    assert mapping.pop(b"a", None) is None
-    assert mapping == {key: value for key, value in FEW.items() if key != b"a"}
-
-
-@of(MUTABLE)
-def test_setdefault_keeps_what_is_there(fresh: Shown) -> None:
-    mapping = fresh.show(FEW)
-    assert mapping.setdefault(b"a", b"other") == b"1"
-    assert mapping.setdefault(b"new", b"5") == b"5"
-    assert mapping == FEW | {b"new": b"5"}
 
 
 @of(WRITERS)

@@ -14,16 +14,7 @@ import pytest
 from conftest import open_small
 
 import lsmkv
-from kinds_of_mappings import (
-    ALL_KEYS,
-    CONTENTS,
-    KINDS,
-    SYNC,
-    Contents,
-    Kind,
-    Shown,
-    Walk,
-)
+from kinds_of_mappings import ALL_KEYS, CONTENTS, KINDS, SYNC, Contents, Kind, Shown, Walk
 
 ITEMS: Final = sorted(CONTENTS.items())
 BOUNDS: Final = (None, b"", b"a\1", b"b", b"l", b"\xff")
@@ -34,7 +25,6 @@ OPTIONS: Final[dict[str, Any]] = {"level0_compaction_trigger": 6, "table_size_by
 def within(
     contents: Contents, start: bytes | None, stop: bytes | None, prefix: bytes | None
 ) -> list[tuple[bytes, bytes]]:
-    """The items of a range, in order."""
     return sorted(
         (key, value)
         for key, value in contents.items()

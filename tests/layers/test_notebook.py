@@ -118,10 +118,6 @@ def test_the_shape_of_a_store_is_shown_by_level(db: lsmkv.DB) -> None:
     assert f"size_bytes {info.size_bytes:,} " in text
 
 
-def test_a_sound_store_is_shown_as_that(db: lsmkv.DB) -> None:
-    assert "ok True " in Shown(db.verify()).text
-
-
 def test_a_store_shows_about_how_much_is_in_it(db: lsmkv.DB) -> None:
     text = Shown(db).text
     assert "open for writing" in text and repr(db.path) in text
@@ -132,12 +128,6 @@ def test_a_store_shows_about_how_much_is_in_it(db: lsmkv.DB) -> None:
 def test_a_store_with_a_budget_shows_it(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "store", memory_budget_bytes=1 << 20) as db:
         assert "memory budget, bytes 1,048,576" in Shown(db).text
-
-
-def test_a_closed_store_says_so(db: lsmkv.DB) -> None:
-    db.close()
-    assert "closed" in Shown(db).text
-    assert repr(db) == f"<lsmkv.DB at {db.path!r}, closed>"
 
 
 def test_a_view_shows_its_bounds(db: lsmkv.DB) -> None:
@@ -152,30 +142,12 @@ def test_a_view_shows_its_bounds(db: lsmkv.DB) -> None:
     assert "b'user/'" in Shown(db.values(prefix=b"user/")).text
 
 
-def test_a_mapping_with_a_prefix_shows_it(db: lsmkv.DB) -> None:
-    users = db.prefixed(b"<user>/")
-    for each in (users, users.snapshot(), db.transaction().prefixed(b"<user>/"), users.keys()):
-        shown = Shown(each)
-        assert type(each).__name__ in shown.text
-        assert "b'<user>/'" in shown.text and repr(db.path) in shown.text
-    assert "prefix b'<user>/' of <lsmkv.DB at" in Shown(users).text
-
-
 def test_a_transaction_shows_its_writes(db: lsmkv.DB) -> None:
     transaction = db.transaction()
     transaction.put(b"key", b"2")
     assert "1 write" in Shown(transaction).text and repr(db.path) in Shown(transaction).text
     transaction.close()
     assert "committed or discarded" in Shown(transaction).text
-
-
-def test_a_cursor_shows_its_key(db: lsmkv.DB) -> None:
-    cursor = db.cursor()
-    assert "at no key" in Shown(cursor).text
-    assert cursor.seek(b"key")
-    assert "at b'key'" in Shown(cursor).text
-    cursor.close()
-    assert "closed" in Shown(cursor).text
 
 
 def test_statistics_show_what_was_counted(db: lsmkv.DB) -> None:

@@ -59,68 +59,7 @@ def users(db: DB) -> PrefixedDB:
     return users
 
 
-# Reading and writing
-
-
-def test_keys_have_the_prefix_in_the_store_and_not_in_the_mapping(
-    db: DB, users: PrefixedDB
-) -> None:
-    assert list(users.items()) == [(b"a", b"1"), (b"b", b"2"), (b"b/x", b"3")]
-    assert db[b"user/b/x"] == b"3"
-    assert dict(db.items(prefix=b"user/")) == {b"user/" + key: users[key] for key in users}
-
-
-def test_popitem_with_a_prefix_leaves_the_first_key_of_the_store_to_be_popped(db: DB) -> None:
-    db.update({b"a": b"1", b"b": b"2"})
-    assert db.popitem() == (b"a", b"1")
-    db[b"aa"] = b"3"
-    assert db.popitem(prefix=b"b") == (b"b", b"2")
-    assert db.popitem() == (b"aa", b"3")
-    with pytest.raises(KeyError, match="no key with prefix b'b'"):
-        db.popitem(prefix=b"b")
-
-
-def test_the_empty_prefix_shows_the_whole_store(db: DB, users: PrefixedDB) -> None:
-    whole = db.prefixed(b"")
-    assert dict(whole.items()) == dict(db.items())
-    with whole.cursor() as cursor:
-        assert cursor.last()
-        assert cursor.key == b"v"
-
-
-# Ranges
-
-
-@pytest.mark.parametrize(
-    "prefix", [b"\xff", b"\xff\xff", b"a\xff", b"a\xff\xff", b"\xfe\xff", b"\0"]
-)
-def test_a_prefix_that_ends_in_the_highest_byte_has_the_right_end(db: DB, prefix: bytes) -> None:
-    around = [b"", b"\0", b"a", b"a\xfe\xff", b"b", b"\xfe", b"\xfe\xff", b"\xff", b"\xff" * 4]
-    db.update(dict.fromkeys(around, b"-"))
-    part = db.prefixed(prefix)
-    part.update({b"": b"0", b"\xff": b"1", b"k": b"2"})
-    expected = sorted(key[len(prefix) :] for key in db if key.startswith(prefix))
-    assert list(part) == expected
-    assert list(reversed(part)) == expected[::-1]
-    with part.cursor() as cursor:
-        assert (cursor.last(), cursor.key) == (True, expected[-1])
-        assert not cursor.next()
-        assert (cursor.first(), cursor.key) == (True, expected[0])
-        assert not cursor.prev()
-    before = len(db)
-    part.clear()
-    assert len(db) == before - len(expected)
-
-
 # Nested, of snapshots, batches and transactions
-
-
-def test_prefixes_nest(db: DB, users: PrefixedDB) -> None:
-    inner = users.prefixed(b"b").prefixed(b"/")
-    assert dict(inner.items()) == {b"x": b"3"}
-    assert inner.prefix == b"user/b/"
-    inner[b"y"] = b"4"
-    assert db[b"user/b/y"] == b"4"
 
 
 def test_a_batch_is_shared_by_mappings(db: DB, users: PrefixedDB) -> None:
@@ -138,16 +77,6 @@ def test_a_batch_is_shared_by_mappings(db: DB, users: PrefixedDB) -> None:
     assert dict(log.items()) == {b"1": b"changed"}
 
 
-def test_a_batch_of_one_mapping_serves_another(db: DB, users: PrefixedDB) -> None:
-    log = db.prefixed(b"log/")
-    with users.write_batch(sync=True) as batch:
-        batch[b"c"] = b"4"
-        log.on(batch)[b"1"] = b"changed"
-    assert batch.closed
-    assert users[b"c"] == b"4"
-    assert dict(log.items()) == {b"1": b"changed"}
-
-
 def test_a_batch_makes_a_part_of_itself_while_it_is_open(db: DB) -> None:
     with db.write_batch() as batch:
         part = batch.prefixed(b"a/")
@@ -156,22 +85,6 @@ def test_a_batch_makes_a_part_of_itself_while_it_is_open(db: DB) -> None:
     assert dict(db) == {b"a/b/key": b"1"}
     with pytest.raises(lsmkv.ClosedError):
         batch.prefixed(b"a/")
-
-
-def test_an_exception_discards_the_batch(db: DB, users: PrefixedDB) -> None:
-    with pytest.raises(ZeroDivisionError), users.write_batch() as batch:
-        batch[b"c"] = b"4"
-        raise ZeroDivisionError
-    assert b"c" not in users
-    other = users.write_batch()
-    other.put(b"e", b"6")
-    other.clear()
-    other.put(b"d", b"5")
-    other.commit()
-    other.close()
-    assert (users[b"d"], b"e" in users) == (b"5", False)
-    with pytest.raises(lsmkv.ClosedError):
-        other.put(b"e", b"6")
 
 
 def test_a_transaction_needs_only_four_methods(users: PrefixedDB) -> None:
@@ -206,12 +119,6 @@ def test_on_takes_what_belongs_to_another_mapping_as_the_store_s(db: DB, users: 
     wrong: Any = 5
     with pytest.raises(TypeError, match="has no get"):
         users.on(wrong)
-
-
-# Cursors
-
-
-# The rest of a store
 
 
 def test_the_upkeep_of_a_store_stays_inside_the_prefix(db: DB, users: PrefixedDB) -> None:

@@ -23,7 +23,6 @@ def led(group: GroupCommit) -> GroupCommit:
 
 
 def stop_leading(group: GroupCommit) -> None:
-    """Give up the lead, and pass it on."""
     group.leading.release()
     group.hand_over()
 

@@ -1,19 +1,25 @@
-"""The record log: records that are written are read, and foreign headers are refused."""
+"""The record log and the chain of logs: what is written is read, and foreign headers are refused."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import gc
+import os
 import struct
 import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from damage import flip
-from log_files import MARK_BYTES, PAYLOADS, contents_of, create, payloads_of, read, written
+from log_files import MARK_BYTES, contents_of, create, payloads_of, read, written
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.log.reader import FORMAT_VERSION, HEADER_BYTES, RECORD_BYTES
+from lsmkv.log.chain import ClosedLog, log_numbers, read_chain, trusted_logs
+from lsmkv.log.reader import FORMAT_VERSION, HEADER_BYTES, RECORD_BYTES, LogReader, read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.storage import Storage
 from storages import FaultyStorage
@@ -25,21 +31,6 @@ def path(tmp_path: Path) -> Path:
 
 
 # --- what is written is read ---------------------------------------------------------------------
-
-
-def test_records_come_back_in_order(path: Path) -> None:
-    written(path, PAYLOADS)
-    assert payloads_of(path) == PAYLOADS
-
-
-def test_offsets_are_where_the_records_start(path: Path) -> None:
-    ends = written(path, PAYLOADS)
-    assert [offset for offset, _ in contents_of(path).records()] == [HEADER_BYTES, *ends[:-1]]
-
-
-def test_a_log_without_records_is_whole(path: Path) -> None:
-    written(path, [])
-    assert (contents_of(path).end, contents_of(path).torn_bytes) == (HEADER_BYTES, 0)
 
 
 def test_the_header_names_the_log_before_and_its_end(path: Path, tmp_path: Path) -> None:
@@ -57,11 +48,6 @@ def test_a_sync_mark_stands_before_the_first_record_after_a_sync(path: Path) -> 
     assert ends[1] - ends[0] == MARK_BYTES + RECORD_BYTES + 1
     assert ends[2] - ends[1] == RECORD_BYTES + 1
     assert contents_of(path).durable == ends[0]
-
-
-def test_an_unsynced_log_states_nothing_durable(path: Path) -> None:
-    written(path, [b"a", b"b"])
-    assert contents_of(path).durable == 0
 
 
 def test_a_closing_mark_states_that_the_whole_log_is_durable(path: Path) -> None:
@@ -142,20 +128,12 @@ def test_reopening_syncs_what_a_dead_process_left_unsynced(path: Path) -> None:
     assert (storage.calls["sync"], log.synced) == (1, log.end)
 
 
-def test_a_failed_sync_of_a_reopened_log_is_raised(path: Path) -> None:
-    written(path, [b"a"])
-    storage = FaultyStorage()
-    storage.fail("sync")
-    with pytest.raises(OSError, match="injected: sync"):
-        LogWriter.reopen(storage, contents_of(path))
-
-
 # --- headers -------------------------------------------------------------------------------------
 
 
-def rewrite_header(path: Path, **fields: int | bytes) -> None:
+def rewrite_header(path: Path, **fields: int) -> None:
     """Replace fields of the header, and correct its checksum."""
-    places = {"magic": (0, "8s"), "version": (8, "<I"), "kind": (12, "<I"), "number": (16, "<Q")}
+    places = {"version": (8, "<I"), "kind": (12, "<I"), "number": (16, "<Q")}
     data = bytearray(path.read_bytes())
     for name, value in fields.items():
         offset, form = places[name]
@@ -181,13 +159,6 @@ def test_a_foreign_file_is_an_error(path: Path) -> None:
         read(path)
 
 
-def test_another_magic_is_an_error(path: Path) -> None:
-    written(path, [])
-    rewrite_header(path, magic=b"otherLOG")
-    with pytest.raises(CorruptionError, match="not a log file"):
-        read(path)
-
-
 def test_a_newer_format_version_is_named(path: Path) -> None:
     written(path, [b"record"])
     rewrite_header(path, version=FORMAT_VERSION + 1)
@@ -196,16 +167,14 @@ def test_a_newer_format_version_is_named(path: Path) -> None:
     assert caught.value.path == str(path)
 
 
-def test_a_manifest_is_no_write_ahead_log(path: Path) -> None:
-    create(path, kind="manifest").close()
-    with pytest.raises(CorruptionError, match="names another file"):
-        read(path)
-
-
 def test_a_log_under_another_number_is_an_error(path: Path) -> None:
     written(path, [])
     with pytest.raises(CorruptionError, match="names another file"):
         read(path, number=8)
+    path.unlink()
+    create(path, kind="manifest").close()
+    with pytest.raises(CorruptionError, match="names another file"):
+        read(path)
 
 
 @pytest.mark.parametrize("operation", ["append", "sync"])
@@ -230,3 +199,79 @@ def test_the_header_is_synced_before_the_log_is_handed_out(path: Path) -> None:
     storage = FaultyStorage()
     create(path, storage).close()
     assert storage.calls["sync"] == 1
+
+
+@dataclass
+class Logs:
+    directory: Path
+    writers: dict[int, LogWriter] = field(default_factory=dict)
+    storage: Storage = field(default_factory=Storage)
+
+    def add(self, number: int, after: int = 0, *, records: int = 2) -> LogWriter:
+        path = str(self.path(number))
+        log = LogWriter.create(self.storage, path, number, "log", self.writers.get(after))
+        self.writers[number] = log
+        for _ in range(records):
+            log.append(b"a record of some length")
+            log.sync_through(log.end)
+        return log
+
+    def path(self, number: int) -> Path:
+        return self.directory / f"{number:06}.log"
+
+
+def three(logs: Logs) -> None:
+    logs.add(1)
+    logs.add(2, 1)
+    logs.add(3, 2)
+
+
+def damage_below_a_mark(logs: Logs) -> None:
+    three(logs)
+    for log in logs.writers.values():
+        log.close()
+    flip(logs.path(2), HEADER_BYTES + 9)
+
+
+def damaged_header(logs: Logs) -> None:
+    three(logs)
+    flip(logs.path(2), 20)
+
+
+def missing_first(logs: Logs) -> None:
+    three(logs)
+    logs.path(1).unlink()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return Logs(tmp_path)
+
+
+def test_the_records_before_damage_are_read(logs: Logs) -> None:
+    logs.add(1, records=3).close()
+    whole_log = read_log(logs.storage, str(logs.path(1)), 1, "log")
+    assert whole_log is not None
+    offsets = [offset for offset, _ in whole_log.records()]
+    flip(logs.path(1), offsets[1] + 9)
+    (log,) = read_chain(logs.storage, str(logs.directory), [1], 1, ClosedLog())
+    assert isinstance(log.error, CorruptionError)
+    assert log.contents is not None
+    assert [offset for offset, _ in log.contents.records()] == offsets[:1]
+
+
+@pytest.mark.parametrize("make", [damaged_header, damage_below_a_mark, missing_first])
+def test_an_error_that_is_dropped_keeps_no_log_in_memory(
+    logs: Logs, make: Callable[[Logs], None]
+) -> None:
+    make(logs)
+    numbers = log_numbers(os.listdir(logs.directory), 1)
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(CorruptionError):
+            trusted_logs(logs.storage, str(logs.directory), numbers, 1, ClosedLog())
+        kept = [found for found in gc.get_objects() if isinstance(found, LogReader)]
+        assert not [log for log in kept if log.path.startswith(str(logs.directory))]
+    finally:
+        gc.enable()

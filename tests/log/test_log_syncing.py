@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from gates import WAIT_S
 from log_files import MARK_BYTES, contents_of, create
-from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.storage import Storage
 from storages import FaultyStorage, SlowStorage
 from threaded_stores import wait_until
-
-HUNG_S = 60.0  # only stops a test that hangs
+from time_limits import join
 
 
 @pytest.fixture
@@ -37,11 +37,7 @@ class Gate:
     def __call__(self, _seconds: float) -> None:
         self.count += 1
         self.arrived.release()
-        assert self.open.wait(HUNG_S)
-
-
-def gated(gate: Gate) -> SlowStorage:
-    return SlowStorage(gate, sync_s=1.0)
+        assert self.open.wait(WAIT_S)
 
 
 def start(*targets: Callable[[], None]) -> list[threading.Thread]:
@@ -51,36 +47,28 @@ def start(*targets: Callable[[], None]) -> list[threading.Thread]:
     return threads
 
 
-def join(threads: list[threading.Thread]) -> None:
-    for thread in threads:
-        thread.join(HUNG_S)
-        assert not thread.is_alive()
+def held_back(path: Path) -> tuple[LogWriter, Gate]:
+    """A log whose next sync waits at a gate."""
+    gate = Gate()
+    gate.open.set()
+    log = create(path, SlowStorage(gate, sync_s=1.0))
+    gate.open.clear()
+    gate.count, gate.arrived = 0, threading.Semaphore(0)
+    return log, gate
 
 
 def test_writers_that_wait_during_a_sync_share_the_next_one(path: Path) -> None:
-    gate = Gate()
-    gate.open.set()
-    log = create(path, gated(gate))
-    gate.open.clear()
-    gate.count = 0
-    gate.arrived = threading.Semaphore(0)
+    log, gate = held_back(path)
     first = log.append(b"first")
     threads = start(lambda: log.sync_through(first))
-    assert gate.arrived.acquire(timeout=HUNG_S)
+    assert gate.arrived.acquire(timeout=WAIT_S)
     ends = [log.append(b"%d" % number) for number in range(8)]
     threads += start(*[lambda end=end: log.sync_through(end) for end in ends])
     wait_until(lambda: len(log._group.followers) == 8)
     gate.open.set()
-    join(threads)
+    join(*threads)
     assert gate.count == 2
     assert log.synced == log.end
-
-
-def test_the_size_of_each_group_is_counted(path: Path) -> None:
-    storage = Storage()
-    log = create(path, storage)
-    log.sync_through(log.append(b"record"))
-    assert (storage.stats.log_syncs, storage.stats.group_commit_size.count) == (1, 1)
 
 
 def test_synced_bytes_are_not_synced_again(path: Path) -> None:
@@ -109,32 +97,35 @@ def test_a_failed_sync_fails_every_waiter_and_is_not_tried_again(path: Path) -> 
     assert storage.calls["sync"] == synced
 
 
-def test_syncing_a_log_first_syncs_the_one_before(path: Path, tmp_path: Path) -> None:
+@dataclass
+class Pair:
+    """A log with a record that is not synced, and a log that follows it."""
+
+    storage: FaultyStorage
+    before: LogWriter
+    log: LogWriter
+
+
+@pytest.fixture
+def pair(path: Path, tmp_path: Path) -> Pair:
     storage = FaultyStorage()
     before = create(path, storage)
     before.append(b"earlier")
     log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
-    log.sync_through(log.append(b"later"))
-    assert before.synced == before.end
+    return Pair(storage, before, log)
 
 
-def test_an_empty_log_is_not_synced_while_the_one_before_is_not(path: Path, tmp_path: Path) -> None:
-    before = create(path)
-    before.append(b"earlier")
-    log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
-    log.sync_through(log.end)
-    assert before.synced == before.end
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_syncing_a_log_first_syncs_the_one_before(pair: Pair, is_empty: bool) -> None:
+    pair.log.sync_through(pair.log.end if is_empty else pair.log.append(b"later"))
+    assert pair.before.synced == pair.before.end
 
 
-def test_a_predecessor_that_cannot_be_synced_fails_the_sync(path: Path, tmp_path: Path) -> None:
-    storage = FaultyStorage()
-    before = create(path, storage)
-    before.append(b"earlier")
-    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
-    storage.fail("sync", path_suffix=".log")
+def test_a_predecessor_that_cannot_be_synced_fails_the_sync(pair: Pair) -> None:
+    pair.storage.fail("sync", path_suffix=".log")
     with pytest.raises(OSError, match="injected: sync"):
-        log.sync_through(log.append(b"later"))
-    assert log.synced < log.end
+        pair.log.sync_through(pair.log.append(b"later"))
+    assert pair.log.synced < pair.log.end
 
 
 def reopened(path: Path, storage: Storage) -> LogWriter:
@@ -169,55 +160,30 @@ def test_the_mark_of_the_last_close_alone_needs_no_sync(path: Path) -> None:
     assert log.synced == log.end
 
 
-def test_an_obsolete_predecessor_needs_no_sync(path: Path, tmp_path: Path) -> None:
-    storage = FaultyStorage()
-    before = create(path, storage)
-    before.append(b"earlier")
-    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
-    before.obsolete = True
-    before.close()
-    storage.fail("sync", path_suffix=".log", times=None)
-    log.sync_through(log.append(b"later"))
-    assert log.synced == log.end
+def test_an_obsolete_predecessor_needs_no_sync(pair: Pair) -> None:
+    pair.before.obsolete = True
+    pair.before.close()
+    pair.storage.fail("sync", path_suffix=".log", times=None)
+    pair.log.sync_through(pair.log.append(b"later"))
+    assert pair.log.synced == pair.log.end
 
 
-def test_waiters_for_an_obsolete_log_return(path: Path) -> None:
-    log = create(path)
-    end = log.append(b"record")
-    log.obsolete = True
-    log.close()
-    log.sync_through(end)
-
-
-def test_closed_logs_release_their_predecessors(path: Path, tmp_path: Path) -> None:
-    before = create(path)
-    log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
-    log.obsolete = True
-    log.close()
-    assert log._predecessor is None
+def test_closed_logs_release_their_predecessors(pair: Pair) -> None:
+    pair.log.obsolete = True
+    pair.log.close()
+    assert pair.log._predecessor is None
 
 
 def test_closing_waits_for_the_sync_that_runs(path: Path) -> None:
-    gate = Gate()
-    gate.open.set()
-    log = create(path, gated(gate))
-    gate.open.clear()
-    gate.arrived = threading.Semaphore(0)
+    log, gate = held_back(path)
     end = log.append(b"record")
     threads = start(lambda: log.sync_through(end))
-    assert gate.arrived.acquire(timeout=HUNG_S)
+    assert gate.arrived.acquire(timeout=WAIT_S)
     threads += start(log.close)
     wait_until(lambda: len(log._group.followers) == 1)  # otherwise it might come too late
     gate.open.set()
-    join(threads)
+    join(*threads)
     assert log.synced == end
-
-
-def test_closing_twice_does_nothing(path: Path) -> None:
-    log = create(path)
-    log.close()
-    log.close()
-    assert path.stat().st_size == HEADER_BYTES
 
 
 # Waiting for the writers of the last sync
@@ -232,9 +198,9 @@ def open_with_group(path: Path, group_size: int, sync_s: float) -> tuple[LogWrit
 
 
 def test_a_sync_waits_for_the_writers_of_the_one_before(path: Path) -> None:
-    log, storage = open_with_group(path, 3, 2 * HUNG_S)
+    log, storage = open_with_group(path, 3, 2 * WAIT_S)
     ends = [log.append(b"%d" % number) for number in range(3)]
-    join(start(*[lambda end=end: log.sync_through(end) for end in ends]))
+    join(*start(*[lambda end=end: log.sync_through(end) for end in ends]))
     assert storage.stats.log_syncs == 1
     assert storage.stats.group_commit_size.maximum == 3
 
@@ -250,47 +216,42 @@ def test_after_a_useless_wait_syncs_do_not_wait(path: Path) -> None:
     log, storage = open_with_group(path, 2, 0.001)
     log.sync_through(log.append(b"record"))
     for _ in range(16):
-        log._group.group_size, log._sync_s = 2, 2 * HUNG_S
-        join(start(lambda: log.sync_through(log.append(b"record"))))
+        log._group.group_size, log._sync_s = 2, 2 * WAIT_S
+        join(*start(lambda: log.sync_through(log.append(b"record"))))
     assert storage.stats.log_syncs == 17
 
 
 def test_a_writer_alone_never_waits(path: Path) -> None:
     log = create(path)
     for _ in range(3):
-        log._sync_s = 2 * HUNG_S
-        join(start(lambda: log.sync_through(log.append(b"record"))))
+        log._sync_s = 2 * WAIT_S
+        join(*start(lambda: log.sync_through(log.append(b"record"))))
     assert log.synced == log.end
 
 
 class Noted:
     """A leader's lock: notes the number of awaited writers, and does not wait."""
 
-    def __init__(self) -> None:
-        self.log: LogWriter | None = None
+    def __init__(self, log: LogWriter) -> None:
+        self.log = log
         self.found: list[int] = []
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        assert self.log is not None
         if timeout >= 0:
             self.found.append(self.log._group.group_size)
         return False
 
 
 def test_the_group_is_the_writers_that_waited_together(path: Path) -> None:
-    gate = Gate()
-    gate.open.set()
-    noted = Noted()
-    log = noted.log = create(path, gated(gate))
+    log, gate = held_back(path)
+    noted = Noted(log)
     log._group._group_complete = noted  # type: ignore[assignment]
-    gate.open.clear()
-    gate.arrived = threading.Semaphore(0)
     threads = start(lambda: log.sync_through(log.append(b"first")))
-    assert gate.arrived.acquire(timeout=HUNG_S)
+    assert gate.arrived.acquire(timeout=WAIT_S)
     threads += start(*[lambda: log.sync_through(log.append(b"more"))] * 4)
     wait_until(lambda: len(log._group.followers) == 4)
     gate.open.set()
-    join(threads)
+    join(*threads)
     assert noted.found == [5]  # four waited while one was served
     assert (log._group.group_size, log._group.followers) == (4, [])
 
@@ -306,15 +267,13 @@ def test_every_writer_is_counted_once(path: Path) -> None:
                 end = log.append(b"record")
             log.sync_through(end)
 
-    join(start(*[write] * 8))
+    join(*start(*[write] * 8))
     assert log._group.followers == []
     sizes = storage.stats.group_commit_size
     assert storage.stats.log_syncs == sizes.count <= sizes.total <= 400
 
 
 class Interrupted:
-    """A lock whose waiters are interrupted."""
-
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if blocking:
             raise KeyboardInterrupt
@@ -322,7 +281,7 @@ class Interrupted:
 
 
 def test_an_interrupt_while_it_waits_for_others_leaves_the_log_as_it_was(path: Path) -> None:
-    log, _ = open_with_group(path, 2, 2 * HUNG_S)
+    log, _ = open_with_group(path, 2, 2 * WAIT_S)
     here = log._group._group_complete
     log._group._group_complete = Interrupted()  # type: ignore[assignment]
     end = log.append(b"record")
@@ -330,5 +289,5 @@ def test_an_interrupt_while_it_waits_for_others_leaves_the_log_as_it_was(path: P
         log.sync_through(end)
     assert log.synced < end
     log._group._group_complete, log._group.group_size = here, 1
-    join(start(lambda: log.sync_through(end)))
+    join(*start(lambda: log.sync_through(end)))
     assert log.synced == end

@@ -1,4 +1,4 @@
-"""Radix sort of keys gives the order of ``sorted``."""
+"""Radix sort of keys gives the order of ``sorted``; sorted keys grow as a sorted list does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lsmkv.memtable.memtable import SortedKeys
 from lsmkv.memtable.radix_sort import SortedItems, is_ascending, sorted_positions
 
 # Keys that share much or little, end early, or differ in zeros alone.
@@ -55,16 +56,6 @@ def test_items_keep_their_values(count: int) -> None:
     assert values == [live[key] for key in keys]
 
 
-@pytest.mark.parametrize("step", [1, -1])
-def test_items_that_came_in_order_or_against_it_keep_their_values(step: int) -> None:
-    live: dict[bytes, bytes | None] = {
-        b"%05d" % number: b"v%d" % number for number in range(1000)[::step]
-    }
-    keys, values = SortedItems(live, live.values()).between(0, len(live))
-    assert keys == sorted(live)
-    assert values == [live[key] for key in keys]
-
-
 @pytest.mark.parametrize("different", [1, 20, 1000])
 @pytest.mark.parametrize("form", [b"%d", b"%030d"])
 def test_the_last_of_equal_keys_is_kept(different: int, form: bytes) -> None:
@@ -85,3 +76,36 @@ def test_keys_are_ascending_unless_any_two_are_out_of_order(
     place = data.draw(st.integers(1, len(keys) - 1))
     keys[place - 1], keys[place] = keys[place], keys[place - 1]
     assert not is_ascending(keys)
+
+
+_KEYS = st.binary(max_size=2)
+
+
+@given(st.lists(st.sets(_KEYS, max_size=8), max_size=8), st.none() | _KEYS, st.integers(1, 9))
+def test_both_directions_give_what_a_sorted_list_does(
+    arrivals: list[set[bytes]], border: bytes | None, count: int
+) -> None:
+    known: set[bytes] = set()
+    keys = SortedKeys()
+    for arrived in arrivals:
+        keys.update(list(arrived - known))
+        known |= arrived
+        wanted = sorted(known)
+        assert len(keys) == len(wanted)
+        from_it = [key for key in wanted if border is None or key >= border]
+        assert keys.above(border, True, count) == from_it[:count]
+        beyond = [key for key in wanted if border is None or key > border]
+        assert keys.above(border, False, count) == beyond[:count]
+        below = [key for key in wanted if border is None or key < border]
+        assert keys.below(border, count) == below[::-1][:count]
+
+
+def test_many_keys_one_by_one_stay_in_order() -> None:
+    numbers = list(range(5000))
+    random.Random(1).shuffle(numbers)
+    keys = SortedKeys()
+    for number in numbers:
+        keys.update([b"%04d" % number])
+    wanted = [b"%04d" % number for number in range(5000)]
+    assert keys.above(None, True, 6000) == wanted
+    assert keys.below(None, 6000) == wanted[::-1]

@@ -17,18 +17,13 @@ from damage import flip
 from lsmkv import DB
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
+from table_files import first_key, last_key
 
 Contents = dict[bytes, bytes]
 
-# Every key of up to three bytes out of four.
-
 
 def model(
-    contents: Contents,
-    start: bytes | None,
-    stop: bytes | None,
-    prefix: bytes | None,
-    reverse: bool,
+    contents: Contents, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
     found = sorted(
         (key, value)
@@ -38,12 +33,6 @@ def model(
         and (prefix is None or key.startswith(prefix))
     )
     return found[::-1] if reverse else found
-
-
-# Edge cases
-
-
-# Snapshots
 
 
 # Costs
@@ -74,16 +63,6 @@ def test_a_bounded_scan_reads_the_blocks_of_its_range(path: str, reverse: bool) 
         assert (db.stats() - before).block_reads <= 200 / per_block + 2
 
 
-def test_a_full_scan_reads_every_block_once(path: str) -> None:
-    with open_small(path, block_cache_size_bytes=0) as db:
-        fill(db, range(2000))
-        db.compact_range()
-        before = db.stats()
-        assert sum(1 for _ in db.items()) == 2000
-        blocks = sum(table.block_count for table in db.inspect().tables())
-        assert (db.stats() - before).block_reads == blocks
-
-
 def test_a_long_scan_does_not_evict_the_blocks_of_lookups(path: str) -> None:
     with open_small(path, block_cache_size_bytes=32768, table_size_bytes=1 << 20) as db:
         fill(db, range(3000))
@@ -94,15 +73,6 @@ def test_a_long_scan_does_not_evict_the_blocks_of_lookups(path: str) -> None:
         before = db.stats()
         db.multi_get(hot)
         assert (db.stats() - before).block_reads == 0
-
-
-def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
-    contents = fill(db, range(600))
-    db.compact_range()
-    db.multi_get(list(contents))
-    before = db.stats()
-    assert list(db.items()) == list(contents.items())
-    assert (db.stats() - before).block_reads == 0
 
 
 # Pins
@@ -143,37 +113,12 @@ def test_a_scan_still_shows_entries_that_compactions_dropped(db: DB) -> None:
     assert [begun, *walk] == model(contents, None, None, None, False)
 
 
-def test_a_scan_of_a_snapshot_outlives_it(db: DB) -> None:
-    contents = fill(db, range(300))
-    with db.snapshot() as snapshot:
-        db[number_key(1)] = b"between"
-        items = snapshot.items()
-    for key in contents:
-        db[key] = b"later"
-    assert list(iter(items)) == model(contents, None, None, None, False)
-
-
 def test_an_iterator_dropped_early_releases_its_view(db: DB) -> None:
     fill(db, range(300))
     walk = iter(db.items())
     next(walk)
     assert pinned(db)
     del walk
-    assert not pinned(db)
-
-
-def test_an_exhausted_iterator_releases_its_view(db: DB) -> None:
-    fill(db, range(300))
-    walk = iter(db.items())
-    assert sum(1 for _ in walk) == 300
-    assert not pinned(db)
-
-
-def test_len_bool_and_equality_leave_no_pin(db: DB) -> None:
-    contents = fill(db, range(300))
-    assert len(db) == 300
-    assert db
-    assert db == contents
     assert not pinned(db)
 
 
@@ -251,3 +196,44 @@ def test_a_scan_that_met_damage_is_over(path: str, reverse: bool) -> None:
             for _ in scan:
                 pass
         assert next(scan, None) is None
+
+
+def test_a_seek_reads_no_more_than_a_block_per_table(path: str) -> None:
+    with open_small(path, block_cache_size_bytes=0) as db:
+        fill(db, range(2000))
+        db.compact_range()
+        with db.cursor() as cursor:
+            before = db.stats()
+            assert cursor.seek(number_key(1234))
+            assert (db.stats() - before).block_reads == 1
+
+
+def test_steps_and_seeks_within_a_block_read_nothing(path: str) -> None:
+    with open_small(path, block_cache_size_bytes=0) as db:
+        fill(db, range(2000))
+        db.compact_range()
+        with db.cursor() as cursor:
+            assert cursor.first()
+            before = db.stats()
+            assert cursor.next()
+            assert cursor.next()
+            assert cursor.prev()
+            assert cursor.seek(number_key(0))
+            assert cursor.seek_for_prev(number_key(3))
+            assert (db.stats() - before).block_reads == 0
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_newer_value_of_the_key_that_a_block_begins_with_counts(path: str, reverse: bool) -> None:
+    with open_small(path) as db:
+        fill(db, range(2000))
+        db.compact_range()
+        contents = dict(db.items())
+        table = next(db._state.require_open().version.tables())
+        ends = [end(table, number) for end in (first_key, last_key) for number in range(1, 20)]
+        for key in ends[::2]:
+            del db[key], contents[key]
+        for key in ends[1::2]:
+            db[key] = contents[key] = b"new"
+        db.flush()
+        assert list(db.items(reverse=reverse)) == sorted(contents.items(), reverse=reverse)

@@ -1,3 +1,5 @@
+"""Snapshots: the versions that they keep, also of a key whose versions fill several blocks."""
+
 from __future__ import annotations
 
 import gc
@@ -7,11 +9,11 @@ from typing import Any
 import pytest
 from conftest import BACKGROUNDS, fill, number_key, open_small
 
+import lsmkv
 from kinds_of_mappings import MAPPING_READS
 from lsmkv import DB, ClosedError, Snapshot
 from lsmkv.layers.peers import own_names
-
-Contents = dict[bytes, bytes]
+from table_files import first_key, last_key
 
 
 def stored_entries(db: DB) -> int:
@@ -35,46 +37,7 @@ def db(path: str, background: dict[str, Any]) -> Iterator[DB]:
         yield opened
 
 
-def test_every_snapshot_has_its_own_past(db: DB) -> None:
-    snapshots = []
-    for version in range(10):
-        db[b"k"] = b"%d" % version
-        snapshots.append(db.snapshot())
-        if version % 3 == 0:
-            db.flush()
-    db.compact_range()
-    assert [snapshot[b"k"] for snapshot in snapshots] == [b"%d" % version for version in range(10)]
-    for snapshot in snapshots:
-        snapshot.close()
-
-
-def test_sequence_number_is_that_of_the_last_write(db: DB) -> None:
-    db[b"a"] = b"1"
-    db[b"b"] = b"2"
-    with db.snapshot() as snapshot:
-        db[b"c"] = b"3"
-        assert snapshot.sequence_number == 2
-
-
 # Versions that compaction keeps
-
-
-def test_compaction_keeps_both_versions_while_a_snapshot_needs_the_old_one(db: DB) -> None:
-    fill(db, range(100), seed=1)
-    with db.snapshot():
-        fill(db, range(100), seed=2)
-        db.compact_range()
-        assert stored_entries(db) == 200
-
-
-def test_compaction_drops_old_versions_once_the_snapshot_is_released(db: DB) -> None:
-    fill(db, range(100), seed=1)
-    with db.snapshot():
-        fill(db, range(100), seed=2)
-        db.compact_range()
-    fill(db, range(1))
-    db.compact_range()
-    assert stored_entries(db) == 100
 
 
 def test_compaction_drops_versions_between_snapshots(db: DB) -> None:
@@ -87,6 +50,10 @@ def test_compaction_drops_versions_between_snapshots(db: DB) -> None:
             db.compact_range()
             assert stored_entries(db) == 3
             assert (first[b"k"], second[b"k"], db[b"k"]) == (b"1", b"4", b"5")
+            assert (first.sequence_number, second.sequence_number) == (1, 4)
+    db[b"k"] = b"6"
+    db.compact_range()
+    assert (stored_entries(db), db.memory_usage().snapshot_versions) == (1, 0)
 
 
 def test_compaction_keeps_a_deletion_for_older_snapshots(db: DB) -> None:
@@ -102,13 +69,6 @@ def test_compaction_keeps_a_deletion_for_older_snapshots(db: DB) -> None:
     assert list(db.inspect().tables()) == []
 
 
-def test_compaction_without_snapshots_drops_deletions(db: DB) -> None:
-    fill(db, range(100))
-    db.clear()
-    db.compact_range()
-    assert stored_entries(db) == 0
-
-
 def test_a_flush_writes_only_versions_that_somebody_sees(db: DB) -> None:
     db[b"k"] = b"1"
     with db.snapshot():
@@ -119,13 +79,6 @@ def test_a_flush_writes_only_versions_that_somebody_sees(db: DB) -> None:
         db.flush()
         assert stored_entries(db) == 2
         assert snapshot[b"k"] == b"3"
-
-
-def test_a_released_snapshot_no_longer_makes_writes_keep_old_versions(db: DB) -> None:
-    db[b"k"] = b"1"
-    db.snapshot().close()
-    db[b"k"] = b"2"
-    assert db.memory_usage().snapshot_versions == 0
 
 
 def test_a_dropped_snapshot_is_released(db: DB) -> None:
@@ -187,3 +140,115 @@ def test_a_snapshot_of_a_reader_keeps_its_past_through_refresh(path: str, merge:
             assert (number_key(0), contents[number_key(0)]) in items
             with snapshot.cursor() as cursor:
                 assert cursor.seek(b"n") is False
+
+
+Held = list[tuple[lsmkv.Snapshot, dict[bytes, bytes]]]
+
+FILTERS: dict[str, dict[str, Any]] = {
+    "per block": {},
+    "per table": {"filter_granularity": "table"},
+    "none": {"filter_policy": "none"},
+    "off": {"filter_residency": "off"},
+    "for ranges": {"filter_policy": "grafite"},
+    "that err and learn": {"adaptive_filters": True, "error_rate": 0.5},
+}
+
+
+@pytest.fixture(params=FILTERS)
+def overwritten(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[DB, Held]]:
+    """A key with 60 versions, and a snapshot of each.
+
+    Its versions fill dozens of blocks, between neighbours.
+    """
+    held: Held = []
+    contents: dict[bytes, bytes] = {}
+    filters = FILTERS[request.param]
+    with open_small(
+        path, write_buffer_size_bytes=1 << 20, table_size_bytes=1 << 20, **filters
+    ) as db:
+        for version in range(60):
+            for key in (b"j%02d" % version, b"k"):
+                contents[key] = db[key] = b"%d:" % version + bytes(200)
+            if version % 7 == 3:
+                db.delete(b"k")
+                del contents[b"k"]
+            contents[b"l%02d" % version] = db[b"l%02d" % version] = b"after"
+            held.append((db.snapshot(), dict(contents)))
+        yield db, held
+
+
+def within(
+    contents: dict[bytes, bytes], wanted: dict[str, bytes], reverse: bool
+) -> list[tuple[bytes, bytes]]:
+    start, stop = wanted.get("start", b""), wanted.get("stop", b"\xff")
+    prefix = wanted.get("prefix", b"")
+    found = [
+        (key, value)
+        for key, value in sorted(contents.items())
+        if start <= key < stop and key.startswith(prefix)
+    ]
+    return found[::-1] if reverse else found
+
+
+BOUNDS: list[dict[str, bytes]] = [
+    {},
+    {"start": b"k"},
+    {"stop": b"k"},
+    {"start": b"k", "stop": b"k\0"},
+    {"prefix": b"k"},
+    {"start": b"j59!", "stop": b"k"},
+    {"start": b"k\0", "stop": b"l"},
+]
+ASKED = [b"j00", b"j31", b"j59", b"j59!", b"k", b"k\0", b"l00", b"l59", b"a", b"z"]
+
+
+@pytest.mark.parametrize("upkeep", ["memtable", "flush", "compact"])
+def test_each_snapshot_finds_its_version(overwritten: tuple[DB, Held], upkeep: str) -> None:
+    db, held = overwritten
+    if upkeep == "flush":
+        db.flush()
+    elif upkeep == "compact":
+        db.compact_range()
+    for view, contents in (*held, (db, held[-1][1])):
+        expected = [contents.get(key) for key in ASKED]
+        assert [view.get(key) for key in ASKED] == view.multi_get(ASKED) == expected
+        for bounds in BOUNDS:
+            for reverse in (False, True):
+                found = list(view.items(**bounds, reverse=reverse))
+                assert found == within(contents, bounds, reverse)
+    assert db.verify().ok
+
+
+def test_the_versions_of_these_tests_fill_several_blocks(overwritten: tuple[DB, Held]) -> None:
+    db, _ = overwritten
+    db.flush()
+    (table,) = db._state.require_open().version.tables()
+    shared = [
+        number
+        for number in range(1, table.index.block_count)
+        if first_key(table, number) == last_key(table, number - 1) == b"k"
+    ]
+    assert len(shared) > 10
+    assert {table.index.separator(number) for number in shared} == {b"k"}
+    (shown,) = db.tables()
+    assert shown.may_contain(b"k")
+
+
+def test_the_present_version_is_found_and_explained_among_many(
+    overwritten: tuple[DB, Held],
+) -> None:
+    db, held = overwritten
+    for value in (b"newest", None):
+        if value is None:
+            db.delete(b"k")
+        else:
+            db[b"k"] = value
+        db.flush()
+        assert db.get(b"k") == dict(db).get(b"k") == value
+        for compacted in range(2):
+            explained = db.explain(b"k")
+            assert (explained.outcome, explained.value) == ("found" if value else "deleted", value)
+            if not compacted:
+                db.compact_range()
+    assert db.explain(b"k!").outcome == "absent"
+    assert held[0][0].get(b"k") == held[0][1][b"k"]

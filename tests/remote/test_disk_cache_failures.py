@@ -48,7 +48,6 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def full(directory: Path) -> Path:
-    """The directory of a cache that is filled."""
     cache = DiskCache(directory, MIN_CAPACITY_BYTES)
     put(cache, MANY)
     cache.close()
@@ -160,8 +159,6 @@ def test_a_lock_that_another_holds_is_no_failure(full: Path) -> None:
 
 
 class Failing(FaultyStorage):
-    """Fails the given operations from the beginning."""
-
     def __init__(self, error: int, *operations: str) -> None:
         super().__init__()
         for operation in operations:

@@ -20,7 +20,6 @@ from layered_stores import (
     FEW_RETRIES,
     IMPATIENT,
     fill_in_runs,
-    objects_of,
     open_published,
     outcome_of,
     publish_runs,
@@ -162,14 +161,6 @@ def test_opening_outlasts_a_fault_that_passes(
     assert len([request for request in server.log() if request.fault]) == len(asked)
 
 
-def test_another_table_of_the_store_is_no_table(server: ObjectServer, published: Published) -> None:
-    one, other = list(tables_of(server, published.url).items())[:2]
-    server.inject(Fault("body", match=one[0], body=other[1] * 2))
-    outcome = outcome_of(lambda: open_published(published.url))
-    assert isinstance(outcome, CorruptionError)
-    check(outcome, None, published.url, one[0], offset=True)
-
-
 @pytest.mark.parametrize("residency", ["resident", "cached", "off"])
 def test_other_blocks_of_the_store_are_no_blocks(
     server: ObjectServer, published: Published, residency: str
@@ -247,7 +238,6 @@ def test_a_stale_list_shows_the_older_generation(server: ObjectServer, changing:
 
 
 def listing(server: ObjectServer, url: str) -> bytes:
-    """The body of the server's answer to a list of generations."""
     import http.client
 
     host, port = server.endpoint.removeprefix("http://").split(":")
@@ -259,17 +249,6 @@ def listing(server: ObjectServer, url: str) -> bytes:
     return answer.read()
 
 
-def test_an_older_generation_under_a_newer_name_is_found_out(
-    server: ObjectServer, changing: Changing
-) -> None:
-    changing.publish()
-    newer, older = objects_of(server, changing.url, "generations").items()
-    server.inject(Fault("body", match=newer[0], body=older[1]))
-    outcome = outcome_of(changing.reader)
-    assert isinstance(outcome, CorruptionError)
-    check(outcome, None, changing.url, newer[0])
-
-
 def test_a_list_that_names_what_is_gone_is_looked_at_again(
     server: ObjectServer, changing: Changing
 ) -> None:
@@ -279,26 +258,3 @@ def test_a_list_that_names_what_is_gone_is_looked_at_again(
     server.inject(Fault("body", match=LISTS, body=stale, times=1))
     with changing.reader() as db:
         assert dict(db.items()) == changing.contents[2]
-
-
-def test_a_lost_table_is_an_error_that_names_it(server: ObjectServer, changing: Changing) -> None:
-    import obstore
-
-    name = max(tables_of(server, changing.url).items(), key=lambda item: len(item[1]))[0]
-    with changing.reader(block_cache_size_bytes=0) as db:
-        obstore.delete(server.store(changing.url.removeprefix("s3://bucket/")), name)
-        outcome = outcome_of(lambda: dict(db.items()))
-        assert isinstance(outcome, CorruptionError)
-        check(outcome, None, changing.url, name, offset=True)
-    outcome = outcome_of(changing.reader)
-    assert isinstance(outcome, CorruptionError | FileNotFoundError)
-    check(outcome, None, changing.url, name)
-
-
-def test_time_outs_say_what_they_waited_for(server: ObjectServer, published: Published) -> None:
-    options = FEW_RETRIES.replace(request_timeout_s=4, request_retries=0)
-    with open_published(published.url, options, block_cache_size_bytes=0) as db:
-        server.inject(Fault("stall", seconds=600.0))
-        with pytest.raises(TimeoutError, match=r"GET of \d+ bytes at offset \d+.*=4\)") as caught:
-            db.get(KEYS[1])
-        assert TABLES in caught.value.filename

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from conftest import number_key, open_small
 
-import lsmkv
 from bench.harness.object_server import Fault, ObjectServer, Request
-from layered_stores import fill_in_runs, open_published, outcome_of, publish_runs
-from lsmkv.errors import NotAStoreError, PublishConflictError
+from layered_stores import fill_in_runs, open_published, publish_runs
+from lsmkv.errors import NotAStoreError
 from lsmkv.remote.publish import _TABLES_AT_ONCE
 from threaded_stores import wait_until
-from time_limits import join, started
+from time_limits import started
+
+pytestmark = pytest.mark.slow
 
 PUBLISHER = """
 import sys
@@ -27,7 +25,6 @@ options = dict(compaction="tiered", level0_compaction_trigger=12)
 with lsmkv.open(sys.argv[1], create_if_missing=False, **options) as db:
     db.publish(sys.argv[2])
 """
-_WAIT_S = 60.0
 
 
 def killed_publisher(
@@ -58,7 +55,6 @@ def killed_publisher(
 
 
 def sent(server: ObjectServer) -> list[str]:
-    """The names of the tables in the log's PUTs."""
     return [found.path for found in server.log() if found.method == "PUT" and is_table(found)]
 
 
@@ -66,7 +62,6 @@ def is_table(request: Request) -> bool:
     return "/tables/" in request.path
 
 
-@pytest.mark.slow
 def test_a_publisher_killed_at_each_request_leaves_the_older_generation(
     server: ObjectServer, path: str, url: str
 ) -> None:
@@ -85,7 +80,6 @@ def test_a_publisher_killed_at_each_request_leaves_the_older_generation(
         assert dict(db.items()) == newer
 
 
-@pytest.mark.slow
 def test_a_killed_first_publication_is_no_store_and_is_gone_on_with(
     server: ObjectServer, path: str, url: str
 ) -> None:
@@ -102,51 +96,14 @@ def test_a_killed_first_publication_is_no_store_and_is_gone_on_with(
         assert dict(db.items()) == contents
 
 
-@pytest.fixture
-def two(tmp_path: Path) -> Iterator[tuple[lsmkv.DB, lsmkv.DB]]:
-    """Two stores, of other contents."""
-    with open_small(tmp_path / "one") as one, open_small(tmp_path / "two") as other:
-        for number in range(500):
-            one.put(number_key(number), b"one" * 10)
-            other.put(number_key(number), b"other" * 10)
-        yield one, other
-
-
-def test_of_publishers_that_race_one_gets_an_error(
-    server: ObjectServer, two: tuple[lsmkv.DB, lsmkv.DB], url: str
-) -> None:
-    for number in range(1, 4):
-        outcomes: list[object] = [None, None]
-
-        def publish(at: int, outcomes: list[object] = outcomes) -> None:
-            outcomes[at] = outcome_of(lambda: two[at].publish(url).generation)
-
-        two[0].put(b"round", b"%d" % number)
-        two[1].put(b"round", b"%d" % number)
-        server.hold()
-        threads = [threading.Thread(target=publish, args=(at,)) for at in range(2)]
-        for thread in threads:
-            thread.start()
-        assert len(server.held(2)) == 2  # both look for the newest generation
-        server.stop_holding()
-        join(*threads)
-        (lost,) = [outcome for outcome in outcomes if outcome != number]
-        assert isinstance(lost, PublishConflictError)
-        winner = two[outcomes.index(number)]
-        with open_published(url) as db:
-            assert dict(db.items()) == dict(winner.items())
-
-
-@pytest.mark.slow
-def test_lost_answers_to_all_puts_change_nothing(
-    server: ObjectServer, two: tuple[lsmkv.DB, lsmkv.DB], url: str
-) -> None:
-    tables = two[0].publish(url).table_count
-    two[0].put(b"more", b"contents")
-    for skip in range(tables + 1):  # each PUT in turn, also that of the generation
-        server.inject(Fault("unanswered", method="PUT", skip=skip, times=1))
-        two[0].put(b"more", b"contents %d" % skip)
-        two[0].publish(url)
-        server.inject()
-        with open_published(url) as db:
-            assert dict(db.items()) == dict(two[0].items())
+def test_lost_answers_to_all_puts_change_nothing(server: ObjectServer, path: str, url: str) -> None:
+    with open_small(path) as db:
+        db.update((number_key(number), b"value" * 10) for number in range(500))
+        tables = db.publish(url).table_count
+        for skip in range(tables + 1):  # each PUT in turn, also that of the generation
+            server.inject(Fault("unanswered", method="PUT", skip=skip, times=1))
+            db.put(b"more", b"contents %d" % skip)
+            db.publish(url)
+            server.inject()
+            with open_published(url) as found:
+                assert dict(found.items()) == dict(db.items())

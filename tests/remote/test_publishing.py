@@ -46,7 +46,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def db(original: Path, tmp_path: Path) -> Iterator[lsmkv.DB]:
-    """A store of one run in several tables."""
     with lsmkv.open(shutil.copytree(original, tmp_path / "store"), FORM) as db:
         yield db
 
@@ -77,16 +76,6 @@ def test_an_object_is_the_file_itself_and_named_after_its_bytes(
         assert name == f"tables/{xxhash.xxh3_128_hexdigest(data)}-0000000001.sst"
 
 
-def test_what_is_in_the_memtable_is_published_too(
-    tmp_path: Path, server: ObjectServer, url: str
-) -> None:
-    with lsmkv.open(tmp_path / "store") as db:
-        db[b"fresh"] = b"value"
-        db.publish(url)
-    with reader(url) as published:
-        assert published[b"fresh"] == b"value"
-
-
 def test_an_empty_store_can_be_published(tmp_path: Path, server: ObjectServer, url: str) -> None:
     with lsmkv.open(tmp_path / "store") as db:
         assert db.publish(url).table_count == 0
@@ -101,21 +90,6 @@ def test_an_unchanged_store_sends_nothing(db: lsmkv.DB, server: ObjectServer, ur
     assert kinds(server) == {"LIST": 1, "GET generations": 1}
     assert (report.generation, report.is_new, report.sent_count) == (1, False, 0)
     assert "published already" in str(report)
-
-
-def test_only_new_tables_are_sent(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
-    first = db.publish(url)
-    db[key(1)] = b"new"
-    report = db.publish(url)
-    assert (report.generation, report.sent_count) == (2, 1)
-    assert report.table_count == first.table_count + 1
-
-
-def test_tables_are_read_once_to_name_them(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
-    db.publish(url)
-    before = db.stats()
-    db.publish(url)
-    assert (db.stats() - before).compaction_read_bytes == 0
 
 
 def test_an_interrupted_publication_goes_on(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
@@ -185,16 +159,6 @@ def test_keep_removes_old_generations_and_only_their_tables(
         assert dict(published.items()) == contents() | {key(1): b"new"}
 
 
-def test_keep_leaves_the_tables_that_two_generations_share(
-    db: lsmkv.DB, server: ObjectServer, url: str
-) -> None:
-    db.publish(url)
-    db[key(1)] = b"new"
-    report = db.publish(url, keep=1)
-    assert (report.removed_generation_count, report.removed_table_count) == (1, 0)
-    assert len(objects(server, url, "tables")) == report.table_count
-
-
 def test_clean_up_removes_what_a_killed_publication_left_but_not_one_under_way(
     db: lsmkv.DB, server: ObjectServer, url: str
 ) -> None:
@@ -261,16 +225,6 @@ def test_a_damaged_generation_that_is_kept_ends_the_clean_up_before_it_removes(
     assert (objects(server, url, "tables"), objects(server, url, "generations")) == before
 
 
-def test_progress_rises_to_the_bytes_of_all_tables(
-    db: lsmkv.DB, server: ObjectServer, url: str
-) -> None:
-    seen: list[tuple[int, int]] = []
-    report = db.publish(url, progress=lambda done, total: seen.append((done, total)))
-    assert seen == sorted(seen)
-    assert seen[0] == (0, report.size_bytes)
-    assert seen[-1] == (report.size_bytes, report.size_bytes)
-
-
 def test_tables_are_sent_at_the_same_time(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
     server.hold()
     sending = threading.Thread(target=db.publish, args=(url,))
@@ -300,25 +254,10 @@ def test_a_large_table_is_sent_in_parts(tmp_path: Path, server: ObjectServer, ur
         assert published.verify().ok
 
 
-def test_every_request_of_a_publication_is_counted(
-    db: lsmkv.DB, each_server: ObjectServer, url: str
-) -> None:
-    before = db.stats()
-    db.publish(url)
-    db[key(1)] = b"new"
-    db.publish(url)
-    db.compact_range(force=True)
-    db.publish(url, keep=1)
-    assert counted(db.stats() - before) == logged(each_server)
-
-
 def test_a_read_only_store_is_not_published(tmp_path: Path, server: ObjectServer, url: str) -> None:
     with lsmkv.open(tmp_path / "store") as db:
         db[b"key"] = b"value"
-    with (
-        lsmkv.open(tmp_path / "store", read_only=True) as db,
-        pytest.raises(lsmkv.ReadOnlyError),
-    ):
+    with lsmkv.open(tmp_path / "store", read_only=True) as db, pytest.raises(lsmkv.ReadOnlyError):
         db.publish(url)
     assert server.log() == []
 
@@ -398,17 +337,6 @@ def test_a_stray_object_does_not_use_up_the_numbers(db: lsmkv.DB, tmp_path: Path
     db[key(1)] = b"newer"
     with pytest.raises(ValueError, match=r"9999999998\.json is the last generation that can be"):
         db.publish(url)
-
-
-def test_a_folder_can_be_published_to_as_a_file_url(db: lsmkv.DB, tmp_path: Path) -> None:
-    url = (tmp_path / "shared").as_uri()
-    db.publish(url)
-    db[key(1)] = b"new"
-    db.publish(url, keep=1)
-    with lsmkv.open(url, read_only=True) as published:
-        assert published.generation == 2
-        assert dict(published.items()) == contents() | {key(1): b"new"}
-        assert published.verify().ok
 
 
 def test_the_first_generation_is_made_anew_below_each_prefix(

@@ -1,7 +1,8 @@
-"""One disk cache for several stores: none gets what another, maybe hostile one has put there."""
+"""One disk cache for several stores, of which one may be hostile, and answers that are wrong once."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from lsmkv.remote.bucket import Bucket
 from lsmkv.remote.cache_segment import HEADER, SegmentEntries, pack_record, record_key
 from lsmkv.remote.disk_cache import MIN_CAPACITY_BYTES, DiskCache
 from lsmkv.remote.generation import Generation, decode_generation
+from published_stores import published, reader
 
 COUNT: Final = 200
 FORM: Final = lsmkv.Options(block_size_bytes=512, compression="none", block_cache_size_bytes=0)
@@ -31,7 +33,6 @@ def publish(directory: Path, name: str) -> str:
 
 
 def read(url: str, **options: Any) -> set[bytes]:
-    """The first words of all values."""
     with lsmkv.open(url, FORM, read_only=True, **options) as db:
         return {db[b"key%03d" % number].split()[0] for number in range(COUNT)}
 
@@ -133,7 +134,6 @@ FORGED: Final = b"what a hostile publisher wants others to read"
 
 
 def tag_of(directory: Path) -> int:
-    """The tag of the only segment."""
     (path,) = directory.glob("*.segment")
     _, tag = HEADER.unpack_from(path.read_bytes())
     assert isinstance(tag, int)
@@ -183,3 +183,35 @@ def test_data_at_the_place_of_an_older_record_are_no_record(
     path.write_bytes(bytes(position) + pack_record(tagged(tag), b"trusted", 4096, FORGED))
     assert cache.get("trusted", 4096, len(FORGED)) == expected
     cache.close()
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_a_wrong_answer_does_not_stay_in_the_disk_cache(tmp_path: Path, residency: str) -> None:
+    """Blocks, filters and the ends of tables are wrong in turn, and then whole again."""
+    url = f"file://{tmp_path}/published"
+    entries = published(tmp_path / "store", url)
+    (generation,) = (tmp_path / "published" / "generations").iterdir()
+    found = msgspec.json.decode(generation.read_bytes().splitlines()[0])["tables"][0]
+    table = tmp_path / "published" / "tables" / found["name"]
+    whole = table.read_bytes()
+    filters = found["data_length"] + found["dictionary_length"]
+    for start, stop in ((0, filters), (filters, filters + 40), (len(whole) - 400, len(whole))):
+        options = {
+            "disk_cache_path": str(tmp_path / f"cache{start}"),
+            "disk_cache_size_bytes": 1 << 20,
+            "filter_residency": residency,
+        }
+        wrong = bytes(byte ^ 1 for byte in whole[start:stop])
+        table.write_bytes(whole[:start] + wrong + whole[stop:])
+        failed = 0
+        with contextlib.suppress(lsmkv.CorruptionError), reader(url, **options) as db:
+            for wanted in entries:
+                try:
+                    assert db[wanted] == entries[wanted]
+                except lsmkv.CorruptionError:
+                    failed += 1
+            assert failed or db.stats().filter_rebuilds
+        table.write_bytes(whole)
+        with reader(url, **options) as db:
+            assert [db[wanted] for wanted in entries] == list(entries.values())
+            assert db.stats().filter_rebuilds == 0

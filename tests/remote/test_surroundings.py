@@ -1,10 +1,12 @@
-"""Object storage from the command line, without its library, after a fork, with credentials."""
+"""Object storage from the command line, without its library, in processes, with credentials."""
 
 from __future__ import annotations
 
 import http.server
 import json
+import multiprocessing
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -18,8 +20,9 @@ import pytest
 import lsmkv
 from bench.harness.object_server import ObjectServer
 from commands import ENVIRONMENT, fail, fill, one_line, run, succeed
-from published_stores import COUNT, FORM, contents, key, reader, value
-from time_limits import join
+from gates import WAIT_S
+from published_stores import COUNT, contents, key, published, reader, value
+from threaded_stores import wait_until
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -85,54 +88,34 @@ def test_the_page_shows_a_published_store(
 # Without the library
 
 
-def test_a_wrong_scheme_is_told_before_what_to_install(tmp_path: Path) -> None:
+def test_without_obstore_a_wrong_scheme_is_told_before_what_to_install(tmp_path: Path) -> None:
     done = python(
         f"""
         import sys
         sys.modules["obstore"] = None
         import lsmkv
         db = lsmkv.open({str(tmp_path / "store")!r})
-        for attempt in (
-            lambda: lsmkv.open("htp://x"),
-            lambda: lsmkv.open("htp://x", read_only=True),
-            lambda: db.publish("htp://x"),
-        ):
-            try:
-                attempt()
-            except ValueError as error:
-                print(error)
+        for url in ("htp://x", "s3://bucket/store"):
+            for attempt in (
+                lambda: lsmkv.open(url),
+                lambda: lsmkv.open(url, read_only=True),
+                lambda: db.publish(url),
+            ):
+                try:
+                    attempt()
+                except (ValueError, lsmkv.MissingExtraError) as error:
+                    print(error)
         db.close()
         """
     )
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
-    assert len(told) == 3 and len(set(told)) == 1
+    assert len(told) == 6 and len(set(told[:3])) == 1
     assert re.fullmatch(
         "url='htp://x': object storage begins with one of s3://, .*, file://", told[0]
     )
-
-
-def test_without_obstore_the_error_says_what_to_install(tmp_path: Path) -> None:
-    done = python(
-        f"""
-        import sys
-        sys.modules["obstore"] = None
-        import lsmkv
-        db = lsmkv.open({str(tmp_path / "store")!r})
-        for attempt in (
-            lambda: lsmkv.open("s3://bucket/store", read_only=True),
-            lambda: db.publish("s3://bucket/store"),
-        ):
-            try:
-                attempt()
-            except lsmkv.MissingExtraError as error:
-                assert isinstance(error, ImportError)
-                print(error)
-        db.close()
-        """
-    )
     wanted = 'object storage needs obstore, which is not installed: pip install "lsmkv[remote]"'
-    assert done.stdout.splitlines() == [wanted] * 2, done.stderr
+    assert told[4:] == [wanted] * 2
 
 
 # Processes
@@ -215,25 +198,6 @@ def test_a_profile_of_aws_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # Many readers
 
 
-def test_many_threads_share_a_handle(filled: str, server: ObjectServer) -> None:
-    entries = contents()
-    wrong: list[object] = []
-
-    def look_up(start: int) -> None:
-        for number in range(start, 2 * COUNT, 16):
-            if db.get(key(number)) != entries.get(key(number)):
-                wrong.append(number)
-        if db.multi_get(list(entries)[::9]) != list(entries.values())[::9]:
-            wrong.append("many")
-
-    with lsmkv.open(filled, FORM, read_only=True, block_cache_size_bytes=20_000) as db:
-        threads = [threading.Thread(target=look_up, args=(start,)) for start in range(8)]
-        for thread in threads:
-            thread.start()
-        join(*threads)
-    assert wrong == []
-
-
 def test_without_a_thread_requests_are_sent_all_the_same(
     filled: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,3 +208,50 @@ def test_without_a_thread_requests_are_sent_all_the_same(
     with reader(filled) as db:
         assert db[key(2)] == value(2)
         assert db.multi_get([key(1), key(4), key(900)]) == [None, value(4), value(900)]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/published"
+
+
+@pytest.fixture
+def store(tmp_path: Path, url: str) -> Path:
+    """A store in a directory, which was published to ``url`` once."""
+    published(tmp_path / "store", url)
+    return tmp_path / "store"
+
+
+def publish_more(store: Path, url: str) -> None:
+    with lsmkv.open(store) as db:
+        db[b"more"] = b"value"
+        db.publish(url)
+
+
+def test_a_pickled_handle_reads_the_same_url(store: Path, url: str) -> None:
+    with reader(url) as db:
+        data = pickle.dumps(db)
+    with pickle.loads(data) as again:
+        assert (again.path, again.options, again.generation) == (db.path, db.options, 1)
+        assert dict(again.items()) == contents()
+
+
+def look_up(db: lsmkv.DB, number: int) -> bytes | None:
+    return db.get(key(number))
+
+
+@pytest.mark.slow
+def test_a_spawned_pool_takes_handles_as_arguments(store: Path, url: str) -> None:
+    with reader(url) as db, multiprocessing.get_context("spawn").Pool(2) as pool:
+        found = pool.starmap_async(look_up, [(db, number) for number in range(10)]).get(WAIT_S)
+    assert found == [None if number % 2 else value(number) for number in range(10)]
+
+
+def test_a_handle_may_follow_what_is_published(store: Path, url: str) -> None:
+    with reader(url, refresh_every_s=0.01) as db:
+        publish_more(store, url)
+        wait_until(lambda: b"more" in db)
+        assert db.refresh() is True

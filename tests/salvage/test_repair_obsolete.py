@@ -1,4 +1,4 @@
-"""Tables that compaction has replaced are removed, or known without a manifest."""
+"""Tables that compaction has replaced are removed, or known without a manifest; and their order."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import lsmkv
 from damage import files, flip, open_table, write_table
 from lsmkv.options import Options
+from lsmkv.salvage.order import stack, tangled_groups
 from lsmkv.salvage.repair import repair
+from lsmkv.sstable.format import TableMeta
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
+from made_trees import table
 from repair_stores import content_of, lose_manifest
 from storages import FaultyStorage
 from torture.crash import lost_manifests
@@ -246,7 +250,7 @@ def test_a_compaction_in_a_process_notes_what_it_replaced(store: Path) -> None:
 
 def test_nothing_that_is_out_of_date_is_called_complete(tmp_path: Path) -> None:
     settings = Settings(Scale.CI, 3.0, 1, tmp_path)
-    outcome = lost_manifests.run(settings, Size(20, 1, 0.05, 2))
+    outcome = lost_manifests.run(settings, Size(operations=20, rounds=1, samples=2, share=0.05))
     assert not outcome.failures
     assert outcome.counts["complete"]
 
@@ -262,19 +266,6 @@ def test_nothing_that_is_out_of_date_is_ever_called_complete(seed: int, tmp_path
     assert outcome.counts["tables ignored because others replaced them"]
 
 
-class _StuckStorage(Storage):
-    """A storage on which some files cannot be removed."""
-
-    def __init__(self, stuck: str) -> None:
-        super().__init__()
-        self._stuck = stuck
-
-    def remove(self, path: str) -> None:
-        if path.endswith(self._stuck):
-            raise OSError(errno.EBUSY, "in use", path)
-        super().remove(path)
-
-
 @pytest.mark.parametrize("how", ["closed", "reopened", "written to"])
 def test_a_replaced_table_that_cannot_be_removed_brings_no_deleted_key_back(
     tmp_path: Path, how: str
@@ -284,16 +275,44 @@ def test_a_replaced_table_that_cannot_be_removed_brings_no_deleted_key_back(
         db[b"k"] = b"stale"
         db.flush()
     (table,) = path.glob("*.sst")
-    with lsmkv.open(path, storage=_StuckStorage(table.name)) as db:
+    stuck = FaultyStorage()
+    stuck.fail("remove", error=errno.EBUSY, times=None, path_suffix=table.name)
+    with lsmkv.open(path, storage=stuck) as db:
         db.delete(b"k")
         db.compact_range()
     if how != "closed":
-        with lsmkv.open(path, storage=_StuckStorage(table.name)) as db:
+        with lsmkv.open(path, storage=stuck) as db:
             if how == "written to":
                 db[b"z"] = b"1"
                 db.flush()
-    for file in (path / "CURRENT", *path.glob("MANIFEST-*")):
-        file.unlink()
+    lose_manifest(path)
     report = lsmkv.repair(path, tmp_path / "mended")
     with lsmkv.open(tmp_path / "mended") as db:
         assert b"k" not in db or not report.is_complete
+
+
+def _meta(number: int, keys: str, low: int, high: int) -> TableMeta:
+    return msgspec.structs.replace(table(number, *keys, seq=high), smallest_seq=low)
+
+
+@pytest.mark.parametrize(
+    ("tables", "groups"),
+    [
+        pytest.param([("az", 1, 5), ("az", 6, 9), ("bc", 10, 10)], [1, 1, 1], id="seqs apart"),
+        pytest.param([("ac", 1, 9), ("df", 1, 9)], [1, 1], id="keys apart"),
+        pytest.param([("ae", 1, 6), ("df", 5, 9), ("gh", 5, 9)], [1, 2], id="overlap in both"),
+        # The third stands between the others in sequence numbers, and overlaps one in keys.
+        pytest.param([("ae", 1, 3), ("df", 3, 9), ("ab", 5, 6)], [3], id="overlap the group"),
+    ],
+)
+def test_tables_that_overlap_in_keys_and_sequence_numbers_are_merged(
+    tables: list[tuple[str, int, int]], groups: list[int]
+) -> None:
+    found = tangled_groups([_meta(number, *each) for number, each in enumerate(tables)])
+    assert sorted(map(len, found)) == groups
+
+
+def test_newer_tables_are_stacked_above_older_ones() -> None:
+    tables = [_meta(1, "ac", 1, 1), _meta(2, "bd", 2, 2), _meta(3, "ef", 1, 1)]
+    runs = [[each.number for each in run] for run in stack(tables)]
+    assert runs == [[2, 3], [1]]

@@ -11,17 +11,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from damage import (
-    Entry,
-    cut,
-    entries_of,
-    files,
-    flip,
-    footer_of,
-    open_table,
-    sections,
-    write_table,
-)
+from damage import Entry, cut, entries_of, files, flip, footer_of, open_table, sections, write_table
 from lsmkv.options import Options
 from lsmkv.salvage.damaged_table import LostBlock, TableSalvage
 from lsmkv.salvage.repair import repair
@@ -45,21 +35,9 @@ def output(tmp_path: Path) -> Path:
 
 
 def _expected(path: Path, lost: Callable[[int, list[Entry]], bool]) -> set[Entry]:
-    """The entries of a table's blocks that are not lost."""
     blocks = entries_of(path)
     return {
         entry for number, block in enumerate(blocks) if not lost(number, block) for entry in block
-    }
-
-
-def _rewritten(output: Path, known: set[str]) -> set[Entry]:
-    """The entries of the tables that repair rewrote."""
-    return {
-        entry
-        for path in files(output, ".sst")
-        if path.name not in known
-        for block in entries_of(path)
-        for entry in block
     }
 
 
@@ -278,33 +256,12 @@ def test_a_missing_table_is_lost(store: Path, output: Path) -> None:
     content_of(output)
 
 
-def test_an_empty_table_file_is_lost(store: Path, output: Path) -> None:
-    build_store(store)
-    cut(files(store, ".sst")[0], 0)
-    assert repair(store, output).tables_lost == 1
-    content_of(output)
-
-
 def test_another_table_under_the_name_of_one_is_not_used(store: Path, output: Path) -> None:
     build_store(store)
     first, second = files(store, ".sst")
     shutil.copyfile(second, first)
     report = repair(store, output)
     assert (report.tables_kept, report.tables_lost) == (1, 1)
-    content_of(output)
-
-
-def test_damage_in_several_tables_and_the_log_is_all_reported(store: Path, output: Path) -> None:
-    build_store(store)
-    for path in files(store, ".sst"):
-        flip(path, sections(path)["payload"][0])
-    log = files(store, ".log")[-1]
-    flip(log, log.stat().st_size // 2)
-    report = repair(store, output)
-    assert report.tables_salvaged == 2
-    assert {problem.path for problem in report.problems} == {
-        str(path) for path in [*files(store, ".sst"), log]
-    }
     content_of(output)
 
 

@@ -79,7 +79,6 @@ def disk(kind: str, tmp_path: Path) -> Iterator[LoopDisk]:
 
 
 def on(*kinds: str) -> pytest.MarkDecorator:
-    """Run the test on file systems of these kinds."""
     return pytest.mark.parametrize("kind", kinds)
 
 
@@ -111,7 +110,6 @@ def closed(running: subprocess.Popen[str]) -> bool:
 
 
 def use_up(disk: LoopDisk) -> None:
-    """Another program's file takes all the room."""
     filler = disk.mount_point / "filler"
     with filler.open("wb", buffering=0) as file:
         end = 0

@@ -1,17 +1,24 @@
-"""Writing through a storage: whole appends or none, sticky sync failures, reopening."""
+"""Writing through a storage, whole or not at all; and its lock, against others and forked children."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import gc
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from forked_children import in_child
+from gates import WAIT_S
 from leaks import open_descriptors
+from lsmkv.errors import LockedError
 from lsmkv.storage.storage import AppendFile, RandomFile, ReadKind, Storage
+from other_processes import line_of, process
 from storages import FaultyStorage
+from time_limits import exit_code
 
 
 @pytest.fixture
@@ -20,21 +27,6 @@ def path(tmp_path: Path) -> str:
 
 
 # --- appending -----------------------------------------------------------------------------------
-
-
-def test_appends_follow_each_other(path: str) -> None:
-    with Storage().create(path) as file:
-        file.append(b"one")
-        assert file.offset == 3
-        file.append(b"two")
-        assert file.offset == 6
-    assert Path(path).read_bytes() == b"onetwo"
-
-
-def test_empty_append_writes_nothing(path: str) -> None:
-    with Storage().create(path) as file:
-        file.append(b"")
-        assert file.offset == 0
 
 
 def test_short_writes_are_completed(path: str) -> None:
@@ -74,18 +66,9 @@ def test_failed_append_is_truncated_back(path: str) -> None:
         assert caught.value.errno == errno.ENOSPC
         assert Path(path).read_bytes() == b"kept"
         assert (file.offset, file.broken) == (4, False)
-
-
-def test_append_goes_on_after_one_that_was_undone(path: str) -> None:
-    storage = FaultyStorage()
-    storage.fail("append", short_write=2)
-    storage.fail("append", error=errno.ENOSPC, after=1)
-    with storage.create(path) as file:
-        with pytest.raises(OSError):
-            file.append(b"lost")
-        file.append(b"next")
+        file.append(b" and more")
         file.sync()
-    assert Path(path).read_bytes() == b"next"
+    assert Path(path).read_bytes() == b"kept and more"
 
 
 def test_append_that_cannot_be_undone_breaks_the_file(path: str) -> None:
@@ -176,23 +159,6 @@ def test_failed_sync_sticks(path: str) -> None:
     assert storage.calls["sync"] == 1
 
 
-def test_a_broken_file_can_be_closed(path: str) -> None:
-    storage = FaultyStorage()
-    storage.fail("sync")
-    file = storage.create(path)
-    with pytest.raises(OSError):
-        file.sync()
-    file.close()
-    assert not any(path in link for link in open_descriptors())
-
-
-def test_sync_succeeds_on_a_real_file(path: str) -> None:
-    with Storage().create(path) as file:
-        file.append(b"x")
-        file.sync()
-        assert not file.broken
-
-
 # --- truncating, reopening, writing again --------------------------------------------------------
 
 
@@ -246,18 +212,6 @@ def test_open_append_refuses_a_length_the_file_lacks(path: str, length: int) -> 
     assert Path(path).read_bytes() == b"abc"
 
 
-def test_open_append_needs_the_file(path: str) -> None:
-    with pytest.raises(FileNotFoundError):
-        Storage().open_append(path, 0)
-
-
-def test_rewritten_bytes_are_unchanged(path: str) -> None:
-    with Storage().create(path) as file:
-        file.append(b"abcdef")
-    Storage().write_again(path, 2, b"cde")
-    assert Path(path).read_bytes() == b"abcdef"
-
-
 def test_a_missing_file_is_not_made_by_writing_it_again(path: str) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         Storage().write_again(path, 0, b"x")
@@ -308,3 +262,139 @@ def test_names_of_one_file_have_one_identity(tmp_path: Path) -> None:
     assert alone[2] == 1
     storage.link(path, other)
     assert storage.identity(path) == storage.identity(other) == (*alone[:2], 2)
+
+
+HOLDER = """
+from lsmkv.storage.storage import Storage
+lock = Storage().lock(sys.argv[1])
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_the_lock_of_another_process_names_it_and_is_free_after_it_was_killed(path: str) -> None:
+    with process(HOLDER, path) as holder:
+        assert line_of(holder) == "held"
+        with pytest.raises(LockedError) as caught:
+            Storage().lock(path)
+        assert (caught.value.path, caught.value.pid) == (os.path.dirname(path), holder.pid)
+        holder.kill()
+        holder.wait(WAIT_S)
+        Storage().lock(path).release()
+
+
+def test_lock_excludes_other_calls_in_the_same_process(path: str) -> None:
+    storage = Storage()
+    lock = storage.lock(path)
+    with pytest.raises(LockedError) as caught:
+        storage.lock(path)
+    assert caught.value.pid == os.getpid()
+    lock.release()
+    storage.lock(path).release()
+
+
+def test_lock_with_an_unreadable_pid_names_none(path: str) -> None:
+    lock = Storage().lock(path)
+    Path(path).write_bytes(b"\xff not a number")
+    with pytest.raises(LockedError) as caught:
+        Storage().lock(path)
+    assert caught.value.pid is None
+    lock.release()
+
+
+def test_lock_file_names_only_the_present_holder(path: str) -> None:
+    Path(path).write_bytes(b"lsmkv process 1234567890123\n")
+    lock = Storage().lock(path)
+    assert Path(path).read_bytes() == b"lsmkv process %d\n" % os.getpid()
+    lock.release()
+
+
+@pytest.mark.parametrize(
+    "content", [b"17\n", b"\x7fELF", b"lsmkv processes", bytes(100), b"x" * 5000]
+)
+def test_a_lock_file_of_another_program_is_not_written_to(path: str, content: bytes) -> None:
+    Path(path).write_bytes(content)
+    lock = Storage().lock(path)
+    with pytest.raises(LockedError):
+        Storage().lock(path)
+    lock.release()
+    assert Path(path).read_bytes() == content
+
+
+def test_a_lock_file_that_a_crash_cut_short_is_written_again(path: str) -> None:
+    record = b"lsmkv process 123456\n"
+    for length in range(len(record) + 1):
+        for content in (record[:length], record[:length].ljust(len(record), b"\0")):
+            Path(path).write_bytes(content)
+            Storage().lock(path).release()
+            assert Path(path).read_bytes() == b"lsmkv process %d\n" % os.getpid()
+
+
+def test_lock_in_the_working_directory_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lock = Storage().lock("LOCK")
+    with pytest.raises(LockedError) as caught:
+        Storage().lock("LOCK")
+    assert caught.value.path == "."
+    lock.release()
+
+
+def test_the_last_reference_releases_the_lock(path: str) -> None:
+    lock = Storage().lock(path)
+    del lock
+    Storage().lock(path).release()
+
+
+@pytest.mark.parametrize("action", ["release", "exit"])
+def test_lock_is_not_lost_to_a_forked_child(path: str, action: str) -> None:
+    lock = Storage().lock(path)
+    in_child(lock.release if action == "release" else lambda: None)
+    with pytest.raises(LockedError):
+        Storage().lock(path)
+    lock.release()
+
+
+def test_release_frees_the_lock_even_while_a_forked_child_lives(path: str) -> None:
+    lock = Storage().lock(path)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)  # until the parent closes its end
+        os._exit(0)
+    try:
+        lock.release()
+        Storage().lock(path).release()
+    finally:
+        os.close(writing)
+        os.close(reading)
+        exit_code(child)
+
+
+def test_failure_to_lock_leaves_no_descriptor(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError) as caught:
+        Storage().lock(path)
+    assert caught.value.errno == errno.ENOLCK
+    del caught
+    gc.collect()
+    assert not any(path in link for link in open_descriptors())
+
+
+def test_a_claimed_file_is_nobody_elses(path: str) -> None:
+    storage = Storage()
+    claimed = storage.claim(path, create=True)
+    assert claimed is not None
+    claimed.append(b"first")
+    assert storage.claim(path) is None
+    claimed.close()
+    again = storage.claim(path)
+    assert again is not None
+    again.append(b", second")
+    again.close()
+    assert Path(path).read_bytes() == b"first, second"

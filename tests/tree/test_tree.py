@@ -8,29 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.sstable.format import TableMeta
+from drawn_trees import Drawing
 from lsmkv.tree.levels import MAX_LEVELS, Levels, PlacedTable, RunMeta
-
-
-def meta(number: int, smallest: bytes = b"a", largest: bytes = b"z", entries: int = 1) -> TableMeta:
-    return TableMeta(
-        number=number,
-        size_bytes=1000 * number,
-        smallest=smallest,
-        largest=largest,
-        smallest_seq=1,
-        largest_seq=9,
-        entry_count=entries,
-        tombstone_count=0,
-    )
+from made_trees import table
+from texts import CheckText, Command, Commands, Section, sections, title
 
 
 def tree_of(*placed: PlacedTable) -> Levels:
     return Levels().changed(placed, ())
-
-
-def numbers(tree: Levels) -> set[int]:
-    return {table.number for table in tree.tables()}
 
 
 @st.composite
@@ -44,27 +29,9 @@ def placements(draw: st.DrawFn) -> list[PlacedTable]:
         )
     )
     return [
-        PlacedTable(level, run, meta(number, b"%d" % slot, b"%d~" % slot))
+        PlacedTable(level, run, table(number, f"{slot}", f"{slot}~"))
         for number, (level, run, slot) in enumerate(slots, 1)
     ]
-
-
-# --- laws ----------------------------------------------------------------------------------------
-
-
-@given(placements())
-def test_a_tree_places_what_was_added_and_nothing_else(tables: list[PlacedTable]) -> None:
-    tree = Levels().changed(tables, ())
-    assert {table.meta.number: table for table in tree.placed()} == {
-        table.meta.number: table for table in tables
-    }
-
-
-@given(placements(), st.randoms())
-def test_the_order_of_additions_does_not_matter(tables: list[PlacedTable], dice: object) -> None:
-    shuffled = list(tables)
-    dice.shuffle(shuffled)  # type: ignore[attr-defined]  # st.randoms is not typed
-    assert Levels().changed(shuffled, ()) == Levels().changed(tables, ())
 
 
 @given(placements(), st.data())
@@ -83,10 +50,10 @@ def test_changes_one_by_one_equal_all_at_once(
 ) -> None:
     gone = data.draw(st.sets(st.sampled_from(tables))) if tables else set()
     stepwise = Levels()
-    for table in tables:
-        stepwise = stepwise.changed([table], ())
-    for table in gone:
-        stepwise = stepwise.changed((), [table.meta.number])
+    for added in tables:
+        stepwise = stepwise.changed([added], ())
+    for removed in gone:
+        stepwise = stepwise.changed((), [removed.meta.number])
     assert stepwise == Levels().changed([table for table in tables if table not in gone], ())
 
 
@@ -115,37 +82,52 @@ def test_a_change_leaves_the_tree_it_started_from_alone(tables: list[PlacedTable
     assert list(tree.placed()) == before
 
 
-@given(placements())
-def test_level_sizes_add_up_to_the_tables(tables: list[PlacedTable]) -> None:
-    tree = Levels().changed(tables, ())
-    total = sum(tree.level_bytes(level) for level in range(MAX_LEVELS))
-    assert total == sum(table.meta.size_bytes for table in tables)
-
-
-# --- what cannot be drawn ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("level", "run"), [(-1, 0), (MAX_LEVELS, 0), (0, -1)])
 def test_impossible_places_are_refused(level: int, run: int) -> None:
     with pytest.raises(ValueError, match="has level"):
-        tree_of(PlacedTable(level, run, meta(1)))
+        tree_of(PlacedTable(level, run, table(1, "a", "z")))
 
 
 def test_impossible_tables_are_refused() -> None:
     with pytest.raises(ValueError, match="smallest key is above its largest"):
-        tree_of(PlacedTable(0, 1, meta(1, b"z", b"a")))
-
-
-# --- looking into it -----------------------------------------------------------------------------
+        tree_of(PlacedTable(0, 1, table(1, "z", "a")))
 
 
 def test_placed_tables_come_newest_data_first() -> None:
     tree = tree_of(
-        PlacedTable(1, 0, meta(1)), PlacedTable(0, 4, meta(4)), PlacedTable(0, 3, meta(3))
+        *(PlacedTable(level, n, table(n, "a", "z")) for level, n in ((1, 1), (0, 4), (0, 3)))
     )
     assert [table.number for table in tree.tables()] == [4, 3, 1]
 
 
 def test_sizes_and_entries_of_a_run_are_those_of_its_tables() -> None:
-    run = RunMeta(1, (meta(1, b"b", b"d", entries=3), meta(2, b"f", b"h", entries=4)))
-    assert (run.size_bytes, run.entry_count) == (3000, 7)
+    run = RunMeta(1, (table(1, "b", "d", entries=3), table(2, "f", "h", size_bytes=7, entries=4)))
+    assert (run.size_bytes, run.entry_count) == (10 * 1024 + 7, 7)
+
+
+class Changes:
+    def __init__(self) -> None:
+        self.drawing = Drawing()
+        self.levels = Levels()
+        self.commands: Commands = {"change": self.change, "overlapping": self.overlapping}
+
+    def change(self, command: Command) -> str:
+        removed = [int(number) for number in (command.option("remove") or "").split(",") if number]
+        try:
+            self.levels = self.levels.changed(self.drawing.read(command.input), removed)
+        except ValueError as error:
+            return f"refused: {error}"
+        return self.drawing.draw(self.levels)
+
+    def overlapping(self, command: Command) -> str:
+        smallest, largest = (word.encode() for word in command.words)
+        found = [
+            " ".join(str(meta.number) for meta in run.overlapping(smallest, largest)) or "none"
+            for run in self.levels.runs()
+        ]
+        return ", ".join(found)
+
+
+@pytest.mark.parametrize("section", sections(__file__), ids=title)
+def test_levels(section: Section, check_text: CheckText) -> None:
+    check_text(section, Changes().commands)

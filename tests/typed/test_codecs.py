@@ -63,11 +63,7 @@ KEYS: Final[dict[str, tuple[KeyCodec[Any], st.SearchStrategy[Any], Any]]] = {
     "Int64": (Int64(), int64s, int),
     "Float": (Float(), numbers, float_place),
     "Uuid": (Uuid(), st.uuids(), lambda key: key.int),
-    "Tuple of two": (
-        Tuple(Str(), Int64()),
-        st.tuples(texts, int64s),
-        tuple,
-    ),
+    "Tuple of two": (Tuple(Str(), Int64()), st.tuples(texts, int64s), tuple),
     "Tuple in a tuple": (
         Tuple(Tuple(Float(), Bytes()), Uuid()),
         st.tuples(st.tuples(numbers, st.binary()), st.uuids()),
@@ -178,15 +174,6 @@ def test_prefixes_and_bounds_of_tuples_are_their_first_parts() -> None:
 def test_keys_of_fixed_size_have_no_prefixes(codec: KeyCodec[Any]) -> None:
     with pytest.raises(TypeError, match="have no prefixes: use start and stop"):
         codec.prefix(1)
-
-
-def test_the_parts_of_a_tuple_are_codecs() -> None:
-    wrong: Any = Str
-    with pytest.raises(TypeError, match=r"no codec that a tuple may have as a part: write Str\(\)"):
-        Tuple(wrong)
-    wrong = Json()
-    with pytest.raises(TypeError, match=r"Json\(\) is no codec that a tuple may have as a part"):
-        Tuple(wrong)
 
 
 def test_a_part_of_a_program_s_own_is_a_key_and_a_part() -> None:
@@ -372,3 +359,6 @@ def test_a_type_instead_of_a_codec_is_told_its_codec(path: str, instead: Any, me
         TypedDB(db, key=instead, value=Str())
     with pytest.raises(TypeError, match=rf"write {meant}\(\)$"):
         Tuple(instead)
+    wrong: Any = Json()
+    with pytest.raises(TypeError, match=r"Json\(\) is no codec that a tuple may have as a part"):
+        Tuple(wrong)

@@ -156,15 +156,6 @@ def test_what_is_no_encoding_is_refused(data: bytes) -> None:
         unpack(data)
 
 
-@pytest.mark.parametrize("size", [9, 100, 255])
-def test_integers_of_up_to_255_bytes(size: int) -> None:
-    for number in (256 ** (size - 1), 256**size - 1):
-        assert pack((number,)) == bytes([0x1D, size]) + number.to_bytes(size)
-        assert unpack(pack((number,))) == (number,)
-        assert unpack(pack((-number,))) == (-number,)
-        assert pack((-number,))[:2] == bytes([0x0B, 255 - size])
-
-
 def test_an_integer_of_over_255_bytes_is_refused() -> None:
     for number in (256**255, -(256**255)):
         with pytest.raises(
