@@ -606,7 +606,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return self._state.stats.copy()
 
     def memory_usage(self) -> MemoryUsage:
-        """Memory by purpose."""
+        """Memory by purpose; of index and filters also by key and by block."""
         return memory_usage(self._engine)
 
     @property
@@ -827,11 +827,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         usage = self.memory_usage()
         yield "keys, about", self.approximate_count()
         yield "bytes of data", self.approximate_size()
-        yield "bytes in memory", usage.total
-        for name in ("memtables", "block_cache", "filters", "indexes"):
-            yield f"… {name.replace('_', ' ')}", getattr(usage, name)
-        if usage.budget:
-            yield "memory budget, bytes", usage.budget
+        yield "bytes in memory", usage.total_bytes
+        yield "… memtables", usage.memtable_bytes
+        yield "… block cache", usage.block_cache_bytes
+        yield "… index", f"{usage.index_bytes:,} ({usage.index_bytes_per_key:.2f} a key)"
+        yield "… filters", f"{usage.filter_bytes:,} ({usage.filter_bytes_per_key:.2f} a key)"
+        if usage.budget_bytes:
+            yield "memory budget, bytes", usage.budget_bytes
 
 
 def new_storage(options: Options, *, read_only: bool) -> Storage:

@@ -198,7 +198,8 @@ class Exploration:
                 self._explorer.reads, lambda table: self._codec(uncounted, table)
             )
             # Before the pictures of filters, which may read some from disk.
-            stats, memory = self._stats(), self._db.memory_usage().as_dict()
+            stats, usage = self._stats(), self._db.memory_usage()
+            memory = {name: getattr(usage, name) for name in usage.as_dict()}
             steps = self._steps_until(survey.tables.keys())
             left_out = max(0, len(steps) - detail.steps)
             skipped = self._forgotten_steps + left_out

@@ -93,10 +93,11 @@ class Survey:
             memtable_key_counts=list(info.memtable_key_counts),
             size_bytes=info.size_bytes,
             entry_count=info.entry_count,
+            index_bytes=info.index_bytes,
             filter_bytes=info.filter_bytes,
             filter_memory_bytes=info.filter_memory_bytes,
             table_count=len(self.tables),
-            block_count=sum(table.block_count for table in info.tables()),
+            block_count=info.block_count,
             blocks_per_cell=self._blocks_per_cell,
             levels=[
                 contract.Level(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
+from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, count_entries
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
@@ -76,7 +77,7 @@ class FilterInfo(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class TableInfo(Report):
+class TableInfo(IndexAndFilters):
     """One table.
 
     Attributes:
@@ -87,6 +88,7 @@ class TableInfo(Report):
         filter_kind: the name of its policy (``Options.filter_policy``), or ``"none"``.
         granularity: one filter per ``"block"``, or one for the ``"table"``.
         filter_key: the part of the key that the filters hold, in text form.
+        index_bytes: size of the index, in the file and in memory.
         filter_bytes: size of the filters; those of blocks are stored twice.
         filter_memory_bytes: size of those that stay in memory, with the keys they learnt to deny
             (``Options.adaptive_filters``).
@@ -131,28 +133,68 @@ class TableInfo(Report):
             f"{count(self.size_bytes, 'byte')}, {count(self.block_count, 'block')} "
             f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes:,} stored), "
             f"{self.smallest!r} to {self.largest!r}, "
-            f"sequence numbers {self.smallest_seq} to {self.largest_seq}, {filters}"
+            f"sequence numbers {self.smallest_seq} to {self.largest_seq}, "
+            f"{count(self.index_bytes, 'byte')} of index, {filters}"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo(Report):
-    """One run; a higher number is newer within a level.  Its tables are by ascending key."""
+class _Sum(IndexAndFilters):
+    """Base of reports whose sizes are those of their parts together."""
 
-    derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
+    __slots__ = ()
+    derived: ClassVar[tuple[str, ...]] = (
+        "size_bytes",
+        "entry_count",
+        "block_count",
+        "index_bytes",
+        "filter_bytes",
+        "filter_memory_bytes",
+        *IndexAndFilters.derived,
+    )
 
-    number: int
-    tables: tuple[TableInfo, ...]
+    def _parts(self) -> Sequence[_Sum | TableInfo]:
+        raise NotImplementedError
 
     @property
     def size_bytes(self) -> int:
         """Length of its files."""
-        return sum(table.size_bytes for table in self.tables)
+        return sum(part.size_bytes for part in self._parts())
 
     @property
     def entry_count(self) -> int:
         """Entries, deletions and old versions included."""
-        return sum(table.entry_count for table in self.tables)
+        return sum(part.entry_count for part in self._parts())
+
+    @property
+    def block_count(self) -> int:
+        """Data blocks."""
+        return sum(part.block_count for part in self._parts())
+
+    @property
+    def index_bytes(self) -> int:
+        """Size of every table's index."""
+        return sum(part.index_bytes for part in self._parts())
+
+    @property
+    def filter_bytes(self) -> int:
+        """Size of every table's filters."""
+        return sum(part.filter_bytes for part in self._parts())
+
+    @property
+    def filter_memory_bytes(self) -> int:
+        """Size of the filters that stay in memory."""
+        return sum(part.filter_memory_bytes for part in self._parts())
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo(_Sum):
+    """One run; a higher number is newer within a level.  Its tables are by ascending key."""
+
+    number: int
+    tables: tuple[TableInfo, ...]
+
+    def _parts(self) -> tuple[TableInfo, ...]:
+        return self.tables
 
     def __str__(self) -> str:
         return (
@@ -162,23 +204,14 @@ class RunInfo(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class LevelInfo(Report):
+class LevelInfo(_Sum):
     """One level, and its runs, newest first."""
-
-    derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
 
     number: int
     runs: tuple[RunInfo, ...]
 
-    @property
-    def size_bytes(self) -> int:
-        """Length of its files."""
-        return sum(run.size_bytes for run in self.runs)
-
-    @property
-    def entry_count(self) -> int:
-        """Entries, deletions and old versions included."""
-        return sum(run.entry_count for run in self.runs)
+    def _parts(self) -> tuple[RunInfo, ...]:
+        return self.runs
 
     def __str__(self) -> str:
         return (
@@ -188,7 +221,7 @@ class LevelInfo(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreInfo(Report):
+class StoreInfo(_Sum):
     """A store at one moment.
 
     Attributes:
@@ -196,41 +229,17 @@ class StoreInfo(Report):
         levels: the levels of the tree, from level 0 down; levels without tables too.
     """
 
-    derived: ClassVar[tuple[str, ...]] = (
-        "size_bytes",
-        "entry_count",
-        "filter_bytes",
-        "filter_memory_bytes",
-    )
-
     memtable_key_counts: tuple[int, ...]
     levels: tuple[LevelInfo, ...]
+
+    def _parts(self) -> tuple[LevelInfo, ...]:
+        return self.levels
 
     def tables(self) -> Iterator[TableInfo]:
         """Every table, newest data first."""
         for level in self.levels:
             for run in level.runs:
                 yield from run.tables
-
-    @property
-    def size_bytes(self) -> int:
-        """Length of all table files."""
-        return sum(level.size_bytes for level in self.levels)
-
-    @property
-    def entry_count(self) -> int:
-        """Entries, deletions and old versions included."""
-        return sum(level.entry_count for level in self.levels)
-
-    @property
-    def filter_bytes(self) -> int:
-        """Size of every table's filters."""
-        return sum(table.filter_bytes for table in self.tables())
-
-    @property
-    def filter_memory_bytes(self) -> int:
-        """Size of the filters that stay in memory."""
-        return sum(table.filter_memory_bytes for table in self.tables())
 
     def __str__(self) -> str:
         counts = ", ".join(count(keys, "key") for keys in self.memtable_key_counts)
@@ -242,8 +251,8 @@ class StoreInfo(Report):
                 lines += [f"    {table}" for table in run.tables]
         lines.append(
             f"in all: {count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')} in "
-            f"{count(sum(1 for _ in self.tables()), 'table')}, "
-            f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes:,} in memory)"
+            f"{count(sum(1 for _ in self.tables()), 'table')}; {self.index_and_filters()}; "
+            f"{count(self.filter_memory_bytes, 'byte')} of filters in memory"
         )
         return "\n".join(lines)
 

@@ -29,7 +29,7 @@ def test_stats_json_has_levels_memory_and_what_opening_read(store: str) -> None:
     shown = json.loads(succeed("stats", fill_tables(store), "--json"))
     assert shown["approximate_count"] == 500
     assert shown["levels"][0]["entries"] == 500
-    assert shown["memory"]["filters"] == shown["levels"][0]["filter_bytes"]
+    assert shown["memory"]["filter_bytes"] == shown["levels"][0]["filter_bytes"]
     assert shown["opening"]["filter_read_bytes"] == shown["levels"][0]["filter_bytes"]
 
 
@@ -169,6 +169,19 @@ def test_one_of_a_thing_is_singular_in_the_text_of_a_report(one_of_each: str) ->
         shown = db.inspect().text()
     assert "1 table, 1 entry" in shown
     assert not re.search(r"\b1 (?:[a-z]+s|entries)\b", shown)
+
+
+@pytest.mark.parametrize("command", ["stats", "inspect"])
+def test_index_and_filters_are_shown_side_by_side(store: str, command: str) -> None:
+    fill_tables(store)
+    with lsmkv.open(store, read_only=True) as db:
+        info = db.inspect()
+    shown = succeed(command, store).decode()
+    assert info.index_and_filters() in shown
+    found = json.loads(succeed(command, store, "--json"))
+    found = found["memory"] if command == "stats" else found
+    assert found["index_bytes_per_key"] == info.index_bytes_per_key
+    assert found["filter_bytes_per_block"] == info.filter_bytes_per_block
 
 
 def test_inspect_says_how_to_see_cut_keys_whole(store: str) -> None:

@@ -327,9 +327,9 @@ def test_a_key_learnt_takes_three_bytes_or_four(db: DB) -> None:
 
 
 def test_what_was_learnt_counts_in_the_memory_of_filters(db: DB) -> None:
-    before = db.memory_usage().filters
+    before = db.memory_usage().filter_bytes
     taught(db)
-    assert db.memory_usage().filters == before + listed_bytes(db) > before
+    assert db.memory_usage().filter_bytes == before + listed_bytes(db) > before
 
 
 def test_the_hash_of_a_present_key_is_never_learnt(db: DB) -> None:

@@ -110,7 +110,9 @@ def test_filter_memory_is_reported(path: str, residency: str, held: int) -> None
     """Resident filters take their size in memory, others none."""
     with loaded(path, filter_residency=residency) as (db, _):
         info = db.inspect()
-        assert info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filters
+        assert (
+            info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filter_bytes
+        )
 
 
 def test_time_spent_on_building_filters_is_reported(path: str) -> None:

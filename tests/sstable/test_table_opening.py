@@ -197,18 +197,18 @@ def test_damage_to_both_copies_of_a_filter_is_found_by_the_first_read_of_its_blo
 
 def test_memory_that_is_reported_grows_with_the_first_use(store: Path) -> None:
     with lsmkv.open(store) as db:
-        assert (db.memory_usage().indexes, db.memory_usage().filters) == (0, 0)
+        assert (db.memory_usage().index_bytes, db.memory_usage().filter_bytes) == (0, 0)
         assert db.approximate_size() > 0
-        assert db.memory_usage().indexes == 0
+        assert db.memory_usage().index_bytes == 0
         db.get(b"key000000")
         used = db.memory_usage()
         table = open_table(files(store, ".sst")[0])
-        assert used.indexes == table.index.memory_bytes > 0
-        assert used.filters == table.footer.filters_length > 0
+        assert used.index_bytes == table.index.memory_bytes > 0
+        assert used.filter_bytes == table.footer.filters_length > 0
 
 
 def test_a_table_that_is_written_is_ready_before_it_is_used(store: Path) -> None:
     with lsmkv.open(store) as db:
         db.put(b"another", b"value")
         db.flush()
-        assert db.memory_usage().indexes > 0
+        assert db.memory_usage().index_bytes > 0
