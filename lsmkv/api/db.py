@@ -563,6 +563,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     ) -> CheckpointReport:
         """Make a store of its own in ``path``: this one, as it is now.
 
+        The copy has another identity (``StoreInfo.store_id``), so that nobody takes it for this store.
         It has all that was acknowledged before the call.  Tables are shared by hard link, which takes
         little time and space; where links are refused, as between devices, they are copied, as are the
         logs.  Writers go on meanwhile.  A read-only handle makes one of what the writer has acknowledged
@@ -668,7 +669,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """Levels, runs and tables, with the properties that need no block read."""
         from lsmkv.inspection.store_info import inspect_store
 
-        return inspect_store(self._state.require_open())
+        return inspect_store(self._state.require_open(), self._engine.tables.store_id)
 
     def blocks(self, table_number: int) -> Iterator[BlockInfo]:
         """Every block of a table, with its filter's n, m, k, rate.  Reads each, bypassing the cache.

@@ -182,6 +182,8 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
     )
     about = chosen[0] if len(chosen) == 1 else info
     click.echo(f"In all: {about.index_and_filters()}")
+    if info.store_id:
+        click.echo(f"Identity of the store: {info.store_id}")
     _tell_of_cut_keys(
         is_whole, [key for table in chosen for key in (table.smallest, table.largest)]
     )

@@ -225,10 +225,14 @@ class StoreInfo(_Sum):
     """A store at one moment.
 
     Attributes:
+        store_id: what tells it from every other store, 128 random bits in hexadecimal, given when it was
+            made; empty for a published one.  Only a repair that has no manifest to go by changes it.  A
+            checkpoint, a backup and a repaired copy each have their own; who copies the files copies it.
         memtable_key_counts: keys of each memtable, the active one first.
         levels: the levels of the tree, from level 0 down; levels without tables too.
     """
 
+    store_id: str
     memtable_key_counts: tuple[int, ...]
     levels: tuple[LevelInfo, ...]
 
@@ -243,7 +247,8 @@ class StoreInfo(_Sum):
 
     def __str__(self) -> str:
         counts = ", ".join(count(keys, "key") for keys in self.memtable_key_counts)
-        lines = [f"memtables: {counts}"]
+        lines = [f"store {self.store_id}"] if self.store_id else []
+        lines.append(f"memtables: {counts}")
         for level in self.levels:
             lines.append(str(level))
             for run in level.runs:
@@ -257,7 +262,7 @@ class StoreInfo(_Sum):
         return "\n".join(lines)
 
 
-def inspect_store(current: SuperVersion) -> StoreInfo:
+def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
     """The shape of ``current``; reads no block."""
     runs: dict[int, list[RunInfo]] = {
         level: [] for level in range(len(current.version.levels.by_depth))
@@ -266,6 +271,7 @@ def inspect_store(current: SuperVersion) -> StoreInfo:
         tables = tuple(map(table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))
     return StoreInfo(
+        store_id,
         tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
     )

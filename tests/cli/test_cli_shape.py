@@ -184,6 +184,14 @@ def test_index_and_filters_are_shown_side_by_side(store: str, command: str) -> N
     assert found["filter_bytes_per_block"] == info.filter_bytes_per_block
 
 
+def test_inspect_shows_the_identity_of_the_store(store: str) -> None:
+    fill_tables(store)
+    with lsmkv.open(store, read_only=True) as db:
+        store_id = db.inspect().store_id
+    assert f"Identity of the store: {store_id}\n" in succeed("inspect", store).decode()
+    assert json.loads(succeed("inspect", store, "--json"))["store_id"] == store_id
+
+
 def test_inspect_says_how_to_see_cut_keys_whole(store: str) -> None:
     fill_tables(store)
     hint = b"Some keys are cut; --json shows them whole.\n"

@@ -58,7 +58,7 @@ def _info(path: Path) -> TableInfo:
     version = Version(Levels(), {})
     version.runs = [Run(0, 1, [open_table(path)])]
     version.levels = Levels(((),))
-    (table,) = inspect_store(SuperVersion(Memtable(1, 1), (), version)).tables()
+    (table,) = inspect_store(SuperVersion(Memtable(1, 1), (), version), "").tables()
     return table
 
 
@@ -235,7 +235,8 @@ def test_reports_are_json_safe(db: lsmkv.DB) -> None:
 
 
 def test_the_text_has_a_line_for_each_level_run_and_table(db: lsmkv.DB) -> None:
-    lines = str(db.inspect()).splitlines()
+    head, *lines = str(db.inspect()).splitlines()
+    assert head == f"store {db.inspect().store_id}"
     assert lines[0] == "memtables: 3 keys"
     assert [line.strip().split(":")[0] for line in lines if ".sst" not in line] == [
         "memtables",
