@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lsmkv
-from bench.harness.shapes import block_count, filter_disk_bytes, run_count
+from bench.harness.shapes import filter_disk_bytes, run_count
 from bench.workloads.files import FILE_LIMIT, Entry, absent_keys, python_roots, read_tree
 from lsmkv.inspection.store_info import StoreInfo
 from reports.environment import build
@@ -74,7 +74,7 @@ class Measurement:
             table.block_count * (math.nan if table.expected_rate is None else table.expected_rate)
             for table in self.store.tables()
         )
-        return expected / block_count(self.store)
+        return expected / self.store.block_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
     absent, present, store = rows[0].absent, rows[0].present, rows[0].store
     console.print(
         f"\n{absent.gets:,} absent and {present.gets:,} present keys, {_count(run_count(store), 'run')}, "
-        f"{_count(len(list(store.tables())), 'table')}, {_count(block_count(store), 'block')}; "
+        f"{_count(len(list(store.tables())), 'table')}, {_count(store.block_count, 'block')}; "
         f"{_count(absent.range_negatives, 'time')} no table of a run spanned an absent key, "
         "which costs no read."
     )

@@ -152,7 +152,12 @@ class _Found(NamedTuple):
 
 
 _GAUGES: Final[tuple[tuple[str, str, str, Callable[[_Found], int]], ...]] = (
-    ("memory_budget", "Options.memory_budget_bytes; 0: none", "bytes", lambda of: of.usage.budget),
+    (
+        "memory_budget",
+        "Options.memory_budget_bytes; 0: none",
+        "bytes",
+        lambda of: of.usage.budget_bytes,
+    ),
     (
         "data_size",
         "Data of tables and logs (DB.approximate_size)",
@@ -176,8 +181,9 @@ def _families(found: list[_Found]) -> Iterator[Metric]:
         unit="bytes",
     )
     for store in found:
-        for purpose in ("memtables", "block_cache", "filters", "indexes"):
-            memory.add_metric([store.name, purpose], getattr(store.usage, purpose))
+        for purpose in ("memtable", "block_cache", "index", "filter"):
+            taken = getattr(store.usage, f"{purpose}_bytes")
+            memory.add_metric([store.name, purpose], taken)
     yield memory
     for name, text, unit, value_of in _GAUGES:
         gauge = GaugeMetricFamily(f"lsmkv_{name}", text, labels=_LABELS, unit=unit)

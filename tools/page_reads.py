@@ -99,8 +99,8 @@ def count(
             (now.block_reads - counted.block_reads) / lookups,
             view.size_bytes,
             len(keys),
-            memory.indexes,
-            memory.filters,
+            memory.index_bytes,
+            memory.filter_bytes,
         )
 
 

@@ -12,15 +12,6 @@ def run_count(store: StoreInfo) -> int:
     return sum(len(level.runs) for level in store.levels)
 
 
-def block_count(store: StoreInfo) -> int:
-    return sum(table.block_count for table in store.tables())
-
-
-def index_bytes(store: StoreInfo) -> int:
-    """Bytes of indexes, which in memory are as many."""
-    return sum(table.index_bytes for table in store.tables())
-
-
 def filter_disk_bytes(store: StoreInfo) -> int:
     """Bytes of filters in files: a filter per block is in its block and in the filter section."""
     return sum(

@@ -32,8 +32,9 @@ def backup(
     checksums, are not copied again.
 
     A backup is a store: ``lsmkv.open(target, read_only=True)`` reads it, ``DB.verify`` checks it, and a
-    copy of the directory restores it.  At every moment, also after a crash or a power failure, the
-    target opens as the previous backup or as the new one.  After an interruption the same call goes on.
+    copy of the directory restores it.  Its identity (``StoreInfo.store_id``) is its own, and stays
+    when it is renewed.  At every moment, also after a crash or a power failure, the target opens as the
+    previous backup or as the new one.  After an interruption the same call goes on.
 
     Args:
         source: a store's directory, or an open store.

@@ -563,6 +563,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     ) -> CheckpointReport:
         """Make a store of its own in ``path``: this one, as it is now.
 
+        The copy has another identity (``StoreInfo.store_id``), so that nobody takes it for this store.
         It has all that was acknowledged before the call.  Tables are shared by hard link, which takes
         little time and space; where links are refused, as between devices, they are copied, as are the
         logs.  Writers go on meanwhile.  A read-only handle makes one of what the writer has acknowledged
@@ -606,7 +607,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return self._state.stats.copy()
 
     def memory_usage(self) -> MemoryUsage:
-        """Memory by purpose."""
+        """Memory by purpose; of index and filters also by key and by block."""
         return memory_usage(self._engine)
 
     @property
@@ -668,7 +669,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """Levels, runs and tables, with the properties that need no block read."""
         from lsmkv.inspection.store_info import inspect_store
 
-        return inspect_store(self._state.require_open())
+        return inspect_store(self._state.require_open(), self._engine.tables.store_id)
 
     def blocks(self, table_number: int) -> Iterator[BlockInfo]:
         """Every block of a table, with its filter's n, m, k, rate.  Reads each, bypassing the cache.
@@ -827,11 +828,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         usage = self.memory_usage()
         yield "keys, about", self.approximate_count()
         yield "bytes of data", self.approximate_size()
-        yield "bytes in memory", usage.total
-        for name in ("memtables", "block_cache", "filters", "indexes"):
-            yield f"… {name.replace('_', ' ')}", getattr(usage, name)
-        if usage.budget:
-            yield "memory budget, bytes", usage.budget
+        yield "bytes in memory", usage.total_bytes
+        yield "… memtables", usage.memtable_bytes
+        yield "… block cache", usage.block_cache_bytes
+        yield "… index", f"{usage.index_bytes:,} ({usage.index_bytes_per_key:.2f} a key)"
+        yield "… filters", f"{usage.filter_bytes:,} ({usage.filter_bytes_per_key:.2f} a key)"
+        if usage.budget_bytes:
+            yield "memory budget, bytes", usage.budget_bytes
 
 
 def new_storage(options: Options, *, read_only: bool) -> Storage:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 from lsmkv.engine.engine import Engine
+from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds, block_range, bounds_within
@@ -27,44 +28,48 @@ from lsmkv.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryUsage:
-    """Memory by purpose, in bytes, without Python's own overhead.
+class MemoryUsage(IndexAndFilters):
+    """Memory by purpose, without Python's own overhead.
 
-    ``memtables`` is the size of the logs that hold the same writes; ``filters`` and ``indexes`` are those
-    of tables used so far.  ``total``, the sum of these and the cache, is bounded by
-    ``Options.memory_budget_bytes``: ``budget``, or 0.  ``block_cache_budget`` is what the cache may use
-    now.  ``snapshot_versions`` counts the overwritten entries that memtables keep for snapshots.
+    ``memtable_bytes`` is the size of the logs that hold the same writes.  ``index_bytes`` and
+    ``filter_bytes`` are those of tables used so far, which have ``entry_count`` entries in
+    ``block_count`` blocks.  ``total_bytes``, the sum of these and the cache, is bounded by
+    ``Options.memory_budget_bytes``: ``budget_bytes``, or 0.  ``block_cache_budget_bytes`` is what the
+    cache may use now.  ``snapshot_versions`` counts the overwritten entries that memtables keep for
+    snapshots.
     """
 
-    memtables: int
+    derived: ClassVar[tuple[str, ...]] = ("total_bytes", *IndexAndFilters.derived)
+
+    memtable_bytes: int
     snapshot_versions: int
-    block_cache: int
-    block_cache_budget: int
-    filters: int
-    indexes: int
-    budget: int
+    block_cache_bytes: int
+    block_cache_budget_bytes: int
+    index_bytes: int
+    filter_bytes: int
+    entry_count: int
+    block_count: int
+    budget_bytes: int
 
     @property
-    def total(self) -> int:
-        """Memtables, block cache, filters and indexes together."""
-        return self.memtables + self.block_cache + self.filters + self.indexes
-
-    def as_dict(self) -> dict[str, int]:
-        """The numbers by name."""
-        return asdict(self)
+    def total_bytes(self) -> int:
+        """Memtables, block cache, indexes and filters together."""
+        return self.memtable_bytes + self.block_cache_bytes + self.index_bytes + self.filter_bytes
 
 
 def memory_usage(engine: Engine) -> MemoryUsage:
     current = engine.state.require_open()
-    tables = list(current.version.tables())
+    tables = [table for table in current.version.tables() if table.index_memory_bytes]
     return MemoryUsage(
-        memtables=engine.writer.memtable_bytes(),
+        memtable_bytes=engine.writer.memtable_bytes(),
         snapshot_versions=sum(memtable.history_count for memtable in current.memtables),
-        block_cache=engine.cache.used_bytes,
-        block_cache_budget=engine.cache.capacity_bytes,
-        filters=sum(table.filter_memory_bytes for table in tables),
-        indexes=sum(table.index_memory_bytes for table in tables),
-        budget=engine.state.options.memory_budget_bytes,
+        block_cache_bytes=engine.cache.used_bytes,
+        block_cache_budget_bytes=engine.cache.capacity_bytes,
+        index_bytes=sum(table.index_memory_bytes for table in tables),
+        filter_bytes=sum(table.filter_memory_bytes for table in tables),
+        entry_count=sum(table.meta.entry_count for table in tables),
+        block_count=sum(table.properties.block_count for table in tables),
+        budget_bytes=engine.state.options.memory_budget_bytes,
     )
 
 

@@ -61,12 +61,10 @@ def stats(store: str, as_json: bool) -> None:
     if info.levels:
         rows = [list(_level_totals(level).values()) for level in info.levels]
         totals = [sum(column) for column in zip(*rows, strict=True)]
-        headings = ["level", "runs", "tables", "entries", "deleted", "blocks", "bytes", "filters"]
+        headings = ["level", "runs", "tables", "entries", "deleted", "blocks", "bytes", "index"]
+        headings.append("filters")
         print_table("", headings, [*rows, ["all", *totals[1:]]], text=["level"])
-    click.echo(
-        f"Memory: {size(memory.filters)} of filters, {size(memory.indexes)} of indexes, "
-        f"{size(memory.memtables)} of memtables"
-    )
+    click.echo(f"Memory: {memory.index_and_filters()}; memtables {size(memory.memtable_bytes)}")
     click.echo(
         f"Opening it and its tables read: {size(counters.log_read_bytes)} of logs, "
         f"{size(counters.index_read_bytes)} of indexes, "
@@ -87,9 +85,10 @@ def _level_totals(level: LevelInfo) -> dict[str, int]:
         "tables": len(tables),
         "entries": level.entry_count,
         "deletions": sum(table.tombstone_count for table in tables),
-        "blocks": sum(table.block_count for table in tables),
+        "blocks": level.block_count,
         "size_bytes": level.size_bytes,
-        "filter_bytes": sum(table.filter_bytes for table in tables),
+        "index_bytes": level.index_bytes,
+        "filter_bytes": level.filter_bytes,
     }
 
 
@@ -104,7 +103,8 @@ def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None
     p is a filter's false-positive rate: as asked for, and the exact rate of the filter built from n
     keys with m bits and k probes (of ribbon filters: columns; of Grafite filters: low bits).  A table
     shows the mean of its blocks, or "?" where only reading the blocks would tell.  Bytes of filters
-    count once, although a file holds them twice: in its blocks, and together for loading.
+    count once, although a file holds them twice: in its blocks, and together for loading.  Index and
+    filters are told side by side, in all, by key and by block.
 
     \b
     Example:  lsmkv inspect users.db
@@ -155,8 +155,8 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
         for run in level.runs
         for table in run.tables
     }
-    headings = ["level\n/run", "table", *_KEYS, "entries", "deleted", "blocks", "bytes", "filters"]
-    headings += ["p, %\nasked", "p, %\nexact"]
+    headings = ["level\n/run", "table", *_KEYS, "entries", "deleted", "blocks", "bytes", "index"]
+    headings += ["filters", "p, %\nasked", "p, %\nexact"]
     rows = [
         [
             places[table.number],
@@ -167,6 +167,7 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
             table.tombstone_count,
             table.block_count,
             table.size_bytes,
+            table.index_bytes,
             table.filter_bytes,
             "none" if table.filter_kind == "none" else percent(table.requested_rate),
             "?" if table.expected_rate is None else percent(table.expected_rate),
@@ -179,6 +180,10 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
         f"{count(len(rows), 'table')}, {size(sum(table.size_bytes for table in chosen))}; "
         f"keys in memtables: {counts}"
     )
+    about = chosen[0] if len(chosen) == 1 else info
+    click.echo(f"In all: {about.index_and_filters()}")
+    if info.store_id:
+        click.echo(f"Identity of the store: {info.store_id}")
     _tell_of_cut_keys(is_whole, [key for it in chosen for key in (it.smallest, it.largest)])
 
 
@@ -202,7 +207,7 @@ def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:
         ]
         for block in blocks
     ]
-    title = f"Table {table.number} ({table.file_name})"
+    title = f"Table {table.number} ({table.file_name}); {table.index_and_filters()}"
     is_whole = print_table(title, headings, rows, text=["codec", *_KEYS])
     _tell_of_cut_keys(is_whole, [key for it in blocks for key in (it.first_key, it.last_key)])
 
@@ -230,7 +235,7 @@ def explain(store: str, key: bytes, filters: bool, as_json: bool) -> None:
     KEY.
 
     With --filters more lines tell of each filter n, m, k, the exact error rate, and the key's bits with
-    those that are not set.
+    those that are not set; and of each table what its index and filters take.
 
     \b
     Example:  lsmkv explain users.db alice

@@ -156,7 +156,8 @@ class _Backup:
         self.storage.sync_directory(self.target)
         record = new_record(self.capture, records)
         write_records(self.storage, self.target, [*earlier, record])
-        install(self.storage, self.target, state)
+        store_id = "" if self.previous is None else self.previous.state.store_id
+        install(self.storage, self.target, state, store_id)
 
     def _made(self, table: TableMeta) -> TableRecord:
         with self.storage.open_random(table_path(self.target, table.number)) as file:

@@ -108,10 +108,13 @@ def with_empty_log(storage: Storage, target: str, state: State) -> State:
     )
 
 
-def install(storage: Storage, target: str, state: State) -> None:
-    """Make the files a store: sync their names, write a manifest, and name it in CURRENT."""
+def install(storage: Storage, target: str, state: State, store_id: str = "") -> None:
+    """Make the files a store: sync their names, write a manifest, and name it in CURRENT.
+
+    Its identity is ``store_id``, or a new one: never that of the store it is copied from.
+    """
     storage.sync_directory(target)
-    manifest = Manifest(storage, target, state)
+    manifest = Manifest(storage, target, replace(state, store_id=store_id))
     try:
         manifest.rewrite()
     finally:

@@ -85,7 +85,7 @@ class StoreFollower:
         The object is that of the last call if nothing has changed.
         """
         before, seen = self._seen, None
-        self.found_another = self._is_another()
+        self.found_another = self._is_elsewhere()
         if before is not None and not self.found_another:
             try:
                 seen = self._read_on(before)
@@ -95,11 +95,14 @@ class StoreFollower:
         if seen is None:
             seen = self._read_all()
             self.found_more = True
+            if before is not None and seen.state.store_id != before.state.store_id:
+                self.found_another = True
         self._seen = seen
+        self._tables.store_id = seen.state.store_id
         return seen.super_version, seen.last_seq
 
-    def _is_another(self) -> bool:
-        """Whether another store took the place of the one before."""
+    def _is_elsewhere(self) -> bool:
+        """Whether other files took the store's place, maybe a copy's."""
         before, self._place = (
             self._place,
             self._storage.file_at(os.path.join(self._directory, LOCK)),
@@ -136,6 +139,8 @@ class StoreFollower:
         storage, directory = self._storage, self._directory
         stamp = storage.fingerprint(os.path.join(directory, CURRENT))
         state, manifest = self._read_manifest(before, stamp)
+        if state.store_id != before.state.store_id:  # its LOCK has the number of one that is gone
+            raise CorruptionError(manifest.path, None, "this is another store")
         first = state.log_number
         numbers = log_numbers(storage.list_directory(directory), first)
         known = {log.contents.number: log for log in before.logs if log.contents.number >= first}

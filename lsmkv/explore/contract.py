@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "filtered"]
@@ -152,6 +152,7 @@ class StoreMap(Part):
     memtable_key_counts: list[int]
     size_bytes: int
     entry_count: int
+    index_bytes: int
     filter_bytes: int
     filter_memory_bytes: int
     table_count: int
@@ -237,6 +238,7 @@ class RunStep(Part):
         spanning_block: the block whose key range spans the key, which a lookup without filters would
             search; None if none does.  (``block`` is None too where the table's filter said no.)
         spanning_bytes: its size as stored; 0 if there is none.
+        index_bytes_per_block: of the table.
     """
 
     level: int
@@ -251,6 +253,7 @@ class RunStep(Part):
     is_false_positive: bool
     spanning_block: int | None
     spanning_bytes: int
+    index_bytes_per_block: float
 
 
 class Lookup(Part):
@@ -444,7 +447,7 @@ class Page(Part):
         rates: the rates of ``Lookup.rebuilt``, from high to low.
         lookups_tried: absent keys tried to find the false positives among ``lookups``.
         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
-        memory: ``DB.memory_usage``, in bytes.
+        memory: ``DB.memory_usage``.
         damage: blocks that are damaged, among those checked.
         omitted: what was left out so that the page stays small or is soon there, one sentence each.
     """
@@ -461,6 +464,6 @@ class Page(Part):
     history: History
     devices: list[Device]
     stats: dict[str, int | float]
-    memory: dict[str, int]
+    memory: dict[str, int | float]
     damage: list[Damage]
     omitted: list[str]

@@ -163,7 +163,8 @@ class Exploration:
             codec_of = partial(self._codec, self._uncounted_tables())
             store_map = survey.as_map(self._explorer.reads, codec_of)
             # Before the pictures of filters, which may read some from disk.
-            stats, memory = self._stats(), self._db.memory_usage().as_dict()
+            stats, usage = self._stats(), self._db.memory_usage()
+            memory = {name: getattr(usage, name) for name in usage.as_dict()}
             steps = self._steps_until(survey.tables.keys())
             left_out = max(0, len(steps) - detail.steps)
             skipped = self._forgotten_steps + left_out

@@ -125,4 +125,5 @@ def _run_step(step: RunStep) -> contract.RunStep:
         step,
         spanning_block=None if spanning is None else spanning.number,
         spanning_bytes=0 if spanning is None else spanning.length_bytes,
+        index_bytes_per_block=step.index_bytes_per_block,
     )

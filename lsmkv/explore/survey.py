@@ -101,7 +101,6 @@ class Survey:
             contract.StoreMap,
             self._info,
             table_count=len(self.tables),
-            block_count=sum(table.block_count for table in self._info.tables()),
             blocks_per_cell=self._blocks_per_cell,
             levels=[
                 part_of(contract.Level, level, runs=list(map(run_part, level.runs)))

@@ -15,6 +15,7 @@ from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import BLOOM, GRAFITE, RIBBON
 from lsmkv.inspection.drawing import Fate, Row, drawn
+from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, size
 from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
@@ -180,7 +181,7 @@ class BlockStep(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class RunStep(Report):
+class RunStep(IndexAndFilters):
     """The lookup in one run.
 
     Attributes:
@@ -194,9 +195,10 @@ class RunStep(Report):
         seq: sequence number of the version found; 0 once compaction found that no snapshot needs it.
         spanning: the block that a lookup without filters would search; None if there is no table.
             ``was_cached`` is as of when the lookup came to this run.
+        entry_count, block_count, index_bytes, filter_bytes: of the table; 0 if there is none.
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("is_false_positive",)
+    derived: ClassVar[tuple[str, ...]] = ("is_false_positive", *IndexAndFilters.derived)
 
     level: int
     run: int
@@ -208,6 +210,10 @@ class RunStep(Report):
     outcome: RunOutcome
     seq: int | None
     spanning: BlockStep | None
+    entry_count: int = 0
+    block_count: int = 0
+    index_bytes: int = 0
+    filter_bytes: int = 0
 
     @property
     def is_false_positive(self) -> bool:
@@ -272,6 +278,8 @@ class RunStep(Report):
         parts += map(str, self.blocks)
         if self.seq is not None:
             parts.append(f"sequence number {self.seq}")
+        if self.table is not None:
+            parts.append(f"of the table, {self.index_and_filters()}")
         return "; ".join(parts)
 
 
@@ -492,7 +500,18 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
             break
     number, file_name = table.meta.number, os.path.basename(table.path)
     place = run.level, run.number, number, file_name, block_number
-    return RunStep(*place, asked, tuple(blocks), outcome, found_seq, spanning), value
+    return RunStep(
+        *place,
+        asked,
+        tuple(blocks),
+        outcome,
+        found_seq,
+        spanning,
+        table.meta.entry_count,
+        table.properties.block_count,
+        table.footer.index_length,
+        table.footer.filters_length,
+    ), value
 
 
 def _block_step(table: TableReader, number: int) -> BlockStep:

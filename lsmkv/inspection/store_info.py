@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import ClassVar, Final, Literal
 
+from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, count_entries
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
@@ -78,7 +77,7 @@ class FilterInfo(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class TableInfo(Report):
+class TableInfo(IndexAndFilters):
     """One table.
 
     Attributes:
@@ -89,6 +88,7 @@ class TableInfo(Report):
         filter_kind: the name of its policy (``Options.filter_policy``), or ``"none"``.
         granularity: one filter per ``"block"``, or one for the ``"table"``.
         filter_key: the part of the key that the filters hold, in text form.
+        index_bytes: size of the index, in the file and in memory.
         filter_bytes: size of the filters; those of blocks are stored twice.
         filter_memory_bytes: size of those that stay in memory, with the keys they learnt to deny
             (``Options.adaptive_filters``).
@@ -133,41 +133,70 @@ class TableInfo(Report):
             f"{count(self.size_bytes, 'byte')}, {count(self.block_count, 'block')} "
             f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes:,} stored), "
             f"{self.smallest!r} to {self.largest!r}, "
-            f"sequence numbers {self.smallest_seq} to {self.largest_seq}, {filters}"
+            f"sequence numbers {self.smallest_seq} to {self.largest_seq}, "
+            f"{count(self.index_bytes, 'byte')} of index, {filters}"
         )
 
 
-class _Tables(Report):
-    """The base of what has tables."""
+class _Sum(IndexAndFilters):
+    """Base of reports whose sizes are those of their parts together."""
 
     __slots__ = ()
-    derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
+    derived: ClassVar[tuple[str, ...]] = (
+        "size_bytes",
+        "entry_count",
+        "block_count",
+        "index_bytes",
+        "filter_bytes",
+        "filter_memory_bytes",
+        *IndexAndFilters.derived,
+    )
 
-    @abstractmethod
-    def _tables(self) -> Iterable[TableInfo]: ...
+    def _parts(self) -> Sequence[_Sum | TableInfo]:
+        raise NotImplementedError
 
     @property
     def size_bytes(self) -> int:
-        """Length of all table files."""
-        return sum(table.size_bytes for table in self._tables())
+        """Length of its files."""
+        return sum(part.size_bytes for part in self._parts())
 
     @property
     def entry_count(self) -> int:
         """Entries, deletions and old versions included."""
-        return sum(table.entry_count for table in self._tables())
+        return sum(part.entry_count for part in self._parts())
+
+    @property
+    def block_count(self) -> int:
+        """Data blocks."""
+        return sum(part.block_count for part in self._parts())
+
+    @property
+    def index_bytes(self) -> int:
+        """Size of every table's index."""
+        return sum(part.index_bytes for part in self._parts())
+
+    @property
+    def filter_bytes(self) -> int:
+        """Size of every table's filters."""
+        return sum(part.filter_bytes for part in self._parts())
+
+    @property
+    def filter_memory_bytes(self) -> int:
+        """Size of the filters that stay in memory."""
+        return sum(part.filter_memory_bytes for part in self._parts())
 
     def _totals(self) -> str:
         return f"{count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')}"
 
 
 @dataclass(frozen=True, slots=True)
-class RunInfo(_Tables):
+class RunInfo(_Sum):
     """One run; a higher number is newer within a level.  Its tables are by ascending key."""
 
     number: int
     tables: tuple[TableInfo, ...]
 
-    def _tables(self) -> Iterable[TableInfo]:
+    def _parts(self) -> tuple[TableInfo, ...]:
         return self.tables
 
     def __str__(self) -> str:
@@ -175,71 +204,62 @@ class RunInfo(_Tables):
 
 
 @dataclass(frozen=True, slots=True)
-class LevelInfo(_Tables):
+class LevelInfo(_Sum):
     """One level, and its runs, newest first."""
 
     number: int
     runs: tuple[RunInfo, ...]
 
-    def _tables(self) -> Iterable[TableInfo]:
-        return chain.from_iterable(run.tables for run in self.runs)
+    def _parts(self) -> tuple[RunInfo, ...]:
+        return self.runs
 
     def __str__(self) -> str:
         return f"level {self.number}: {count(len(self.runs), 'run')}, {self._totals()}"
 
 
 @dataclass(frozen=True, slots=True)
-class StoreInfo(_Tables):
+class StoreInfo(_Sum):
     """A store at one moment.
 
     Attributes:
+        store_id: what tells it from every other store, 128 random bits in hexadecimal, given when it was
+            made; empty for a published one.  Only a repair that has no manifest to go by changes it.  A
+            checkpoint, a backup and a repaired copy each have their own; who copies the files copies it.
         memtable_key_counts: keys of each memtable, the active one first.
         levels: the levels of the tree, from level 0 down; levels without tables too.
     """
 
-    derived: ClassVar[tuple[str, ...]] = (
-        "size_bytes",
-        "entry_count",
-        "filter_bytes",
-        "filter_memory_bytes",
-    )
-
+    store_id: str
     memtable_key_counts: tuple[int, ...]
     levels: tuple[LevelInfo, ...]
+
+    def _parts(self) -> tuple[LevelInfo, ...]:
+        return self.levels
 
     def tables(self) -> Iterator[TableInfo]:
         """Every table, newest data first."""
         for level in self.levels:
-            yield from level._tables()
-
-    _tables = tables
-
-    @property
-    def filter_bytes(self) -> int:
-        """Size of every table's filters."""
-        return sum(table.filter_bytes for table in self.tables())
-
-    @property
-    def filter_memory_bytes(self) -> int:
-        """Size of the filters that stay in memory."""
-        return sum(table.filter_memory_bytes for table in self.tables())
+            for run in level.runs:
+                yield from run.tables
 
     def __str__(self) -> str:
         counts = ", ".join(count(keys, "key") for keys in self.memtable_key_counts)
-        lines = [f"memtables: {counts}"]
+        lines = [f"store {self.store_id}"] if self.store_id else []
+        lines.append(f"memtables: {counts}")
         for level in self.levels:
             lines.append(str(level))
             for run in level.runs:
                 lines.append(f"  {run}")
                 lines += [f"    {table}" for table in run.tables]
         lines.append(
-            f"in all: {self._totals()} in {count(sum(1 for _ in self.tables()), 'table')}, "
-            f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes:,} in memory)"
+            f"in all: {self._totals()} in {count(sum(1 for _ in self.tables()), 'table')}; "
+            f"{self.index_and_filters()}; "
+            f"{count(self.filter_memory_bytes, 'byte')} of filters in memory"
         )
         return "\n".join(lines)
 
 
-def inspect_store(current: SuperVersion) -> StoreInfo:
+def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
     """The shape of ``current``; reads no block."""
     depths = range(len(current.version.levels.by_depth))
     runs: dict[int, list[RunInfo]] = {level: [] for level in depths}
@@ -247,6 +267,7 @@ def inspect_store(current: SuperVersion) -> StoreInfo:
         tables = tuple(map(table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))
     return StoreInfo(
+        store_id,
         tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
     )

@@ -329,7 +329,12 @@ class _Repair:
             *(table.meta.largest_seq for table in placed),
         )
         edit = VersionEdit(
-            added=placed, next_file=self._next, last_seq=last_seq, log_number=log_number
+            added=placed,
+            next_file=self._next,
+            last_seq=last_seq,
+            log_number=log_number,
+            # A copy is a store of its own.
+            store_id=state.store_id if state and self._target == self._source else None,
         )
         return EMPTY_STATE.changed(edit)
 

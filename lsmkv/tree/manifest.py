@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ import msgspec
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
-from lsmkv.errors import CorruptionError, NotAStoreError, unfit
+from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError, unfit
 from lsmkv.log.chain import ClosedLog
 from lsmkv.log.reader import MARK_BYTES, LogReader, read_log, read_more
 from lsmkv.log.writer import LogWriter
@@ -40,6 +41,7 @@ from lsmkv.tree.levels import Levels, PlacedTable
 _MAX_CURRENT_BYTES: Final = 200
 # A manifest is rewritten once it is this many times as long as its first record.
 _GROWTH: Final = 8
+_STORE_ID: Final = re.compile("[0-9a-f]{32}")
 _LEAST_BYTES: Final = 64 * 1024
 
 
@@ -76,6 +78,8 @@ class VersionEdit(
         closed_salt: that log's salt, which tells it from another store's log.
         asks: new counts of lookups, by the numbers of tables that the tree then has: how often a table
             was asked for absent keys, and in how many lookups of the store.
+        store_id: what tells the store from every other, 128 random bits in hexadecimal.  The first
+            record has it, and none changes it.
     """
 
     added: list[PlacedTable] = []
@@ -86,11 +90,12 @@ class VersionEdit(
     closed_log: tuple[int, int] | None = None
     closed_salt: int | None = None
     asks: dict[int, Asks] = {}
+    store_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state that all edits of a manifest make."""
+    """The state that all edits of a manifest make; a store's ``store_id`` is never empty."""
 
     levels: Levels
     next_file: int
@@ -99,12 +104,17 @@ class State:
     closed_log: tuple[int, int] | None = None
     closed_salt: int | None = None
     asks: Mapping[int, Asks] = field(default_factory=dict)
+    store_id: str = ""
 
     def changed(self, edit: VersionEdit) -> State:
         """The state after ``edit``; ValueError if the edit does not fit."""
         last_seq = self.last_seq if edit.last_seq is None else edit.last_seq
         if not 0 <= last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {last_seq} is out of range")
+        store_id = self.store_id if edit.store_id is None else edit.store_id
+        is_fit = edit.store_id is None or _STORE_ID.fullmatch(store_id)
+        if not is_fit or self.store_id not in ("", store_id):
+            raise ValueError(f"the store's identity is {store_id!r} after {self.store_id!r}")
         changed = replace(
             self,
             levels=self.levels.changed(edit.added, edit.removed),
@@ -113,6 +123,7 @@ class State:
             log_number=self.log_number if edit.log_number is None else edit.log_number,
             closed_log=edit.closed_log,
             closed_salt=edit.closed_salt,
+            store_id=store_id,
         )
         asks = {**self.asks, **edit.asks}
         if asks:
@@ -149,6 +160,7 @@ class State:
             closed_log=self.closed_log,
             closed_salt=self.closed_salt,
             asks=dict(self.asks),
+            store_id=self.store_id or None,
         )
 
 
@@ -208,6 +220,9 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
     state = _state_after(EMPTY_STATE, contents)
     if state is EMPTY_STATE:
         raise CorruptionError(path, contents.end, "the manifest holds no record")
+    if not state.store_id:
+        reason = "manifest format 1, without store_id; this release reads format 2"
+        raise UnsupportedFormatError(path, reason)
     return state, contents
 
 
@@ -251,7 +266,8 @@ def _bad_record(path: str, offset: int, error: Exception) -> CorruptionError:
 class Manifest:
     """The manifest of an open store.  One thread edits at a time (the caller's lock).
 
-    ``state`` is the committed one.  ``number`` is the file's; 0 before the first ``rewrite``.
+    ``state`` is the committed one; a store without an identity gets one.  ``number`` is the file's; 0
+    before the first ``rewrite``.
     """
 
     def __init__(self, storage: Storage, directory: str, state: State) -> None:
@@ -261,7 +277,7 @@ class Manifest:
         self._next_file = state.next_file
         self._number_lock = threading.Lock()
         self._longest = 0
-        self.state = state
+        self.state = replace(state, store_id=state.store_id or os.urandom(16).hex())
         self.number = 0
 
     def allocate(self, count: int = 1) -> int:

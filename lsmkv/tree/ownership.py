@@ -169,7 +169,7 @@ def _is_of_creation(storage: Storage, directory: str, name: str) -> bool:
             return read_log(storage, path, number, "log") is not None
         if (kind, number) == ("manifest", NEW_STATE.next_file) and size_bytes <= _MOST_BYTES:
             state, manifest = read_manifest(storage, directory, number)
-            return state == _FIRST_MANIFEST and not manifest.torn_bytes
+            return replace(state, store_id="") == _FIRST_MANIFEST and not manifest.torn_bytes
     except FileNotFoundError:  # another process goes on with its creation
         return True
     except (CorruptionError, UnsupportedFormatError):

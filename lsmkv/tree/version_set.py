@@ -50,6 +50,7 @@ class VersionSet:
         self.unremoved: list[int] = []
         self._still_read: dict[int, int] = {}  # of ``unremoved``: numbers of shared files
         self._manifest: Manifest | None = None
+        self.store_id = ""  # of the store that was read last; a published one has none
         self.prepare: Callable[[Version], None] = lambda version: None
 
     def check_place(self) -> None:
@@ -84,6 +85,7 @@ class VersionSet:
             state = replace(state, closed_log=None, closed_salt=None)
             self._manifest = Manifest(self.storage, self.directory, state)
             self._manifest.rewrite()
+        self.store_id = self._manifest.state.store_id
 
     def open_version(self, levels: Levels) -> Version:
         """The version of ``levels``; readers of all other tables are forgotten."""

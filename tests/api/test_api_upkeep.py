@@ -97,13 +97,20 @@ def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     db.compact_range()
     tables = list(db.inspect().tables())
     usage = db.memory_usage()
-    assert usage.filters == sum(table.filter_memory_bytes for table in tables) > 0
-    assert usage.indexes == sum(table.index_bytes for table in tables) > 0
-    assert usage.block_cache_budget == db.options.block_cache_size_bytes
-    assert usage.as_dict().keys() == {
-        "memtables", "snapshot_versions", "block_cache", "block_cache_budget", "filters", "indexes",
-        "budget",
-    }  # fmt: skip
+    assert usage.filter_bytes == sum(table.filter_memory_bytes for table in tables) > 0
+    assert usage.index_bytes == sum(table.index_bytes for table in tables) > 0
+    assert usage.block_cache_budget_bytes == db.options.block_cache_size_bytes
+    assert usage.as_dict()["total_bytes"] == usage.total_bytes
+
+
+def test_memory_of_index_and_filters_is_told_by_key_and_by_block(db: DB) -> None:
+    fill(db, range(1000))
+    db.compact_range()
+    info, usage = db.inspect(), db.memory_usage()
+    assert (usage.entry_count, usage.block_count) == (1000, info.block_count)
+    assert usage.index_bytes_per_key == usage.index_bytes / 1000 > 0
+    assert usage.filter_bytes_per_block == usage.filter_bytes / info.block_count > 0
+    assert usage.as_dict()["filter_bits_per_block"] == 8 * usage.filter_bytes_per_block
 
 
 def test_snapshot_versions_are_those_kept_in_memory_for_snapshots(db: DB) -> None:

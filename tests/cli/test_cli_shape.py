@@ -37,7 +37,7 @@ def test_stats_json_has_levels_memory_and_what_opening_read(store: str) -> None:
     shown = json.loads(succeed("stats", fill_tables(store), "--json"))
     assert shown["approximate_count"] == 500
     assert shown["levels"][0]["entries"] == 500
-    assert shown["memory"]["filters"] == shown["levels"][0]["filter_bytes"]
+    assert shown["memory"]["filter_bytes"] == shown["levels"][0]["filter_bytes"]
     assert shown["opening"]["filter_read_bytes"] == shown["levels"][0]["filter_bytes"]
 
 
@@ -152,6 +152,27 @@ def test_one_of_a_thing_is_singular(one_of_each: str, arguments: list[str]) -> N
     shown = succeed(arguments[0], one_of_each, *arguments[1:], *options).decode()
     assert re.search(r"\b1 [a-z]", shown)
     assert not re.search(r"\b1 (?:log )?(?:[a-z]+s|entries)\b", shown)
+
+
+@pytest.mark.parametrize("command", ["stats", "inspect"])
+def test_index_and_filters_are_shown_side_by_side(store: str, command: str) -> None:
+    fill_tables(store)
+    with lsmkv.open(store, read_only=True) as db:
+        info = db.inspect()
+    shown = succeed(command, store).decode()
+    assert info.index_and_filters() in shown
+    found = json.loads(succeed(command, store, "--json"))
+    found = found["memory"] if command == "stats" else found
+    assert found["index_bytes_per_key"] == info.index_bytes_per_key
+    assert found["filter_bytes_per_block"] == info.filter_bytes_per_block
+
+
+def test_inspect_shows_the_identity_of_the_store(store: str) -> None:
+    fill_tables(store)
+    with lsmkv.open(store, read_only=True) as db:
+        store_id = db.inspect().store_id
+    assert f"Identity of the store: {store_id}\n" in succeed("inspect", store).decode()
+    assert json.loads(succeed("inspect", store, "--json"))["store_id"] == store_id
 
 
 def test_inspect_says_how_to_see_cut_keys_whole(store: str) -> None:

@@ -51,7 +51,7 @@ def reserved(db: lsmkv.DB) -> int:
 
 
 def in_tables(usage: MemoryUsage) -> int:
-    return usage.filters + usage.indexes
+    return usage.filter_bytes + usage.index_bytes
 
 
 @pytest.mark.parametrize("compaction", ["leveled", "tiered"])
@@ -61,11 +61,11 @@ def test_the_sum_stays_within_the_budget_all_along(path: str, compaction: Any) -
         last = usages[-1]
         assert db.stats().flushes > 3 and db.stats().compactions > 0
         assert reserved(db) == in_tables(last)  # nothing of tables that are gone
-    assert max(usage.total for usage in usages) <= BUDGET + 2 * ENTRY_BYTES
-    assert max(usage.memtables for usage in usages) <= BUDGET // 2 + 2 * ENTRY_BYTES
-    assert min(last.filters, last.indexes, last.block_cache) > 0
-    assert last.budget == BUDGET
-    assert last.block_cache <= last.block_cache_budget <= BUDGET // 2 - in_tables(last)
+    assert max(usage.total_bytes for usage in usages) <= BUDGET + 2 * ENTRY_BYTES
+    assert max(usage.memtable_bytes for usage in usages) <= BUDGET // 2 + 2 * ENTRY_BYTES
+    assert min(last.filter_bytes, last.index_bytes, last.block_cache_bytes) > 0
+    assert last.budget_bytes == BUDGET
+    assert last.block_cache_bytes <= last.block_cache_budget_bytes <= BUDGET // 2 - in_tables(last)
 
 
 def test_filters_that_do_not_fit_are_read_through_the_cache_and_the_log_tells_once(
@@ -77,10 +77,10 @@ def test_filters_that_do_not_fit_are_read_through_the_cache_and_the_log_tells_on
         usages = usages_of_a_workload(db, 3_600)
         last, stats = usages[-1], db.stats()
         filter_bytes = sum(table.filter_bytes for table in db.inspect().tables())
-        assert filter_bytes + last.indexes > budget // 2 // 4 * 3
-        assert last.filters < filter_bytes
+        assert filter_bytes + last.index_bytes > budget // 2 // 4 * 3
+        assert last.filter_bytes < filter_bytes
         assert stats.filter_negatives > 0 and stats.unfiltered_probes == 0
-    assert max(usage.total for usage in usages) <= budget + 2 * ENTRY_BYTES
+    assert max(usage.total_bytes for usage in usages) <= budget + 2 * ENTRY_BYTES
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert "memory_budget_bytes leaves 16384 bytes" in record.getMessage()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,7 +162,7 @@ def test_the_sixth_scene_compares_filters_in_and_apart_from_blocks(
     unread = [run for run in asked if run.spanning_block is not None]
     blocks = [block for run in asked for block in run.blocks if not block.was_cached]
     assert len(asked) > len(blocks)  # or there is nothing to see
-    first, second, third = (
+    first, second, third, fourth = (
         " ".join(text.split()) for text in shown.page.locator(".proof .measure").all_inner_texts()
     )
     assert number(first) == len(unread)
@@ -169,6 +170,8 @@ def test_the_sixth_scene_compares_filters_in_and_apart_from_blocks(
     assert number(third) == len(asked)
     kept = sum(-(-run.filter.bit_count // 8) for run in asked if run.filter)
     assert f"{kept:,} bytes of memory" in third
+    indexed = sum(run.index_bytes_per_block for run in asked)
+    assert float(re.findall(r"([\d.]+) bytes of memory", fourth)[0]) == pytest.approx(indexed, 0.01)
 
 
 def test_the_last_scene_shows_a_false_positive(shown: Tab, data: contract.Page) -> None:

@@ -43,7 +43,7 @@ def test_the_map_has_the_tables_of_inspect(store: Path, shown: contract.Page) ->
     expected = {}
     for table in info.tables():
         fields = table.as_dict()
-        for name in ("smallest_hex", "largest_hex"):
+        for name in ("smallest_hex", "largest_hex", *table.derived):
             del fields[name]
         expected[table.number] = fields
     found = {
@@ -54,7 +54,8 @@ def test_the_map_has_the_tables_of_inspect(store: Path, shown: contract.Page) ->
     assert shown.map.entry_count == info.entry_count
     assert shown.map.size_bytes == info.size_bytes
     assert shown.map.memtable_key_counts == list(info.memtable_key_counts)
-    assert shown.map.filter_bytes == info.filter_bytes
+    assert (shown.map.index_bytes, shown.map.filter_bytes) == (info.index_bytes, info.filter_bytes)
+    assert shown.memory["index_bytes_per_key"] == info.index_bytes_per_key
 
 
 def test_cells_are_the_blocks_of_the_store(store: Path, shown: contract.Page) -> None:

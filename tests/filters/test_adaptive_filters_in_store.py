@@ -290,9 +290,9 @@ def test_a_table_that_left_the_tree_learns_while_it_is_read(db: DB) -> None:
 
 
 def test_what_was_learnt_takes_three_bytes_or_four_of_the_memory_of_filters(db: DB) -> None:
-    before = db.memory_usage().filters
+    before = db.memory_usage().filter_bytes
     taught(db)
-    assert db.memory_usage().filters == before + listed_bytes(db)
+    assert db.memory_usage().filter_bytes == before + listed_bytes(db)
     lessons, tables = db.stats().filter_lessons, len(tables_of(db))
     assert 2 * lessons <= listed_bytes(db) <= 4 * lessons + 16 * tables
 

@@ -90,7 +90,9 @@ def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
 def test_filter_memory_is_reported(path: str, residency: str, held: int) -> None:
     with loaded(path, filter_residency=residency) as (db, _):
         info = db.inspect()
-        assert info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filters
+        assert (
+            info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filter_bytes
+        )
 
 
 def test_reads_of_resident_filters_are_counted(path: str) -> None:

@@ -48,7 +48,7 @@ def test_filters_are_written_while_they_are_switched_off(path: str) -> None:
     with loaded(path, filter_residency="off") as (db, _):
         info = db.inspect()
         assert info.filter_bytes > 0
-        assert info.filter_memory_bytes == db.memory_usage().filters == 0
+        assert info.filter_memory_bytes == db.memory_usage().filter_bytes == 0
     with counted(path) as (db, _):
         keys, expected = absent_in_blocks(db, per_key=1)
         assert_likely(look_up(db, keys).block_reads, expected)
@@ -79,7 +79,7 @@ def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
         resident = look_up(db, keys).block_reads
         expected = answers(db)
     with counted(path, filter_residency="cached", block_cache_size_bytes=1 << 20) as (db, _):
-        assert db.memory_usage().filters == 0
+        assert db.memory_usage().filter_bytes == 0
         db.multi_get([absent(number, 0) for number in range(KEY_COUNT)])
         assert answers(db) == expected
     with counted(path, filter_residency="cached") as (db, _):
@@ -95,8 +95,8 @@ def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
         for number in range(0, KEY_COUNT, 11):
             db.get(absent(number, 0))
             usage = db.memory_usage()
-            assert usage.block_cache <= budget
-            assert usage.filters == 0
+            assert usage.block_cache_bytes <= budget
+            assert usage.filter_bytes == 0
         assert db.stats().block_cache_evictions > 0
 
 
@@ -107,10 +107,10 @@ def test_filters_are_not_read_before_the_first_lookup(path: str) -> None:
     with lsmkv.open(path) as db:
         db[b"key"] = db[b"other key"] = b"value"
         db.flush()
-        assert db.memory_usage().indexes > 0
-        assert db.memory_usage().filters == 0
+        assert db.memory_usage().index_bytes > 0
+        assert db.memory_usage().filter_bytes == 0
         assert db[b"key"] == b"value"
-        assert db.memory_usage().filters > 0
+        assert db.memory_usage().filter_bytes > 0
 
 
 def test_filters_of_new_tables_are_in_memory_once_keys_are_looked_up(path: str) -> None:
@@ -118,7 +118,7 @@ def test_filters_of_new_tables_are_in_memory_once_keys_are_looked_up(path: str) 
         db[b"key"] = db[b"other key"] = b"value"
         db.flush()
         assert b"other" not in db
-        before = db.memory_usage().filters
+        before = db.memory_usage().filter_bytes
         db[b"later"] = db[b"latest"] = b"value"
         db.flush()
-        assert db.memory_usage().filters > before
+        assert db.memory_usage().filter_bytes > before

@@ -290,6 +290,15 @@ def test_the_text_has_a_line_for_each_step_and_one_of_totals(db: lsmkv.DB) -> No
     assert re.fullmatch(r"found, a value of 17 bytes; .* read; filters saved 0 of 1 read", lines[3])
 
 
+def test_each_step_tells_the_index_beside_the_filters_of_its_table(db: lsmkv.DB) -> None:
+    explanation, (table, *_) = db.explain(KEYS[3]), db.inspect().tables()
+    step = _only_run(explanation)
+    assert step.index_bytes_per_block == table.index_bytes_per_block > 0
+    assert step.as_dict()["filter_bytes_per_key"] == table.filter_bytes_per_key > 0
+    more = " ".join(line.strip() for line in explanation.lines(with_filters=True))
+    assert table.index_and_filters() in more
+
+
 @settings(max_examples=25)
 @given(key=st.binary(max_size=400), seq=st.integers(0, 2**64 - 1))
 def test_the_text_fits_80_columns(key: bytes, seq: int) -> None:

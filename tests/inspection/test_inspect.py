@@ -12,7 +12,14 @@ import pytest
 import lsmkv
 from damage import entries_of, files, footer_of, open_table, write_table
 from lsmkv.filters.maths.sizing import exact_rate
-from lsmkv.inspection.store_info import TableInfo, block_infos, expected_error_rate, inspect_store
+from lsmkv.inspection.store_info import (
+    LevelInfo,
+    StoreInfo,
+    TableInfo,
+    block_infos,
+    expected_error_rate,
+    inspect_store,
+)
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
@@ -51,7 +58,7 @@ def _info(path: Path) -> TableInfo:
     version = Version(Levels(), {})
     version.runs = [Run(0, 1, [open_table(path)])]
     version.levels = Levels(((),))
-    (table,) = inspect_store(SuperVersion(Memtable(1, 1), (), version)).tables()
+    (table,) = inspect_store(SuperVersion(Memtable(1, 1), (), version), "").tables()
     return table
 
 
@@ -74,6 +81,29 @@ def test_sizes_are_those_of_the_files(db: lsmkv.DB) -> None:
         assert table.filter_bytes == footer.filters_length
         assert table.index_bytes == footer.index_length
     assert info.size_bytes == sum(path.stat().st_size for path in files(Path(db.path), ".sst"))
+
+
+def test_index_and_filters_stand_side_by_side_by_key_and_by_block(db: lsmkv.DB) -> None:
+    info = db.inspect()
+    tables = list(info.tables())
+    assert info.index_bytes == sum(table.index_bytes for table in tables)
+    assert info.block_count == sum(table.block_count for table in tables)
+    parts: list[StoreInfo | LevelInfo | TableInfo] = [info, *info.levels, *tables]
+    for part in parts:
+        assert part.index_bytes_per_key == part.index_bytes / part.entry_count
+        assert part.filter_bytes_per_key == part.filter_bytes / part.entry_count
+        assert part.index_bits_per_block == 8 * part.index_bytes / part.block_count
+        assert part.filter_bits_per_block == 8 * part.filter_bytes_per_block
+    told = info.as_dict()
+    assert told["index_bytes_per_block"] == info.index_bytes_per_block
+    assert f"{info.index_bytes_per_key:.2f} bytes a key" in info.text()
+    assert f"({info.filter_bits_per_block:,.0f} bits) a block" in info.text()
+
+
+def test_an_empty_store_has_no_index(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        info = db.inspect()
+    assert (info.index_bytes_per_key, info.filter_bits_per_block) == (0, 0)
 
 
 def test_key_and_sequence_ranges_are_those_of_the_entries(db: lsmkv.DB) -> None:
@@ -160,7 +190,8 @@ def test_reports_are_json_safe(db: lsmkv.DB) -> None:
 
 
 def test_the_text_has_a_line_for_each_level_run_and_table(db: lsmkv.DB) -> None:
-    lines = str(db.inspect()).splitlines()
+    head, *lines = str(db.inspect()).splitlines()
+    assert head == f"store {db.inspect().store_id}"
     assert lines[0] == "memtables: 3 keys"
     assert [line.strip().split(":")[0] for line in lines if ".sst" not in line] == [
         "memtables",

@@ -137,7 +137,7 @@ def test_all_of_a_store_can_be_asked(path: str) -> None:
             assert (await db.approximate_count(), db.stats().writes) == (1, 1)
             assert await db.approximate_size() > 0
             assert await db.disk_bytes() > await db.approximate_size()
-            assert db.memory_usage().memtables >= 0
+            assert db.memory_usage().memtable_bytes >= 0
             assert (db.path, db.read_only, db.options.error_rate) == (path, False, 0.001)
             with pytest.raises(TypeError, match="by its path"):
                 pickle.dumps(db)

@@ -177,4 +177,4 @@ def test_a_table_that_is_written_is_ready_before_it_is_used(store: Path) -> None
     with lsmkv.open(store) as db:
         db.put(b"another", b"value")
         db.flush()
-        assert db.memory_usage().indexes > 0
+        assert db.memory_usage().index_bytes > 0

@@ -136,6 +136,7 @@ class DrawnDirectory:
 
     def _edit(self, word: str) -> bytes:
         said: dict[str, Any] = {"added": [], "removed": [], "next_file": self._highest + 1}
+        said["store_id"] = "5" * 32
         for part in word.split(","):
             name, _, number = part.partition("=")
             if part[0] == "+":

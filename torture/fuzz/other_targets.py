@@ -99,11 +99,21 @@ def _manifest_seeds_once() -> tuple[bytes, ...]:
         )  # fmt: skip
         return PlacedTable(level, 1, meta)
 
-    first = VersionEdit(added=[placed(3, 1, b"a", b"f")], next_file=9, last_seq=40, log_number=1)
+    first = VersionEdit(
+        added=[placed(3, 1, b"a", b"f")],
+        next_file=9,
+        last_seq=40,
+        log_number=1,
+        store_id="0123456789abcdef" * 2,
+    )
     more = VersionEdit(added=[placed(4, 1, b"g", b"k"), placed(5, 0, b"a", b"z")], removed=[3])
     last = VersionEdit(closed_log=(8, 900), closed_salt=(1 << 64) - 1, log_number=8, last_seq=99)
     lines = [msgspec.json.encode(edit) for edit in (first, more, last)]
-    return b"\n".join(lines), lines[0], b'{"next_file":2,"log_number":1}'
+    return (
+        b"\n".join(lines),
+        lines[0],
+        b'{"next_file":2,"log_number":1,"store_id":"%s"}' % (b"f" * 32),
+    )
 
 
 def _check_current(data: bytes) -> None:
@@ -268,6 +278,7 @@ _MANIFEST_WORDS: Final = (
     b'"removed":[3]',
     b'"closed_log":[1,56]',
     b'"level":31',
+    b'"store_id":"%s"' % (b"f" * 32),
     b"18446744073709551616",
     b"-1",
     b"null",

@@ -86,7 +86,7 @@ def run(job: Job) -> None:
 
         def watch() -> None:
             waiting = len(db.inspect().memtable_key_counts) - 1
-            check_bounded(waiting, db.memory_usage().memtables, options)
+            check_bounded(waiting, db.memory_usage().memtable_bytes, options)
             job.counts["looks at memtables"] += 1
             time.sleep(_LOOK_S)
 

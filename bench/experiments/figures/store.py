@@ -96,7 +96,7 @@ def _count(filter_key: FilterKey) -> Counts:
         assert _cell(0, 0) in db
         absent_rows = range(1, 2 * ROWS, 2)
         return Counts(
-            db.memory_usage().filters,
+            db.memory_usage().filter_bytes,
             _counted(db, lambda row: any(db.items(prefix=_cell(row, 0)[:ROW_BYTES])), absent_rows),
             _counted(db, lambda row: _cell(row, 7) in db, range(0, 2 * ROWS, 2)),
             _counted(db, lambda row: _cell(row, 8) in db, absent_rows),

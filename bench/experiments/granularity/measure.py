@@ -49,7 +49,7 @@ def measure(task: Task, directory: str) -> Row:
         fill(db, load)
         load_s = time.perf_counter() - began
         info = db.inspect()
-        index_bytes = db.memory_usage().indexes
+        index_bytes = db.memory_usage().index_bytes
     filters = None
     if contender.chunk_bytes:
         rates = [table.error_rate(options) for table in tables]

@@ -257,7 +257,7 @@ def _count(db: lsmkv.DB, storage: PageStorage, lookups: Lookups) -> dict[str, An
             wasted += stats.block_reads - reads
     done = db.stats() - before
     return {
-        "index_memory_bytes": db.memory_usage().indexes,
+        "index_memory_bytes": db.memory_usage().index_bytes,
         "found_count": found,
         "present_count": sum(lookups.are_present),
         "block_reads": done.block_reads,

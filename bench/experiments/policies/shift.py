@@ -14,7 +14,7 @@ from typing import Any, Final
 import lsmkv
 from bench.experiments.policies.rows import Row, of
 from bench.experiments.policies.stores import VALUE_BYTES, look_up, rate_of, write_settled
-from bench.harness.shapes import index_bytes, run_count
+from bench.harness.shapes import run_count
 from bench.workloads.distributions import exact_ranks, generator, uniform
 from bench.workloads.keys import Values, absent_key, present_key
 
@@ -132,7 +132,7 @@ class Task:
                         run_count=run_count(info),
                         entry_count=sum(info.entry_count for _, info in steps) // _STEPS,
                         filter_bytes=sum(info.filter_memory_bytes for _, info in steps) // _STEPS,
-                        index_bytes=sum(index_bytes(info) for _, info in steps) // _STEPS,
+                        index_bytes=sum(info.index_bytes for _, info in steps) // _STEPS,
                         learnt_bits_per_key=0.0,
                         wasted_reads=sum(done.block_reads for done, _ in steps),
                         passed=sum(

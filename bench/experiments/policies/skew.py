@@ -14,7 +14,7 @@ import lsmkv
 from bench.experiments.policies.rows import Row
 from bench.experiments.policies.stores import look_up, rate_of, write_settled
 from bench.harness.intervals import ratio_interval
-from bench.harness.shapes import index_bytes, run_count
+from bench.harness.shapes import run_count
 from bench.workloads.keys import absent_key, shuffled
 from lsmkv.filters.maths.allocation import budget_error_rates
 from lsmkv.options import KIB
@@ -102,7 +102,7 @@ class Task:
             run_count=run_count(info),
             entry_count=info.entry_count,
             filter_bytes=info.filter_bytes,
-            index_bytes=index_bytes(info),
+            index_bytes=info.index_bytes,
             learnt_bits_per_key=0.0,
             wasted_reads=found.block_reads,
             passed=found.filter_false_positives + found.unfiltered_probes,

@@ -15,7 +15,7 @@ import lsmkv
 from bench.experiments.saved_io.datasets import Content
 from bench.experiments.saved_io.tasks import StoreTask
 from bench.harness.filter_answers import Answers, answers, section_bytes
-from bench.harness.shapes import block_count, exact_rate, filter_disk_bytes
+from bench.harness.shapes import exact_rate, filter_disk_bytes
 from bench.workloads.keys import chunks
 
 _NEVER: Final = 1000
@@ -72,7 +72,7 @@ def build(task: StoreTask, data: Content, directory: str) -> Built:
         return Built(
             entry_count=view.entry_count,
             table_count=len(list(view.tables())),
-            block_count=block_count(view),
+            block_count=view.block_count,
             data_bytes=view.size_bytes,
             error_rate_exact=None if task.error_rate is None else exact_rate(db),
             filter_bytes=view.filter_bytes,

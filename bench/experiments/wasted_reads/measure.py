@@ -24,7 +24,7 @@ from bench.experiments.wasted_reads.outside import Outsider, rocksdb_form
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tasks import NO_FILTER, PER_TABLE, KeySet, Task
 from bench.harness.ribbon_sizes import fit
-from bench.harness.shapes import block_count, block_keys, exact_rate, run_count
+from bench.harness.shapes import block_keys, exact_rate, run_count
 from lsmkv.filters.maths.sizing import filter_bytes_for
 from lsmkv.inspection.store_info import StoreInfo
 
@@ -201,7 +201,7 @@ class _Lsmkv(Contender):
             for key in self.keys.present[::_TOUCHED]:  # loads every table's index and filters
                 db.get(key)
             used = db.memory_usage()
-            return Sizes(used.indexes, used.filters)
+            return Sizes(used.index_bytes, used.filter_bytes)
 
     def count(self, written: Written) -> Counted:
         with lsmkv.open(written.path, read_only=True, block_cache_size_bytes=0) as db:
@@ -219,8 +219,8 @@ class _Lsmkv(Contender):
                 + counted.filter_false_positives
                 + counted.unfiltered_probes,
                 block_reads=counted.block_reads,
-                reported_bytes=used.filters + used.indexes,
-                block_count=block_count(info),
+                reported_bytes=used.filter_bytes + used.index_bytes,
+                block_count=info.block_count,
                 passed=counted.filter_false_positives + counted.unfiltered_probes,
                 error_rate_exact=self._exact_rate(db, info) if written.filter_bytes else None,
             )

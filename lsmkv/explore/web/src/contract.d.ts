@@ -18,7 +18,7 @@ export type LsmkvExplore = Page | LookupRequest | LookupReply | BlockReply | Pul
  *         rates: the rates of ``Lookup.rebuilt``, from high to low.
  *         lookups_tried: absent keys tried to find the false positives among ``lookups``.
  *         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
- *         memory: ``DB.memory_usage``, in bytes.
+ *         memory: ``DB.memory_usage``.
  *         damage: blocks that are damaged, among those checked.
  *         omitted: what was left out so that the page stays small or is soon there, one sentence each.
  */
@@ -82,6 +82,7 @@ export interface StoreMap {
   memtable_key_counts: number[];
   size_bytes: number;
   entry_count: number;
+  index_bytes: number;
   filter_bytes: number;
   filter_memory_bytes: number;
   table_count: number;
@@ -265,6 +266,7 @@ export interface MemtableStep {
  *         spanning_block: the block whose key range spans the key, which a lookup without filters would
  *             search; None if none does.  (``block`` is None too where the table's filter said no.)
  *         spanning_bytes: its size as stored; 0 if there is none.
+ *         index_bytes_per_block: of the table.
  */
 export interface RunStep {
   level: number;
@@ -279,6 +281,7 @@ export interface RunStep {
   is_false_positive: boolean;
   spanning_block: number | null;
   spanning_bytes: number;
+  index_bytes_per_block: number;
 }
 /**
  * The answer of a filter; see :class:`lsmkv.inspection.explain.FilterStep`.

@@ -2,7 +2,7 @@
 
 import type { App, State } from "./app";
 import { facts, fill, h } from "./dom";
-import { bytes, integer } from "./format";
+import { bytes, integer, significant } from "./format";
 
 export class CountersView {
   readonly element = h("details", { class: "counters card" });
@@ -36,7 +36,7 @@ export class CountersView {
       facts(
         held.map(([name, value]) => [
           name,
-          name === "snapshot_versions" ? integer(value) : bytes(value),
+          name.endsWith("_bytes") ? bytes(value) : significant(value, 6),
         ]),
       ),
     );

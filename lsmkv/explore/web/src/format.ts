@@ -25,6 +25,15 @@ export function bytes(value: number): string {
   return `${size >= 100 ? integer(size) : size.toFixed(1)} ${units[unit]}`;
 }
 
+/** What index or filters take, in all, by key and by block, as lsmkv inspect tells it. */
+export function taken(size: number, of: { entry_count: number; block_count: number }): string {
+  const ofBlock = size / Math.max(1, of.block_count);
+  return (
+    `${bytes(size)}, ${(size / Math.max(1, of.entry_count)).toFixed(2)} bytes a key, ` +
+    `${ofBlock.toFixed(2)} (${integer(8 * ofBlock)} bits) a block`
+  );
+}
+
 /** A rate as a percentage with three significant digits; "unknown" for null. */
 export function percent(rate: number | null): string {
   if (rate === null) return "unknown";

@@ -5,7 +5,7 @@ import type { Page, Pulse } from "./contract";
 import { CountersView } from "./counters";
 import { button, fill, h } from "./dom";
 import { FlowView } from "./flow";
-import { bytes, count, date, significant } from "./format";
+import { bytes, count, date, taken } from "./format";
 import { HeroView } from "./hero";
 import { Lecture } from "./lecture";
 import { placeIn } from "./links";
@@ -111,10 +111,8 @@ function inShort({ map }: Page): string {
       `${count(map.entry_count, "entry", "entries")} in ${count(map.table_count, "table")} and ` +
         `${count(map.block_count, "block")}, ${bytes(map.size_bytes)}`,
     );
-  if (map.filter_bytes > 0)
-    parts.push(
-      `filters ${bytes(map.filter_bytes)}, ${significant((8 * map.filter_bytes) / map.entry_count, 3)} bits per entry`,
-    );
+  if (map.entry_count > 0)
+    parts.push(`index ${taken(map.index_bytes, map)}`, `filters ${taken(map.filter_bytes, map)}`);
   if (inMemory > 0) parts.push(`${count(inMemory, "key")} in memtables`);
   return parts.length > 0 ? `Here: ${parts.join("; ")}.` : "";
 }

@@ -13,7 +13,7 @@ import type {
 } from "./contract";
 import { item, lowest } from "./items";
 
-export const VERSION = 5;
+export const VERSION = 6;
 
 /** Filters kept besides those of the page: a live page open for hours asks for many. */
 export const MOST_OTHER_FILTERS = 500;

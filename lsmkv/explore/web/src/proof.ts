@@ -4,13 +4,14 @@ import type { Meaning } from "./answer";
 import type { App } from "./app";
 import type { Lookup, RunStep } from "./contract";
 import { h } from "./dom";
-import { bytes, count } from "./format";
+import { bytes, count, significant } from "./format";
 import { wasAsked } from "./marks";
 
 /** What asking a lookup's filters cost, and would have cost if each came with its block. */
 export interface Apart {
   asked: number;
   filterBytes: number; // of the filters asked
+  indexBytes: number; // of their blocks in the index
   reads: number;
   readBytes: number;
   readsWithBlocks: number;
@@ -22,6 +23,7 @@ export function apart(lookup: Lookup, step: number): Apart {
   const sum: Apart = {
     asked: 0,
     filterBytes: 0,
+    indexBytes: 0,
     reads: 0,
     readBytes: 0,
     readsWithBlocks: 0,
@@ -31,6 +33,7 @@ export function apart(lookup: Lookup, step: number): Apart {
     if (!wasAsked(run.filter)) continue;
     sum.asked += 1;
     sum.filterBytes += Math.ceil(run.filter.bit_count / 8);
+    sum.indexBytes += run.index_bytes_per_block;
     sum.readBytes += run.filter.read_bytes;
     for (const block of run.blocks) {
       if (block.was_cached) continue;
@@ -66,6 +69,11 @@ export function apartProof(lookup: Lookup, step: number): HTMLElement[] {
       `the ${count(sum.asked, "filter")} asked`,
       `${bytes(sum.filterBytes)} of memory`,
       sum.filterBytes / Math.max(1, whole),
+    ),
+    bar(
+      "their blocks in the index",
+      `${significant(sum.indexBytes, 3)} bytes of memory`,
+      sum.indexBytes / Math.max(1, whole),
     ),
   ];
 }

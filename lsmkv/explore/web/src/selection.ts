@@ -3,7 +3,7 @@
 import type { App, State } from "./app";
 import type { BlockReply, Filter, Key, Table } from "./contract";
 import { facts, fill, h } from "./dom";
-import { bytes, count, date, integer, percent } from "./format";
+import { bytes, count, date, integer, percent, taken } from "./format";
 import { item } from "./items";
 import type { Cell } from "./model";
 import { kindInWords, raster } from "./raster";
@@ -174,9 +174,10 @@ function tableFacts(table: Table): HTMLElement {
     ["sequence numbers", `${integer(table.smallest_seq)} to ${integer(table.largest_seq)}`],
     ["size", `${bytes(table.size_bytes)} in ${count(table.block_count, "block")}`],
     ["before compression", `${bytes(table.raw_bytes)}, codec ${table.codec}`],
-    ["filters", `${table.filter_kind}, ${bytes(table.filter_bytes)}, one per ${table.granularity}`],
+    ["index", taken(table.index_bytes, table)],
+    ["filters", taken(table.filter_bytes, table)],
+    ["kind of filters", `${table.filter_kind}, one per ${table.granularity}`],
     ["rate asked, exact", `${percent(table.requested_rate)}, ${percent(table.expected_rate)}`],
-    ["index", bytes(table.index_bytes)],
     ["written", date(table.written_at_s)],
   ]);
 }

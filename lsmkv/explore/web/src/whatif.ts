@@ -10,6 +10,7 @@ import type { Rebuilt, WhatIf } from "./contract";
 import { drawingWidth, fill, h, svg } from "./dom";
 import { count, integer, percent, saved, significant } from "./format";
 import { note } from "./links";
+import type { Model } from "./model";
 import { ScoreView, scored } from "./score";
 
 // Kinds of filter differ in shape and dashes; colours are kept for what they mean.
@@ -138,12 +139,14 @@ export class WhatIfView {
               one.policy === this.#policy && (one.policy === "none" || one.requested_rate === p),
           );
     fill(this.#chart, drawn(data, chosen, this.#policy));
-    fill(this.#readout, answer(data, chosen, model.hasPrefixes));
+    fill(this.#readout, answer(data, chosen, model));
   }
 }
 
 /** What the chart's point at hand stands for. */
-function answer(data: WhatIf, one: Rebuilt | undefined, hasPrefixes: boolean): HTMLElement {
+function answer(data: WhatIf, one: Rebuilt | undefined, model: Model): HTMLElement {
+  const { hasPrefixes, page } = model;
+  const indexBits = (8 * page.map.index_bytes) / Math.max(1, page.map.entry_count);
   const keys = count(
     data.absent_count,
     hasPrefixes ? "key of an absent prefix" : "absent key",
@@ -153,7 +156,8 @@ function answer(data: WhatIf, one: Rebuilt | undefined, hasPrefixes: boolean): H
     "p",
     { class: "hint" },
     `The chart: filters of ${count(data.block_count, "block")} of this store, with ` +
-      `${count(data.key_count, "key")}, built anew and asked ${keys} in their ranges.`,
+      `${count(data.key_count, "key")}, built anew and asked ${keys} in their ranges. ` +
+      `The index takes ${significant(indexBits, 3)} bits per key, whatever the filters.`,
   );
   if (!one) return hint;
   const measured = one.false_positives / data.absent_count;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, count, duration, integer, percent, saved, significant } from "../src/format";
+import { bytes, count, duration, integer, percent, saved, significant, taken } from "../src/format";
 
 test("bytes are in the largest unit that fits", () => {
   assert.equal(bytes(0), "0 bytes");
@@ -8,6 +8,12 @@ test("bytes are in the largest unit that fits", () => {
   assert.equal(bytes(1536), "1.5 KiB");
   assert.equal(bytes(3 * 2 ** 30), "3.0 GiB");
   assert.equal(bytes(2 ** 52), "4,096 TiB");
+});
+
+test("what index and filters take is told in all, by key and by block", () => {
+  const table = { entry_count: 1000, block_count: 32 };
+  assert.equal(taken(160, table), "160 bytes, 0.16 bytes a key, 5.00 (40 bits) a block");
+  assert.equal(taken(0, { entry_count: 0, block_count: 0 }).slice(0, 7), "0 bytes");
 });
 
 test("shares of 99, 99.9 and 99.99 percent differ in print", () => {

@@ -107,7 +107,7 @@ test("of ever more filters the last ones are kept", () => {
 test("filters apart are asked without reading the blocks that they spare", () => {
   const filter = { verdict: "no", bit_count: 801, read_bytes: 0 };
   const block = { was_cached: false, length_bytes: 4000 };
-  const spanned = { spanning_bytes: 4000 };
+  const spanned = { spanning_bytes: 4000, index_bytes_per_block: 5.5 };
   const lookup = {
     memtables: [{}],
     runs: [
@@ -120,6 +120,7 @@ test("filters apart are asked without reading the blocks that they spare", () =>
   assert.deepEqual(apart(lookup, 5), {
     asked: 3,
     filterBytes: 303,
+    indexBytes: 16.5,
     reads: 1,
     readBytes: 4000,
     readsWithBlocks: 2,
