@@ -18,7 +18,7 @@ from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 from repair_stores import content_of, lose_manifest
 from storages import FaultyStorage
-from torture.crash import lost_manifests
+from torture.crash import lost_manifests, workloads
 from torture.framework.part import Scale, Settings
 
 OPTIONS = Options(
@@ -245,7 +245,9 @@ def test_a_compaction_in_a_process_notes_what_it_replaced(store: Path) -> None:
 
 def test_nothing_that_is_out_of_date_is_called_complete(tmp_path: Path) -> None:
     settings = Settings(Scale.CI, 3.0, 1, tmp_path)
-    outcome = lost_manifests.run(settings, lost_manifests.Size(20, 1, 0.05, 2))
+    outcome = lost_manifests.run(
+        settings, workloads.Size(operations=20, rounds=1, samples=2, share=0.05)
+    )
     assert not outcome.failures
     assert outcome.counts["complete"]
 
