@@ -25,7 +25,6 @@ from helper_processes import (
 from log_files import written_bytes
 from lsmkv.background import background_thread
 from lsmkv.background.process import parent as process
-from lsmkv.background.process import runner
 from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, job_storage, run_job
 from lsmkv.filters.policy import register
 from lsmkv.sstable.format import TableMeta
@@ -126,7 +125,7 @@ def test_a_snapshot_older_than_a_flush_sees_what_the_log_alone_holds(path: str) 
 def test_a_flush_may_write_more_tables_than_expected(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner.jobs, "numbers_wanted", lambda *_: 1)
+    monkeypatch.setattr("lsmkv.background.process.jobs.numbers_wanted", lambda *_: 1)
     with open_store(path, table_size_bytes=4096, write_buffer_size_bytes=1 << 20) as db:
         contents = fill(db, range(1000))
         db.flush()
