@@ -101,7 +101,8 @@ class KeySampler:
         """An absent key beside ``key``, or None; ``by_prefix``: its filtered prefix is absent too."""
         tables = self._db.tables()
         within = bool(tables) and self._draw.random() < _SHARE_WITHIN
-        filter_key = prefix_key(tables) if by_prefix else None
+        prefixes = (table.filter_key for table in tables if not table.filter_key.is_whole)
+        filter_key = next(prefixes, None) if by_prefix else None
         for _ in range(_TRIES):
             near = _beside(key, filter_key, self._draw)
             if (not within or _is_spanned(tables, near)) and self._is_absent(near, filter_key):
@@ -173,11 +174,6 @@ class KeySampler:
             if self._is_absent(near, None):
                 found[near] = None
         return list(found)
-
-
-def prefix_key(tables: Sequence[Table]) -> FilterKey | None:
-    """The prefix of keys that filters hold; None if they hold whole keys."""
-    return next((table.filter_key for table in tables if not table.filter_key.is_whole), None)
 
 
 def _beside(key: bytes, filter_key: FilterKey | None, draw: random.Random) -> bytes:

@@ -32,7 +32,6 @@ to publishers: so no data that look like a record or a footer are taken for one,
 
 from __future__ import annotations
 
-import os
 import struct
 import sys
 from array import array
@@ -63,10 +62,6 @@ def record_size(name: bytes, length: int) -> int:
 
 def footer_size(count: int) -> int:
     return count * _PLACE_BYTES + _TAIL.size
-
-
-def new_tag() -> int:
-    return int.from_bytes(os.urandom(8), "little")
 
 
 def pack_record(tag: int, name: bytes, offset: int, data: bytes) -> bytes:

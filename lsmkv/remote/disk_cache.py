@@ -237,7 +237,7 @@ class DiskCache:
         if entries.keys:
             file.truncate(entries.end)
         else:
-            entries = segments.SegmentEntries(segments.new_tag())
+            entries = segments.SegmentEntries(int.from_bytes(os.urandom(8), "little"))
             file.truncate(0)
             file.append(entries.header())
         self._file, self._number, self._entries = file, number, entries

@@ -35,9 +35,6 @@ class _Group:
     high_seq: int
     tables: tuple[TableMeta, ...]
 
-    def shares_sequence_numbers(self, other: _Group) -> bool:
-        return self.low_seq <= other.high_seq and other.low_seq <= self.high_seq
-
     def joined(self, other: _Group) -> _Group:
         return _Group(
             min(self.smallest, other.smallest),
@@ -69,7 +66,7 @@ def _join_once(groups: list[_Group]) -> list[_Group]:
         for other in active:
             if other.largest < group.smallest:
                 done.append(other)
-            elif other.shares_sequence_numbers(group):
+            elif other.low_seq <= group.high_seq and group.low_seq <= other.high_seq:
                 group = group.joined(other)
             else:
                 apart.append(other)

@@ -291,15 +291,10 @@ def grafite_shape(key_count: int, error_rate: float) -> tuple[int, int]:
     ((6, 35), (6, 325), (6, 6))
     """
     check_arguments(key_count, error_rate)
-    codes = grafite_codes_for(key_count, error_rate)
+    codes = max(GRANULE_KEYS, math.ceil(min(key_count / error_rate, MAX_GRAFITE_CODES)))
     low_bits = max(0, (codes // max(1, key_count)).bit_length() - 1)
     bits = key_count * (low_bits + 1) + -(-codes >> low_bits)
     return low_bits, grafite_header_bytes(key_count) + -(-bits // 8)
-
-
-def grafite_codes_for(key_count: int, error_rate: float) -> int:
-    wanted = min(key_count / error_rate, MAX_GRAFITE_CODES)
-    return max(GRANULE_KEYS, math.ceil(wanted))
 
 
 def grafite_header_bytes(key_count: int) -> int:
