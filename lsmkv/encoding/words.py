@@ -24,7 +24,9 @@ interpreted.  Both ways give the same bytes.
 """
 
 _LOW_32: Final = 0xFFFF_FFFF
-_ONE: Final = i64(1)
+_ALL_BITS: Final = (
+    0x3FFF_FFFF_FFFF_FFFF  # ``>> (62 - n)`` leaves n; a literal 1 is shifted as a C int
+)
 _ONES: Final = 0x0001_0101_0101_0101
 _SEVENS: Final = i64(0x7F7F_7F7F_7F7F_7F7F)  # too long for a literal, which would be boxed
 
@@ -32,14 +34,18 @@ _SEVENS: Final = i64(0x7F7F_7F7F_7F7F_7F7F)  # too long for a literal, which wou
 def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
     """Whether ``a[a_at : a_at + length] == b[b_at : b_at + length]``."""
     if length < 8:
-        return length == 0 or _tails_differ_by(a, a_at + length, b, b_at + length, length) == 0
+        a_end, b_end = a_at + length, b_at + length
+        if a_end >= 8 and b_end >= 8:  # whole words that end there, masked
+            differing = read_i64_be(a, a_end - 8) ^ read_i64_be(b, b_end - 8)
+            return differing & (_ALL_BITS >> (62 - 8 * length)) == 0
+        return length == 0 or _tails_differ_by(a, a_end, b, b_end, length) == 0
     a_last, b_last = a_at + length - 8, b_at + length - 8
     while a_at < a_last:
-        if read_i64_be(a, a_at) != read_i64_be(b, b_at):
+        if read_i64_le(a, a_at) != read_i64_le(b, b_at):
             return False
         a_at += 8
         b_at += 8
-    return read_i64_be(a, a_last) == read_i64_be(b, b_last)  # may overlap the word before
+    return read_i64_le(a, a_last) == read_i64_le(b, b_last)  # may overlap the word before
 
 
 def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) -> i64:
@@ -65,7 +71,7 @@ def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) ->
 def _tails_differ_by(a: bytes, a_end: i64, b: bytes, b_end: i64, length: i64) -> i64:
     """The ``length`` (1 to 7) bytes before ``a_end`` minus those before ``b_end``."""
     if a_end >= 8 and b_end >= 8:  # read whole words that end there, and mask
-        mask = (_ONE << (8 * length)) - 1
+        mask = _ALL_BITS >> (62 - 8 * length)
         return (read_i64_be(a, a_end - 8) & mask) - (read_i64_be(b, b_end - 8) & mask)
     return short_number(a, a_end - length, length) - short_number(b, b_end - length, length)
 

@@ -12,12 +12,12 @@ from typing import ClassVar, Final, Literal
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, count_entries
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD
 from lsmkv.sstable.reader import TableReader
 
 Scope = Literal["block", "table"]
 
-_CODECS: Final = {CODEC_NONE: "none", CODEC_ZSTD: "zstd", CODEC_ZSTD_TRANSPOSED: "zstd"}
+_CODECS: Final = {CODEC_NONE: "none", CODEC_ZSTD: "zstd"}
 
 
 @dataclass(frozen=True, slots=True)

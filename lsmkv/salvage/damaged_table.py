@@ -26,7 +26,7 @@ from lsmkv.sstable.block.trailer import (
     decode_trailer,
 )
 from lsmkv.sstable.format import (
-    CODEC_ZSTD_TRANSPOSED,
+    CODEC_ZSTD,
     FOOTER_BYTES,
     Footer,
     TableProperties,
@@ -182,7 +182,7 @@ class TableSalvage:
             if self._dictionary_lost or self.footer is None:
                 fail("block needs the table's dictionary, which is lost")
             raise
-        block = Block(raw, fail, trailer.codec == CODEC_ZSTD_TRANSPOSED)
+        block = Block(raw, fail, trailer.codec == CODEC_ZSTD)
         if block.count != trailer.entry_count:
             fail(f"block of {block.count} entries whose trailer states {trailer.entry_count}")
         block.check_order(fail)
@@ -248,7 +248,7 @@ class TableSalvage:
             or not trailer.payload_length
             or not trailer.entry_count
             or trailer.raw_length > MAX_BLOCK_BYTES
-            or trailer.codec > CODEC_ZSTD_TRANSPOSED
+            or trailer.codec > CODEC_ZSTD
         ):
             return None
         start = offset - length

@@ -50,8 +50,7 @@ MAX_PROPERTIES_BYTES: Final = 1 << 20
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
-CODEC_ZSTD_TRANSPOSED: Final = 2
-"""zstd of the transposed payload (:mod:`lsmkv.sstable.block.transposed`); for blocks only."""
+"""zstd of the transposed payload (:mod:`lsmkv.sstable.block.transposed`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.block_checks import check_block, check_trailer
 from lsmkv.sstable.format import (
     CODEC_NONE,
-    CODEC_ZSTD_TRANSPOSED,
+    CODEC_ZSTD,
     Footer,
     TableMeta,
     TableProperties,
@@ -313,7 +313,7 @@ class TableReader:
         if codec != CODEC_NONE or len(raw) != raw_length:
             raw = self._decompressor.decompress_block(codec, raw, raw_length, self.path, offset)
         fail = self._failure_at(offset)
-        block = Block(raw, fail, codec == CODEC_ZSTD_TRANSPOSED)
+        block = Block(raw, fail, codec == CODEC_ZSTD)
         indexed_count = index.entry_count(block_number)
         if not block.count == entry_count == indexed_count:
             fail(f"block of {block.count} entries where the index has {indexed_count}")

@@ -11,12 +11,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from librt.strings import read_i64_le
+from librt.strings import read_i64_be, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import Absent, Value
-from lsmkv.encoding.fences import fence, lower_bound
+from lsmkv.encoding.fences import MASK_63, fence, lower_bound
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import fetch_blocks, forget_blocks
@@ -51,7 +51,10 @@ class Run:
         shared = self._prefix_length
         if len(key) < shared or not is_same(key, 0, self._first_key, 0, shared):
             return None  # outside the range of the run
-        target = fence(key, shared, len(key))
+        if shared + 8 <= len(key):  # fence, without the cost of a call
+            target = (read_i64_be(key, shared) >> 1) & MASK_63
+        else:
+            target = fence(key, shared, len(key))
         count: i64 = len(self.tables)
         at = lower_bound(self._largest_fences, 0, count - 1, target)
         largest = read_i64_le(self._largest_fences, 8 * at)

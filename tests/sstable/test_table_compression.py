@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_TRANSPOSED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD
 from table_files import Entry, Tables, alike, contents, flip, numbered
 
 
@@ -56,5 +56,5 @@ def test_blocks_that_do_not_compress_are_stored_as_they_are(tables: Tables) -> N
     table = tables.table(noise, compression="zstd")
     assert [table.read_past_cache(number)[1].codec for number in (0, 1)] == [
         CODEC_NONE,
-        CODEC_ZSTD_TRANSPOSED,
+        CODEC_ZSTD,
     ]

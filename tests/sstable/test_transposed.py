@@ -19,7 +19,7 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.transposed import restore, transpose
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_TRANSPOSED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD
 from torture.fuzz.encoded import encode_block
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def test_golden_transposed_payloads_are_written_byte_for_byte(golden: Golden) ->
 def test_a_compressed_block_comes_back(dictionary: bytes) -> None:
     payload = payload_of(numbered(40, value_bytes=30))
     codec, stored = Compressor(3, dictionary).compress_block(payload)
-    assert codec == CODEC_ZSTD_TRANSPOSED
+    assert codec == CODEC_ZSTD
     unpack = Decompressor(dictionary)
     found = unpack.decompress_block(codec, stored, len(payload), PATH, OFFSET)
     assert found == restore(transpose(payload), len(payload), PATH, OFFSET)
@@ -198,9 +198,7 @@ def frame_of(transposed: bytes) -> bytes:
 
 
 def unpacked(stored: bytes, raw_length: int) -> bytes:
-    return Decompressor(b"").decompress_block(
-        CODEC_ZSTD_TRANSPOSED, stored, raw_length, PATH, OFFSET
-    )
+    return Decompressor(b"").decompress_block(CODEC_ZSTD, stored, raw_length, PATH, OFFSET)
 
 
 def refused(transposed: bytes, raw_length: int, match: str) -> None:

@@ -16,7 +16,7 @@ import lsmkv
 from damage import files, open_table
 from lsmkv.errors import UnsupportedFormatError
 from lsmkv.salvage.repair import repair
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_TRANSPOSED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD
 
 if TYPE_CHECKING:
     from golden_support import Files, Golden
@@ -102,7 +102,7 @@ def test_golden_store_is_read(store: Path) -> None:
         report = db.verify()
         assert report.ok, str(report)
     assert files_of(store) == before
-    assert codecs_of(store) - {CODEC_NONE} == {CODEC_ZSTD_TRANSPOSED}
+    assert codecs_of(store) - {CODEC_NONE} == {CODEC_ZSTD}
 
 
 def test_golden_store_is_opened_and_written_to(store: Path) -> None:

@@ -27,6 +27,7 @@ from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.manifest import MOST_ASKS
 from lsmkv.tree.version_set import table_format
 from torture.fuzz.crafting import state_of, take_apart, write_manifest
+from torture.fuzz.encoded import encode_block
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_table
 
 
@@ -79,9 +80,11 @@ def _replacement(said: dict[str, object], field: str, value: object) -> tuple[by
 
 
 def test_an_invalid_dictionary_is_corrupt() -> None:
-    codec, packed = Compressor(1, b"").compress(b"abc" * 100)
+    payload = encode_block([b"k"], [b"abc" * 100], [1], b"\1", has_versions=False)
+    codec, packed = Compressor(1, b"").compress_block(payload)
+    wrong = Decompressor(b"\x37\xa4\x30\xec" + bytes(60))
     with pytest.raises(CorruptionError, match="does not decompress"):
-        Decompressor(b"\x37\xa4\x30\xec" + bytes(60)).decompress(codec, packed, 300, "p", 0)
+        wrong.decompress_block(codec, packed, len(payload), "p", 0)
 
 
 @pytest.mark.parametrize("section", [1, 2, 3, 4])

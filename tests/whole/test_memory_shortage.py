@@ -14,7 +14,9 @@ import lsmkv
 from gates import WAIT_S
 from lsmkv.errors import Error
 from lsmkv.sstable.block.codec import Compressor, Decompressor
+from torture.fuzz.encoded import encode_block
 
+PAYLOAD = encode_block([b"k"], [b"abc" * 100], [1], b"\1", has_versions=False)
 SHORTAGE = "cannot compress: Allocation error : not enough memory"
 
 
@@ -48,7 +50,7 @@ def filled(path: Path) -> lsmkv.DB:
     ("reason", "error", "said"),
     [
         (SHORTAGE, MemoryError, "not enough memory"),
-        ("cannot compress: something else", Error, r"300 bytes.*something else"),
+        ("cannot compress: something else", Error, r"321 bytes.*something else"),
     ],
 )
 def test_a_failure_to_compress_is_a_memory_error_or_one_of_the_store_s(
@@ -57,15 +59,15 @@ def test_a_failure_to_compress_is_a_memory_error_or_one_of_the_store_s(
     monkeypatch.setattr(Failing, "reason", reason)
     monkeypatch.setattr(zstandard, "ZstdCompressor", Failing)
     with pytest.raises(error, match=said) as caught:
-        Compressor(3, b"").compress(b"abc" * 100)
+        Compressor(3, b"").compress_block(PAYLOAD)
     assert isinstance(caught.value.__cause__, zstandard.ZstdError)
 
 
 def test_decompressing_without_memory_is_no_corruption(monkeypatch: pytest.MonkeyPatch) -> None:
-    codec, packed = Compressor(3, b"").compress(b"abc" * 100)
+    codec, packed = Compressor(3, b"").compress_block(PAYLOAD)
     monkeypatch.setattr(zstandard, "ZstdDecompressor", Failing)
     with pytest.raises(MemoryError, match="not enough memory"):
-        Decompressor(b"").decompress(codec, packed, 300, "p", 0)
+        Decompressor(b"").decompress_block(codec, packed, len(PAYLOAD), "p", 0)
 
 
 def test_a_store_is_usable_after_a_compaction_that_had_no_memory(

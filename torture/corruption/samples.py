@@ -17,7 +17,7 @@ from lsmkv.log.batch import decode_batch
 from lsmkv.log.reader import HEADER_BYTES, RECORD_BYTES, read_log
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.format import CODEC_ZSTD_TRANSPOSED, Footer
+from lsmkv.sstable.format import CODEC_ZSTD, Footer
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
@@ -257,7 +257,7 @@ def _describe(sample: Sample, path: Path) -> None:
                     end - TRAILER_BYTES - info.filter_length,
                     end,
                     tuple(zip(block.keys(), block.values(), block.seqs(), strict=True)),
-                    info.codec == CODEC_ZSTD_TRANSPOSED and table.footer.dictionary_length > 0,
+                    info.codec == CODEC_ZSTD and table.footer.dictionary_length > 0,
                 )
             )
         size = len(sample.image[file])

@@ -26,7 +26,6 @@ from lsmkv.sstable.block.transposed import restore
 from lsmkv.sstable.format import (
     CODEC_NONE,
     CODEC_ZSTD,
-    CODEC_ZSTD_TRANSPOSED,
     FOOTER_BYTES,
     Footer,
     TableMeta,
@@ -140,11 +139,10 @@ class CraftedTable:
     def _frame(self, block: CraftedBlock, offset: int) -> bytes:
         fields = list(block.fields)
         stored = bytes(block.payload)
-        if fields[CODEC] in (CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED):
+        if fields[CODEC] == CODEC_ZSTD:
             form = zstandard.ZstdCompressionDict(self.dictionary) if self.dictionary else None
             stored = zstandard.ZstdCompressor(level=1, dict_data=form).compress(stored)
-            if fields[CODEC] == CODEC_ZSTD_TRANSPOSED:
-                stored = stored[len(_ZSTD_MAGIC) :]
+            stored = stored[len(_ZSTD_MAGIC) :]
         fields[0], fields[2] = len(stored), len(block.bits)
         masked = [field & _MASK_32 for field in fields[:5]] + [
             field & 0xFF for field in fields[5:7]
@@ -158,7 +156,7 @@ class CraftedTable:
 def _span(block: CraftedBlock) -> tuple[bytes, bytes]:
     """The first and last key of a block."""
     length = block.fields[RAW_LENGTH] & _MASK_32
-    is_transposed = block.fields[CODEC] == CODEC_ZSTD_TRANSPOSED
+    is_transposed = block.fields[CODEC] == CODEC_ZSTD
     payload = bytes(block.payload)
     payload = restore(payload, length, "", 0) if is_transposed else payload[:length]
     opened = Block(payload, _fail, is_transposed)
@@ -200,8 +198,7 @@ def _block(frame: bytes, dictionary: bytes) -> CraftedBlock:
     payload = frame[: fields[0]]
     if fields[CODEC] != CODEC_NONE:
         form = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        head = _ZSTD_MAGIC if fields[CODEC] == CODEC_ZSTD_TRANSPOSED else b""
-        payload = zstandard.ZstdDecompressor(dict_data=form).decompress(head + payload)
+        payload = zstandard.ZstdDecompressor(dict_data=form).decompress(_ZSTD_MAGIC + payload)
     bits = frame[fields[0] : fields[0] + fields[2]]
     return CraftedBlock(bytearray(payload), bytearray(bits), fields[:8])
 

@@ -1,4 +1,4 @@
-"""zstd compression of blocks, transposed first, and of indexes."""
+"""zstd compression of blocks, transposed first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zstandard
 
 from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError, caused
 from lsmkv.sstable.block.transposed import restore, transpose
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD
 
 # The start of every frame (RFC 8878, 3.1.1); omitted from blocks: 4 bytes each.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -50,26 +50,18 @@ class Compressor:
         except zstandard.ZstdError as error:
             raise _failure(error, Error(f"zstd cannot compress at level {level}: {error}"))
 
-    def compress(self, raw: bytes) -> tuple[int, bytes]:
-        """Codec and stored bytes: ``raw`` itself if compression would save less than 1/16."""
-        return _smaller(CODEC_ZSTD, self._frame(raw), raw)
-
     def compress_block(self, payload: bytes) -> tuple[int, bytes]:
-        """As :meth:`compress`, for the payload of a block."""
-        frame = self._frame(transpose(payload))
-        return _smaller(CODEC_ZSTD_TRANSPOSED, frame[len(_MAGIC) :], payload)
-
-    def _frame(self, raw: bytes) -> bytes:
+        """Codec and stored bytes: ``payload`` itself if compression would save less than 1/16."""
+        transposed = transpose(payload)
         try:
-            return self._zstd.compress(raw)
+            frame = self._zstd.compress(transposed)
         except zstandard.ZstdError as error:
-            raise _failure(error, Error(f"zstd cannot compress {len(raw)} bytes: {error}"))
-
-
-def _smaller(codec: int, packed: bytes, raw: bytes) -> tuple[int, bytes]:
-    if len(packed) > len(raw) - len(raw) // 16:
-        return CODEC_NONE, raw
-    return codec, packed
+            reason = f"zstd cannot compress {len(transposed)} bytes: {error}"
+            raise _failure(error, Error(reason))
+        packed = frame[len(_MAGIC) :]
+        if len(packed) > len(payload) - len(payload) // 16:
+            return CODEC_NONE, payload
+        return CODEC_ZSTD, packed
 
 
 class Decompressor:
@@ -79,48 +71,35 @@ class Decompressor:
         self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
         self._local = threading.local()  # a zstd context serves one thread at a time
 
-    def decompress(self, codec: int, data: bytes, raw_length: int, path: str, offset: int) -> bytes:
-        """The ``raw_length`` bytes that ``data`` was made from; no more are allocated.
-
-        Raises CorruptionError if they are not that many, UnsupportedFormatError for an unknown codec.
-        """
-        if codec == CODEC_NONE:
-            if len(data) != raw_length:
-                reason = "wrong length of a block"
-                raise CorruptionError(path, offset, reason, expected=raw_length, got=len(data))
-            return data
-        if codec != CODEC_ZSTD:
-            reason = f"block at offset {offset} has unknown codec {codec}"
-            raise UnsupportedFormatError(path, reason)
-        return self._inflated(data, raw_length, raw_length, path, offset)
-
     def decompress_block(
         self, codec: int, data: bytes, raw_length: int, path: str, offset: int
     ) -> bytes:
-        """As :meth:`decompress`, for a payload; a transposed one lacks fingerprints.
+        """The payload of ``raw_length`` bytes that ``data`` was made from, without its fingerprints.
 
-        Zeros may follow the stored payload.  Allocates no more than the payload and its transposed
-        form, which is no longer.
+        Zeros may follow a payload that was not compressed.  Allocates no more than the payload and its
+        transposed form, which is no longer.  Raises CorruptionError if it has another length,
+        UnsupportedFormatError for an unknown codec.
         """
-        if codec != CODEC_ZSTD_TRANSPOSED:
-            if codec == CODEC_NONE and len(data) > raw_length:
-                return data[:raw_length]
-            return self.decompress(codec, data, raw_length, path, offset)
-        transposed = self._inflated(_MAGIC + data, 0, raw_length, path, offset)
+        if codec == CODEC_NONE:
+            if len(data) < raw_length:
+                reason = "wrong length of a block"
+                raise CorruptionError(path, offset, reason, expected=raw_length, got=len(data))
+            return data[:raw_length]
+        if codec != CODEC_ZSTD:
+            reason = f"block at offset {offset} has unknown codec {codec}"
+            raise UnsupportedFormatError(path, reason)
+        transposed = self._inflated(_MAGIC + data, raw_length, path, offset)
         return restore(transposed, raw_length, path, offset)
 
-    def _inflated(self, data: bytes, least: int, most: int, path: str, offset: int) -> bytes:
-        """The ``least`` to ``most`` bytes that zstd made ``data`` from."""
-        possible = (len(data) // 4 + 1) * _MAX_PER_4_BYTES
-        if least > possible:
-            reason = f"{len(data)} compressed bytes cannot hold {least} bytes"
-            raise CorruptionError(path, offset, reason)
+    def _inflated(self, data: bytes, most: int, path: str, offset: int) -> bytes:
+        """The bytes, ``most`` at the most, that zstd made ``data`` from."""
+        most = min(most, (len(data) // 4 + 1) * _MAX_PER_4_BYTES)
         try:
             zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
             if zstd is None:  # an invalid dictionary fails here
                 zstd = zstandard.ZstdDecompressor(dict_data=self._dictionary)
                 self._local.zstd = zstd
-            if not least <= zstandard.frame_content_size(data) <= min(most, possible):
+            if not 0 <= zstandard.frame_content_size(data) <= most:
                 raise CorruptionError(path, offset, "a compressed block states another length")
             return zstd.decompress(data)
         except zstandard.ZstdError as error:

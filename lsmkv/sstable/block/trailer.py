@@ -18,8 +18,8 @@ Padding is zeros after a stored payload, which make the block end where a page o
 (:mod:`lsmkv.sstable.pages`).  The payload's checksum covers it.  An uncompressed payload is the first
 raw_length bytes; a zstd frame tells its own end.  There is nothing between two blocks.
 
-Codecs: 0 none; 1 zstd, which is read and no longer written; 2 zstd of the transposed payload
-(:mod:`lsmkv.sstable.block.transposed`), its frame without the magic number.
+Codecs: 0 none; 1 zstd of the transposed payload (:mod:`lsmkv.sstable.block.transposed`), its frame
+without the magic number.
 
 The probe_count is the parameter of the block's filter: k, r or l, by its kind.
 
