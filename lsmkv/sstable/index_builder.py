@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import struct
+from binascii import unhexlify
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Final
@@ -23,6 +23,7 @@ from mypy_extensions import i16, i64
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import common_prefix_length
+from lsmkv.sstable.index_keys import DIGITS
 from lsmkv.sstable.index_layout import (
     FENCE_BYTES,
     HEADER,
@@ -153,11 +154,12 @@ def _key_group(group: list[bytes]) -> bytes:
     rests = [key[base:] for key in group]
     length = max(1, *map(len, rests))
     if base <= FENCE_BYTES:
-        if length <= MAX_DIGITS and not any(map(_not_digits, rests)):
+        last = {rest[-1:] for rest in rests}
+        if length <= MAX_DIGITS and b"0" not in last and _are_digits(rests):
             width = (length + 1) // 2
-            codes = [bytes.fromhex(rest.decode().ljust(2 * width, "0")) for rest in rests]
-            return bytes((OF_DIGITS + width, base)) + b"".join(codes)
-        if length <= MAX_CODE and not any(rest[-1:] == b"\0" for rest in rests):
+            digits = b"".join([rest.ljust(2 * width, b"0") for rest in rests])
+            return bytes((OF_DIGITS + width, base)) + unhexlify(digits)
+        if length <= MAX_CODE and b"\0" not in last:
             return bytes((length, base)) + b"".join([rest.ljust(length, b"\0") for rest in rests])
     shared = [common_prefix_length([before, after]) for before, after in pairwise(group)]
     base = min(shared, default=0)
@@ -177,7 +179,9 @@ def _key_group(group: list[bytes]) -> bytes:
     return out.getvalue()
 
 
-_not_digits: Final = re.compile(rb"[^0-9a-f]|0\Z").search
+def _are_digits(rests: list[bytes]) -> bool:
+    """Whether there is nothing but hexadecimal digits, of lower case."""
+    return not b"".join(rests).translate(None, DIGITS)
 
 
 def _write_varint(out: BytesWriter, number: i64) -> None:

@@ -5,6 +5,7 @@ Bytes that do not fit their section are a ValueError with the reason.
 
 from __future__ import annotations
 
+from binascii import hexlify
 from bisect import bisect_left
 from typing import Final
 
@@ -43,7 +44,7 @@ def digits_code(word: i64, width: i64) -> i64:
     return ((digits | digits >> 16) & 0xFFFF_FFFF) >> (32 - 8 * width)
 
 
-_DIGITS: Final = b"0123456789abcdef"
+DIGITS: Final = b"0123456789abcdef"
 
 
 def digits_code_below(key: bytes, start: i64, width: i64) -> i64:
@@ -57,8 +58,8 @@ def digits_code_below(key: bytes, start: i64, width: i64) -> i64:
         left -= 1
         code <<= 4
         character = key[start] if start < len(key) else 0
-        below = bisect_left(_DIGITS, character)
-        if character not in _DIGITS:
+        below = bisect_left(DIGITS, character)
+        if character not in DIGITS:
             # A separator that ends here has the digit 0 for padding, and is not above the key.
             return code << 4 * left if below == 0 else ((code + below) << 4 * left) - 1
         code |= below
@@ -72,7 +73,7 @@ def digits_of(code: bytes) -> bytes:
     >>> digits_of(bytes.fromhex("09a0"))
     b'09a'
     """
-    return code.hex().encode().rstrip(b"0")
+    return hexlify(code).rstrip(b"0")
 
 
 def uncoded(code: bytes, of_digits: bool) -> bytes:
