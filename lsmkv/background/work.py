@@ -1,4 +1,4 @@
-"""A flush or a compaction as data, which a background thread does, or a helper process for it."""
+"""A flush or a compaction as data: a thread does it, or a helper."""
 
 from __future__ import annotations
 

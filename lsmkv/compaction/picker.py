@@ -189,7 +189,7 @@ def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compact
 
 
 def _pick_deletions(levels: Levels, options: Options, state: PickState) -> Compaction | None:
-    """Merge a table of mostly deletions with all in its range, unless that is far more."""
+    """Merge a table of mostly deletions with what is in its range."""
     for run in levels.runs():
         for table in run.tables:
             if (

@@ -211,7 +211,8 @@ class TableIndex:
         if start + 8 <= key_length:
             word = read_i64_be(key, start)
         elif start < key_length and key_length >= 8:
-            word = read_i64_be(key, key_length - 8) << (8 * (start + 8 - key_length))
+            left = 8 * (key_length - start)
+            word = (read_i64_be(key, key_length - 8) & (ALL_BITS >> (62 - left))) << (64 - left)
         else:
             word = fence(key, start, key_length) << 1
         if width > OF_DIGITS:

@@ -88,7 +88,7 @@ def _why_separators(
 def _outer_codes(
     data: bytes, at: i64, end: i64, count: i64, stored: int
 ) -> tuple[list[bytes], i64]:
-    """First and last separator of a group whose codes ascend, and its end."""
+    """The outermost separators of a group with codes, and its end."""
     kind, base = i64(data[at]), i64(data[at + 1])
     of_digits = kind > OF_DIGITS
     width = kind - OF_DIGITS if of_digits else kind

@@ -29,9 +29,10 @@ _TO_LETTER: Final = 0x27  # from the character after 9 to a
 
 
 def digits_code(word: i64, width: i64) -> i64:
-    """The code of ``width`` bytes of the hexadecimal digits at the start of a big-endian word.
+    """The code of hexadecimal digits, the first ones of a big-endian word.
 
-    Negative if one of the digits that make it is none.  All 8 characters are looked at together.
+    It has ``width`` bytes, and is negative if one of the characters that make it is no digit.  All 8
+    characters are looked at together.
     """
     digits = (word & _LOW) + 9 * ((word >> 6) & _ONES)  # letters have the bit of 64
     above_nine = ((digits + 6 * _ONES) >> 4) & _ONES
@@ -105,7 +106,7 @@ def front_coded(data: bytes, at: i64, end: i64, count: i64, stored: int) -> tupl
 
 
 def lengths(data: bytes, at: i64, end: i64, both: i64) -> tuple[i64, i64, i64]:
-    """What a separator shares beyond the base, how many bytes follow, and where they start.
+    """What a separator shares beyond the base, and its rest: length, start.
 
     ``both`` is the byte before ``at``, which has the two in 4 bits each.
     """

@@ -193,7 +193,7 @@ def test_a_power_failure_during_the_second_creation_does_so_too() -> None:
 
 def test_files_have_their_names_once_they_are_whole() -> None:
     """Else a half-written file could not be told from another program's."""
-    whole = {"000001.log": 56, "MANIFEST-000002": 108, CURRENT: 33}
+    whole = {"000001.log": 56, "MANIFEST-000002": 154, CURRENT: 33}
     for image in distinct(crashes(None, samples=3)):
         sizes = {name: len(data) for name, data in image.items() if not is_unfinished_name(name)}
         assert sizes.pop(LOCK, 0) == 0  # this storage writes nothing to it

@@ -148,7 +148,7 @@ def test_without_lookups_all_blocks_of_a_run_have_one_rate(path: Path) -> None:
         fill(db)
         db.compact_range()
         rates = [table.requested_rate for table in db.inspect().tables()][:-1]
-        assert max(rates) < 1.1 * min(rates)
+        assert max(rates) < 1.15 * min(rates)
 
 
 def test_runs_without_lookups_get_monkeys_rates(path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_smaller_budget_is_kept_from_the_next_compaction_on(path: Path) -> Non
         fill(db)
     with opened(path, filter_memory_bytes=MEMORY_BYTES // 2) as db:
         db.compact_range(force=True)
-        assert taken_bytes(db) == pytest.approx(MEMORY_BYTES / 2, rel=WITHIN)
+        assert taken_bytes(db) == pytest.approx(MEMORY_BYTES / 2, rel=0.025)
 
 
 def test_a_bulk_load_into_an_empty_store_takes_the_budget(path: Path) -> None:

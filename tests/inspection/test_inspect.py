@@ -215,11 +215,12 @@ def stocked(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[lsmkv.DB
     ) as opened:
         opened.update((key, b"value of " + key) for key in STOCK)
         opened.flush()
-        for key in STOCK[:100]:
-            opened.delete(key)
-        opened.flush()
-        opened.update((key, b"") for key in STOCK[:3])
-        yield opened
+        with opened.snapshot():  # or the deletions would be merged with what they hide
+            for key in STOCK[:100]:
+                opened.delete(key)
+            opened.flush()
+            opened.update((key, b"") for key in STOCK[:3])
+            yield opened
 
 
 def test_tables_are_those_that_inspect_describes(stocked: lsmkv.DB) -> None:

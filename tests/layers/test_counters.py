@@ -267,9 +267,9 @@ def test_a_bucket_of_whole_numbers_includes_its_bound(db: lsmkv.DB) -> None:
 
 def test_memory_is_told_by_purpose(db: lsmkv.DB) -> None:
     usage, found = db.memory_usage(), families([db])
-    for purpose in ("memtables", "block_cache", "filters", "indexes"):
+    for purpose in ("memtable", "block_cache", "index", "filter"):
         got = value(found, "lsmkv_memory_bytes", "lsmkv_memory_bytes", purpose=purpose)
-        assert got == getattr(usage, purpose)
+        assert got == getattr(usage, f"{purpose}_bytes")
     assert value(found, "lsmkv_approximate_keys", "lsmkv_approximate_keys") == 2
     assert openmetrics(db).count("lsmkv_gets_total{") == 1
 

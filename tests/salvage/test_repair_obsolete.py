@@ -59,11 +59,12 @@ def replaced(store: Path) -> Iterator[dict[bytes, bytes]]:
     with lsmkv.open(store, OPTIONS) as db:
         write(db, b"old", KEYS)
         write(db, b"new", KEYS[:100])
-        for key in KEYS[200:]:
-            db.delete(key)
-        db.flush()
-        db.wait_until_settled()  # a log removed during the copy would fail it
-        shutil.copytree(store, before)
+        with db.snapshot():  # or the deletions would be merged with what they hide
+            for key in KEYS[200:]:
+                db.delete(key)
+            db.flush()
+            db.wait_until_settled()  # a log removed during the copy would fail it
+            shutil.copytree(store, before)
         db.compact_range()
         db.wait_until_settled()
         content = dict(db)

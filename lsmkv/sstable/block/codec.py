@@ -74,10 +74,10 @@ class Decompressor:
     def decompress_block(
         self, codec: int, data: bytes, raw_length: int, path: str, offset: int
     ) -> bytes:
-        """The payload of ``raw_length`` bytes that ``data`` was made from, without its fingerprints.
+        """The payload that ``data`` was made from, without its fingerprints.
 
         Zeros may follow a payload that was not compressed.  Allocates no more than the payload and its
-        transposed form, which is no longer.  Raises CorruptionError if it has another length,
+        transposed form, which is no longer.  Raises CorruptionError unless it has ``raw_length`` bytes,
         UnsupportedFormatError for an unknown codec.
         """
         if codec == CODEC_NONE:
