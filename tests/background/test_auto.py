@@ -201,7 +201,7 @@ FAILING: dict[str, tuple[str, str]] = {
     "exits": ("os._exit(3)", "exit status 3"),
     "hangs up in a message": ("(os.write(3, b'\\x09'), os._exit(0))", "exit status 0"),
     "raises": ("1 / 0", "division by zero"),
-    "answers nonsense": ("child.Ready(b'/')", "ready twice"),
+    "answers nonsense": ("child.messages.Ready(b'/')", "ready twice"),
 }
 
 

@@ -70,7 +70,7 @@ def test_a_store_without_block_checksums_is_found_out(
     made = make_samples(tmp_path / "made", 1)
     file, table = next(iter(made["closed"].tables.items()))
     trials = Trials(made)
-    wanted = {"no allowed contents hold", "neither reading nor verify noticed"}
+    wanted = {"nothing allowed holds", "neither reading nor verify noticed"}
     for at in range(table.blocks[0].filter_start):
         said = "; ".join(attempt(trials, f"closed/read/flip:{file}:{at}:0", tmp_path)[1])
         wanted -= {words for words in wanted if words in said}

@@ -55,7 +55,7 @@ def test_metamorphic_runs_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("arguments", "said"),
     [
         (["load", "--disturb", "noise"], "there are gc, switch, signal"),
-        (["fuzz", "--disturb", "gc"], "fuzz cannot be disturbed, only metamorphic, load can"),
+        (["fuzz", "--disturb", "gc"], "fuzz cannot be, only metamorphic, load can"),
     ],
 )
 def test_a_disturbance_that_would_do_nothing_is_refused(
