@@ -1,7 +1,6 @@
-"""Damage to the files of a store; each kind has a name.
+"""Damage to the files of a store; each has a name, ``kind:file:arguments``, which repeats it.
 
-A name is ``kind:file:arguments`` and repeats the damage.  Offsets and lengths are decimal; random
-damage is drawn from a generator seeded with the name.
+Offsets and lengths are decimal; random damage is drawn from a generator seeded with the name.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Final
 
 from torture.corruption.samples import Image, Sample
 
-BITS: Final = 8
 _RANDOM_KINDS: Final = ("overwrite", "insert", "remove", "repeat", "move", "zeros", "several")
 PLACE_KINDS: Final = ("missing", "empty", "directory", "pipe", "link", "foreign", "notes")
 """Replacements of a whole file."""

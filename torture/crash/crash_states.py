@@ -83,7 +83,6 @@ class Crashes:
         self._seed = settings.seed
         self._size = size
         self._deadline = deadline
-        self._storage_type = storage_type
         self._name = name
         self._recording: Recording = record(name, settings.seed, size.operations, storage_type())
         models = self._recording.models

@@ -1,7 +1,4 @@
-"""A table's index as it stands in its section, part by part, to change any of them.
-
-See :mod:`lsmkv.sstable.index`, whose builder encodes only sound indexes.
-"""
+"""A table's index as it stands in its section, part by part, to change any of them."""
 
 from __future__ import annotations
 

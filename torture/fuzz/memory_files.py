@@ -1,7 +1,4 @@
-"""A read-only storage of files in memory, for decoders that read files.
-
-Decoders are a third faster on it than on the recorded disk of :mod:`torture.crash.disk_storage`.
-"""
+"""A read-only storage of files in memory, for decoders: a third faster than a recorded disk."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -116,10 +116,6 @@ def _check_taken(taking: _Taking, expected: list[Any], what: str) -> None:
         raise UnsoundError(
             f"{what}: none was refused, but they got {differing(together, expected)}"
         )
-
-
-def _plain(iterator: Iterator[Any], kind: str) -> Iterable[Any]:
-    return iterator
 
 
 def share_iterators(trial: ObjectTrial) -> None:
