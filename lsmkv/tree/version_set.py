@@ -100,13 +100,13 @@ class VersionSet:
                 reader.leave_cache()
         return Version(levels, readers)
 
-    def forget_replaced(self) -> None:
-        """Forget the readers of files that are no longer at their paths.
+    def forget_replaced(self, *, all_are: bool = False) -> None:
+        """Forget the readers of files that are no longer at their paths; or all.
 
         What a manifest says of a table does not tell it from that of another store with equal keys.
         """
         for number, reader in list(self._readers.items()):
-            if not self.storage.is_at(reader.path, reader.file):
+            if all_are or not self.storage.is_at(reader.path, reader.file):
                 del self._readers[number]
                 reader.leave_cache()
 

@@ -231,3 +231,19 @@ def test_a_storage_may_be_used_for_the_next_store(path: str) -> None:
         with open_small(path, storage=storage) as db:
             db[b"k"] = b"v"
         remove(path)
+
+
+def test_a_reader_of_files_that_another_store_was_copied_into_shows_that_one(
+    tmp_path: Path,
+) -> None:
+    """The files keep their inodes, and the tables' records are equal."""
+    for name, value in (("first", b"1" * 60), ("second", b"2" * 60)):
+        with lsmkv.open(tmp_path / name, compression="none") as db:
+            db.update({b"%04d" % number: value for number in range(200)})
+            db.flush()
+    with lsmkv.open(tmp_path / "first", read_only=True) as reader:
+        assert reader[b"0000"] == b"1" * 60
+        for file in (tmp_path / "second").iterdir():
+            shutil.copyfile(file, tmp_path / "first" / file.name)
+        assert reader.refresh()
+        assert set(reader.values()) == {b"2" * 60}

@@ -41,12 +41,13 @@ class Tables:
     def write(
         self, entries: Iterable[Entry], *, error_rate: float = 0.01, **options: Any
     ) -> TableMeta:
-        """Write a table; by default small and uncompressed."""
-        chosen: dict[str, Any] = {"block_size_bytes": 256, "compression": "none", **options}
+        """Write a table; by default small, uncompressed, and with Bloom filters in every build."""
+        form = {"block_size_bytes": 256, "compression": "none", "filter_policy": "bloom"}
+        chosen: dict[str, Any] = {**form, **options}
         self._last_number += 1
         number = self._last_number
-        form = table_format(Options(**chosen), error_rate)
-        writer = TableWriter(self.storage, self.path(number), number, form)
+        wanted = table_format(Options(**chosen), error_rate)
+        writer = TableWriter(self.storage, self.path(number), number, wanted)
         for key, value, seq in entries:
             writer.add(key, value, seq)
         return writer.finish()
