@@ -99,11 +99,8 @@ class TableIndex:
         ):
             self._fail(reason)
 
-    def _error(self, reason: str) -> CorruptionError:
-        return CorruptionError(self._path, self._offset, reason)
-
     def _fail(self, reason: str) -> NoReturn:
-        raise self._error(reason)
+        raise CorruptionError(self._path, self._offset, reason)
 
     def _check_chunks(self) -> None:
         before: i64 = 0
