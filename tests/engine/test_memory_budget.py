@@ -1,4 +1,4 @@
-"""One budget for memory, and writers that are slowed down, then stopped, for want of it."""
+"""One memory budget: writers are slowed, then stopped, when it is used up."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-Figure = tuple[str, str, str]  # the system, what documents state, and what comes out here
+Figure = tuple[str, str, str]  # the system, its documented figure, the computed one
 
 
 def percent(rate: float) -> str:
