@@ -120,8 +120,10 @@ def _removals(store: Path, *, deleting: bool) -> tuple[list[str], list[str]]:
             db.flush()
             by_age += sorted(tables(store) - set(by_age))
         if deleting:
-            db.clear()
-            db.flush()
+            with db.snapshot():  # or the deletions would be merged with what they hide
+                db.clear()
+                db.flush()
+                db.wait_until_settled()
             by_age += sorted(tables(store) - set(by_age))
         storage.done.clear()
         db.compact_range()
