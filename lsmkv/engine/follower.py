@@ -97,9 +97,8 @@ class StoreFollower:
             self.found_more = True
             if before is not None and seen.state.store_id != before.state.store_id:
                 self.found_another = True
-                self._tables.forget_replaced(
-                    all_are=True
-                )  # it may have been written into the files
+                # It may have been written into the files that are open.
+                self._tables.forget_replaced(all_are=True)
                 seen = self._read_all()
         self._seen = seen
         self._tables.store_id = seen.state.store_id
