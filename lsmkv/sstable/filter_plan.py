@@ -39,9 +39,8 @@ class FilterPlan:
         self._parts = parts
         self._keys = 0  # in the tables written so far
         self._left_bytes = sum([part.size_bytes for part in parts])  # for filters
-        self._index_bytes = sum([part.index_bytes for part in parts]) / sum(
-            [part.keys for part in parts]
-        )  # for each key
+        keys = sum([part.keys for part in parts])
+        self._index_bytes = sum([part.index_bytes for part in parts]) / keys  # for each key
         self._more_index_bytes = 0.0  # than planned, in the tables written so far
 
     def packed(self) -> bytes:

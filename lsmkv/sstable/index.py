@@ -215,10 +215,8 @@ class TableIndex:
         if width > OF_DIGITS:
             width -= OF_DIGITS
             mask = ALL_BITS >> (62 - 8 * width)
-            if start + 8 > key_length:
-                word |= i64(EIGHT_ZEROS) >> (
-                    8 * max(0, key_length - start)
-                )  # padded as separators are
+            if start + 8 > key_length:  # padded as separators are
+                word |= i64(EIGHT_ZEROS) >> (8 * max(0, key_length - start))
             code = digits_code(word, width)
             if code < 0:
                 code = digits_code_below(key, start, width)

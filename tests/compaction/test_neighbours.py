@@ -20,9 +20,8 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import Levels, PlacedTable
 from made_trees import KIB, STYLES, table
 
-MINUTE_BYTES = (
-    228 * KIB
-)  # the table of 6,000 entries of 50 bytes at random; their log is twice that
+# The table of 6,000 entries of 50 bytes at random; their log is twice that.
+MINUTE_BYTES = 228 * KIB
 
 
 @dataclass

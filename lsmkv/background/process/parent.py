@@ -21,9 +21,8 @@ from lsmkv.errors import Error, WorkerError
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.storage.posix import register_at_fork
 
-PACKAGE: Final = (
-    messages.package_folder()
-)  # the folder of lsmkv; a helper must import it from there, too
+# The folder of lsmkv: a helper must import it from there, too.
+PACKAGE: Final = messages.package_folder()
 
 # The standard library comes first in sys.path: a script's folder may hold files with its modules' names.
 # -I ignores what the environment says about Python.  Why a build is not compiled is logged here, once.
