@@ -332,7 +332,8 @@ def test_blocks_do_not_grow_by_being_copied_again(
     tmp_path: Path, compression: lsmkv.options.Compression
 ) -> None:
     draw = random.Random(1)
-    with lsmkv.open(tmp_path / "store", background="thread", compression=compression) as db:
+    options = lsmkv.Options(background="thread", compression=compression, filter_policy="bloom")
+    with lsmkv.open(tmp_path / "store", options) as db:
         for number in range(10_000):
             db[key(number)] = draw.randbytes(20) + bytes(60)
         db.compact_range()

@@ -58,7 +58,7 @@ def test_a_damaged_table_is_refused(
 def test_properties_that_tell_wrongly_of_the_table_are_refused(
     db: lsmkv.DB, tmp_path: Path, unchanged: None, wrong: dict[str, object], reason: str
 ) -> None:
-    path = write_table(tmp_path / "forged", numbered(500, 600))
+    path = write_table(tmp_path / "forged", numbered(500, 600), filter_policy="bloom")
     data = path.read_bytes()
     footer = decode_footer(data[-FOOTER_BYTES:], str(path), len(data))
     properties = msgspec.json.decode(data[footer.properties_offset : -FOOTER_BYTES])

@@ -27,6 +27,7 @@ SHAPE: dict[str, Any] = {
     "table_size_bytes": 32 * KIB,
     "level1_size_bytes": 128 * KIB,
     "max_immutable_memtables": 1,
+    "filter_policy": "bloom",
 }
 
 

@@ -23,7 +23,7 @@ from lsmkv.explore.survey import Extent, blocks_per_cell
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("explored") / "db<&>"
-    make_store(path, 1500)
+    make_store(path, 1500, filter_policy="bloom")
     return path
 
 

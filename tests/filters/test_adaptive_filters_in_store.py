@@ -23,6 +23,7 @@ from time_limits import join
 ADAPTIVE: Final[dict[str, Any]] = {
     "adaptive_filters": True,
     "error_rate": 0.01,
+    "filter_policy": "bloom",
     "read_compaction_rate_bytes": 0,
 }
 ABSENT: Final = [absent(number, 1) for number in range(KEY_COUNT)]

@@ -32,6 +32,7 @@ FORM: Final = Options(
     block_cache_size_bytes=0,
     read_compaction_rate_bytes=0,
     background="thread",
+    filter_policy="bloom",  # ribbon filters have few sizes
 )
 
 

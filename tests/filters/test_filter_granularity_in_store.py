@@ -17,7 +17,7 @@ from filtered_stores import (
     present,
     tables_of,
 )
-from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.inspection.store_info import filter_rate
 from lsmkv.storage.storage import ReadKind
 from table_files import last_key
 
@@ -27,7 +27,8 @@ def test_a_filter_per_table_errs_at_its_exact_rate(path: str, rate: float) -> No
     with loaded(path, error_rate=rate, filter_granularity="table") as (db, storage):
         tables = tables_of(db)
         rates = {
-            table.meta.number: exact_rate(
+            table.meta.number: filter_rate(
+                table,
                 8 * table.footer.filters_length,
                 table.properties.filter_key_count,
                 table.properties.probe_count,

@@ -87,7 +87,7 @@ def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
 
 
 def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
-    with loaded(path, error_rate=1e-6):
+    with loaded(path, error_rate=1e-6, filter_policy="bloom"):
         pass
     budget = 8192
     with counted(path, filter_residency="cached", block_cache_size_bytes=budget) as (db, _):

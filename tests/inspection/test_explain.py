@@ -230,7 +230,8 @@ def test_n_of_a_prefix_filter_is_counted_in_the_block_that_is_read(tmp_path: Pat
     entries: list[Entry] = [
         (b"%d/%d" % (row, column), b"", 1) for row in range(5) for column in range(5)
     ]
-    view = _view(entries, path=tmp_path, filter_key=lsmkv.DelimitedPrefix(b"/"))
+    form = {"filter_key": lsmkv.DelimitedPrefix(b"/"), "filter_policy": "bloom"}
+    view = _view(entries, path=tmp_path, **form)
     found = _only_run(explain_lookup(view, b"1/1", 9)).filter
     denied = _only_run(explain_lookup(view, b"1x", 9)).filter
     assert found is not None and found.key_count == 5

@@ -142,7 +142,7 @@ def test_the_expected_rate_with_old_versions_counts_keys_and_not_entries(tmp_pat
 
 
 def test_the_expected_rate_of_one_filter_for_the_table_is_its_own(tmp_path: Path) -> None:
-    path = _table(tmp_path, Options(block_size_bytes=512, filter_granularity="table"))
+    path = _table(tmp_path, Options(filter_granularity="table", filter_policy="bloom"))
     table = open_table(path)
     said = table.properties
     assert expected_error_rate(table) == exact_rate(

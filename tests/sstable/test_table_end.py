@@ -173,9 +173,10 @@ def golden_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table of fixed bytes, as written and not yet adopted."""
     monkeypatch.setattr(table_writer, "new_seal", lambda: 0x123456)
     path = tmp_path / "golden"
-    with lsmkv.TableWriter(
-        path, block_size_bytes=256, fit_pages=False, compression="none"
-    ) as writer:
+    form = lsmkv.Options(
+        block_size_bytes=256, fit_pages=False, compression="none", filter_policy="bloom"
+    )
+    with lsmkv.TableWriter(path, form) as writer:
         for number in range(20):
             writer.add(b"key%02d" % number, b"value of %d" % number)
         writer.delete(b"none")

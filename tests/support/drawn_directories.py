@@ -156,7 +156,7 @@ class DrawnDirectory:
 
     def _write_table(self, path: Path, number: int, content: str) -> None:
         words = content.split()
-        form = table_format(Options(compression="none"), 0.01)
+        form = table_format(Options(compression="none", filter_policy="bloom"), 0.01)
         entries = self._operations([word.strip("!") for word in words if word != "gone"])
         self._tables[number] = write_table(path, entries, form, number)
         if "gone" in words:

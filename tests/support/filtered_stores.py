@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import lsmkv
 from lsmkv import DB, Options, Stats
-from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.inspection.store_info import filter_rate
 from lsmkv.sstable.reader import TableReader
 from storages import CountingStorage
 
@@ -85,9 +85,8 @@ def absent_in_blocks(db: DB, per_key: int) -> tuple[list[bytes], list[float]]:
     for table in tables:
         for number in range(table.index.block_count):
             info = table.read_past_cache(number)[1]
-            rates[table.meta.number, number] = exact_rate(
-                info.filter_length * 8, info.filter_key_count, info.probe_count
-            )
+            shape = info.filter_length * 8, info.filter_key_count, info.probe_count
+            rates[table.meta.number, number] = filter_rate(table, *shape)
     keys: list[bytes] = []
     expected: list[float] = []
     for number in range(KEY_COUNT):
