@@ -25,6 +25,7 @@ from lsmkv.encoding.entries import (
     keys_bytes,
     value_bytes,
 )
+from lsmkv.encoding.expiry import Held, held_bytes
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place
 from lsmkv.engine.writer import Writer
@@ -104,18 +105,18 @@ class TransactionState:
             if isinstance(value, Absent):
                 self.reads.keys.add(key)
                 return self.snapshot._lookup(key)
-            return value
+            return self.snapshot._live_pin().moment.value_of(value)
 
-    def put(self, key: bytes, value: Value) -> None:
+    def put(self, key: bytes, value: Held) -> None:
         """Set ``key``; None deletes it.  ValueError if all would be too much for one write."""
         self.check_usable()
         with self.lock:
-            size = self._size_bytes + len(value or b"")
+            size = self._size_bytes + held_bytes(value)
             old = self.own.get(key)
             if isinstance(old, Absent):
                 size += OPERATION_OVERHEAD_BYTES + len(key)
             else:
-                size -= len(old or b"")
+                size -= held_bytes(old)
             if size > MAX_BATCH_BYTES:
                 raise ValueError(
                     f"writes of {size} bytes are over a transaction's limit of {MAX_BATCH_BYTES} "
@@ -309,8 +310,17 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
 
     # Writing
 
-    def put(self, key: Buffer, value: Buffer) -> None:
+    def put(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
         """Set ``key`` to ``value`` when the transaction commits.
+
+        ``ttl_s`` and ``expires_at`` are as for ``DB.put``, from now on.
 
         Raises:
             TypeError, ValueError: not a key or value, the writes would exceed 1 GiB, or another thread is
@@ -318,9 +328,12 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
             ReadOnlyError: the store was opened with ``read_only=True``.
             ClosedError: the transaction has ended, or the store is closed.
         """
-        data, content = key_bytes(key), value_bytes(value)
+        data, held = (
+            key_bytes(key),
+            self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at),
+        )
         self._writer.state.check_for_writing()
-        self._state.put(data, content)
+        self._state.put(data, held)
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the transaction commits.  Raises as :meth:`put`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from lsmkv.encoding.entries import MAX_BATCH_BYTES, Buffer, key_bytes, value_bytes
+from lsmkv.encoding.expiry import Held, held_bytes
 from lsmkv.engine.writer import Writer
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.html import state_table
@@ -37,9 +38,9 @@ class WriteBatch:
         self._writer.state.require_open()
         return operations
 
-    def _add(self, key: bytes, value: bytes | None) -> None:
+    def _add(self, key: bytes, value: Held) -> None:
         operations = self._open()
-        size = self._size_bytes + OPERATION_OVERHEAD_BYTES + len(key) + len(value or b"")
+        size = self._size_bytes + OPERATION_OVERHEAD_BYTES + len(key) + held_bytes(value)
         if size > MAX_BATCH_BYTES:
             raise ValueError(
                 f"write batch of {size} bytes is over the limit of {MAX_BATCH_BYTES} bytes; "
@@ -48,14 +49,25 @@ class WriteBatch:
         operations.append((key, value))
         self._size_bytes = size
 
-    def put(self, key: Buffer, value: Buffer) -> None:
+    def put(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
         """Set ``key`` to ``value`` when the batch is committed.
+
+        ``ttl_s`` and ``expires_at`` are as for ``DB.put``, from now on.
 
         Raises:
             TypeError, ValueError: not a key or value, or the batch would exceed its limit of 1 GiB.
             ClosedError: the batch was committed or discarded already.
         """
-        self._add(key_bytes(key), value_bytes(value))
+        self._add(
+            key_bytes(key), self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at)
+        )
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""

@@ -70,6 +70,7 @@ class Compactor(BackgroundThread):
         """The most urgent compaction; None when none is due, but for reads."""
         snapshots = self.store.snapshots.sequence_numbers()
         state.oldest_view = snapshots[0] if snapshots else MAX_SEQUENCE
+        state.due_s = self.store.due_s()
         return picker.pick(version.levels, self.store.options, state)
 
     def _may_gather(self, current: SuperVersion) -> bool:
@@ -132,7 +133,8 @@ class Compactor(BackgroundThread):
             current = self.store.super_version
             assert current is not None, "closing waits for this"
             options = self.store.options
-            chosen = picker.pick_range(current.version.levels, options, start, stop, force=force)
+            levels, due_s = current.version.levels, self.store.due_s()
+            chosen = picker.pick_range(levels, options, start, stop, force=force, due_s=due_s)
             if chosen is None:
                 return
             try:
@@ -185,7 +187,13 @@ class Compactor(BackgroundThread):
         self, current: SuperVersion, chosen: picker.Compaction, is_cancelled: Callable[[], bool]
     ) -> None:
         started = time.perf_counter()
-        tables = chosen.tables() if chosen.move else self._merge(current, chosen, is_cancelled)
+        tables: list[TableMeta] = []
+        if chosen.move:
+            tables = chosen.tables()
+        elif chosen.drop:
+            self.store.drop_due()
+        else:
+            tables = self._merge(current, chosen, is_cancelled)
         self._install(chosen, tables, started)
 
     def _install(self, chosen: picker.Compaction, tables: list[TableMeta], started: float) -> None:
@@ -201,7 +209,9 @@ class Compactor(BackgroundThread):
         edit = VersionEdit(
             added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
             removed=[meta.number for meta in inputs],
-            asks={} if chosen.move else budget.inherited_asks(self.tables, chosen.inputs, tables),
+            asks={}
+            if chosen.move or chosen.drop
+            else budget.inherited_asks(self.tables, chosen.inputs, tables),
         )
         self.tables.install(edit, lambda version: self.store.publish(version, None))
         stats = self.store.stats
@@ -245,6 +255,7 @@ class Compactor(BackgroundThread):
             form=form,
             snapshots=store.snapshots.sequence_numbers(),
             drop_deletions=chosen.drop_deletions,
+            due_s=store.drop_due(),
             input_bytes=size,
             entry_count=entry_count,
             replaces=replaced,

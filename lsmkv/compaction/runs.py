@@ -169,6 +169,7 @@ def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -
         and not properties.one_seq
         and not properties.has_versions
         and not properties.tombstone_count
+        and properties.expiry is None
         and not (drop_deletions and properties.largest_seq)
         # Filters.
         and not form.plan

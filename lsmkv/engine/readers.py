@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from weakref import ref
 
 from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
+from lsmkv.encoding.expiry import Moment
 from lsmkv.engine.state import StoreState
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.snapshots import Pin, Retention
@@ -22,9 +23,10 @@ class StoreView(ReadView):
         memtables: tuple[Memtable, ...],
         version: Version,
         seq: int,
+        moment: Moment,
         retention: Retention | None,
     ) -> None:
-        super().__init__(memtables, version, seq, retention)
+        super().__init__(memtables, version, seq, moment, retention)
         self.state = state
 
 
@@ -33,6 +35,7 @@ class Readers:
 
     def __init__(self, state: StoreState) -> None:
         self.state = state
+        self._clock = state.clock
         self._stats = state.stats
         self._live_snapshots = state.snapshots.live  # read by each write, and faster from here
         self._retention: Callable[[], Retention | None] = ref(Retention())  # dead already
@@ -42,12 +45,18 @@ class Readers:
         current = self.state.super_version
         if current is None:
             current = self.state.require_open()  # raises the right error
-        return current.get(key_bytes(key), self._stats)
+        return current.get(key_bytes(key), self._clock, self._stats)
+
+    def expires_at(self, key: Buffer) -> int | None:
+        """When ``key`` is due.  Raises as ``DB.expires_at``."""
+        held = self.state.require_open().held(key_bytes(key), self._stats)
+        return Moment(self._clock).expiry_of(held)
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The present values of ``keys``.  Raises as ``DB.multi_get``."""
         checked = keys_bytes(keys)
-        return self.state.require_open().get_many(checked, self._stats)
+        moment = Moment(self.state.clock)
+        return self.state.require_open().get_many(checked, moment, self._stats)
 
     def pin_current(self) -> tuple[SuperVersion, Pin]:
         """The current super version, and a pin on the last write."""
@@ -58,7 +67,7 @@ class Readers:
         with state.mutex:
             state.owner = thread
             current = state.require_open()
-            return current, state.snapshots.pin(state.last_seq)
+            return current, state.snapshots.pin(state.last_seq, Moment(state.clock))
 
     def read_view(self) -> StoreView:
         """The store as it is now."""
@@ -68,27 +77,28 @@ class Readers:
         thread = state.entering()
         with state.mutex:
             state.owner = thread
-            read_view = self._view_of(state.require_open(), state.last_seq)
+            moment = Moment(state.clock)
+            read_view = self._view_of(state.require_open(), state.last_seq, moment)
             state.owner = 0
             return read_view
 
-    def read_view_at(self, current: SuperVersion, seq: int) -> StoreView:
-        """``current`` as of ``seq``, which is pinned."""
+    def read_view_at(self, current: SuperVersion, pin: Pin) -> StoreView:
+        """``current`` as the snapshot of ``pin`` sees it."""
         state = self.state
         thread = state.entering()
         with state.mutex:
             state.owner = thread
-            return self._view_of(current, seq)
+            return self._view_of(current, pin.seq, pin.moment)
 
-    def _view_of(self, current: SuperVersion, seq: int) -> StoreView:
+    def _view_of(self, current: SuperVersion, seq: int, moment: Moment) -> StoreView:
         """``current`` as of ``seq`` (the mutex is held)."""
         if current.memtable.is_empty:  # all that it will hold is newer than the view
-            return StoreView(self.state, current.flushing, current.version, seq, None)
+            return StoreView(self.state, current.flushing, current.version, seq, moment, None)
         retention = self._retention()
         if retention is None:
             retention = Retention()
             self._retention = ref(retention)
-        return StoreView(self.state, current.memtables, current.version, seq, retention)
+        return StoreView(self.state, current.memtables, current.version, seq, moment, retention)
 
     def need_old_values(self) -> bool:
         """Whether writes must keep what they replace (the mutex is held)."""

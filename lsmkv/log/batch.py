@@ -1,8 +1,9 @@
 """Write batches as bytes, the payloads of a write-ahead log.
 
 Layout, little-endian: u64 sequence number of the first operation, u32 operation count, then each
-operation: u8 tag (0 delete, 1 put), u16 key length, u32 value length, key, value.  Operation i has
-the sequence number of the first plus i.
+operation: u8 tag (0 delete, 1 put, 4 put with expiry), u16 key length, u32 value length, key, value.
+With tag 4 the value begins with the expiry (:mod:`lsmkv.encoding.expiry`).  Operation i has the sequence
+number of the first plus i.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from lsmkv.encoding.entries import (
     MAX_SEQUENCE,
     MAX_VALUE_BYTES,
     TAG_DELETE,
+    TAG_EXPIRING,
     TAG_PUT,
     TAGS_RESERVED,
 )
+from lsmkv.encoding.expiry import EXPIRY_BYTES, Expiring, Held, expiring_in
 from lsmkv.errors import CorruptionError
 
-Operation = tuple[bytes, bytes | None]  # key and value; None deletes
+Operation = tuple[bytes, Held]  # key and value; None deletes
 
 _HEADER: Final = struct.Struct("<QI")
 HEADER_BYTES: Final = 12
@@ -44,16 +47,20 @@ def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None
         _write_operation(out, key, value)
 
 
-def write_single(out: BytesWriter, seq: i64, key: bytes, value: bytes | None) -> None:
+def write_single(out: BytesWriter, seq: i64, key: bytes, value: Held) -> None:
     """:func:`write_batch` of one operation, without a list."""
     write_i64_le(out, seq)
     write_i32_le(out, 1)
     _write_operation(out, key, value)
 
 
-def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
+def _write_operation(out: BytesWriter, key: bytes, value: Held) -> None:
     length = len(key)
-    out.append(TAG_DELETE if value is None else TAG_PUT)
+    if isinstance(value, Expiring):
+        out.append(TAG_EXPIRING)
+        value = value.stored()
+    else:
+        out.append(TAG_DELETE if value is None else TAG_PUT)
     out.append(length & 0xFF)
     out.append(length >> 8)
     if value is None:
@@ -111,6 +118,8 @@ def decode_batch_in(
             operations.append((data[key_start:key_end], data[key_end:end]))
         elif tag == TAG_DELETE and key_end == end:
             operations.append((data[key_start:key_end], None))
+        elif tag == TAG_EXPIRING and end - key_end >= EXPIRY_BYTES:
+            operations.append((data[key_start:key_end], expiring_in(data, key_end, end)))
         else:
             reason = f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported"
             raise CorruptionError(path, offset, reason)
@@ -121,4 +130,4 @@ def decode_batch_in(
 
 
 # One operation at its limits must fit a batch.
-assert OPERATION_OVERHEAD_BYTES + MAX_KEY_BYTES + MAX_VALUE_BYTES < MAX_BATCH_BYTES
+assert OPERATION_OVERHEAD_BYTES + MAX_KEY_BYTES + EXPIRY_BYTES + MAX_VALUE_BYTES < MAX_BATCH_BYTES

@@ -48,7 +48,8 @@ class Scan:
         wanted = self._wanted
         if not wanted.is_empty:
             start, stop = wanted.start, wanted.stop
-            self._sources.append(MemtableSource(memtable, seq, start, stop, wanted.reverse))
+            moment = self._read_view.moment
+            self._sources.append(MemtableSource(memtable, seq, start, stop, wanted.reverse, moment))
 
     def __iter__(self) -> Scan:
         return self
@@ -92,9 +93,10 @@ class Scan:
         if wanted.is_empty:
             return
         start, stop, seq = wanted.start, wanted.stop, read_view.seq
+        moment = read_view.moment
         for memtable in read_view.memtables:
             if not memtable.is_empty:
-                sources.append(MemtableSource(memtable, seq, start, stop, wanted.reverse))
+                sources.append(MemtableSource(memtable, seq, start, stop, wanted.reverse, moment))
         runs = read_view.version.runs
         is_last = not sources and len(runs) == 1
         asked = 0
@@ -103,9 +105,9 @@ class Scan:
             if tables:
                 asked += 1
                 if run.is_all_visible(seq):
-                    sources.append(BlockSource(tables, wanted, is_last))
+                    sources.append(BlockSource(tables, wanted, is_last, moment))
                 else:
-                    sources.append(MixedSource(tables, seq, wanted))
+                    sources.append(MixedSource(tables, seq, wanted, moment))
         if asked > 1:
             read_view.version.charge_wasted_probes(_WASTED_PROBES * (asked - 1))
         for source in sources:

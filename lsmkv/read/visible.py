@@ -8,13 +8,13 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Final
 
-from lsmkv.encoding.entries import Value
+from lsmkv.encoding.expiry import Held
 from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
 
-Entry = tuple[bytes, Value]
+Entry = tuple[bytes, Held]
 _KEY: Final = itemgetter(0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsmkv.encoding.entries import Value
+from lsmkv.encoding.expiry import Held
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Problem
 from lsmkv.log.batch import decode_batch
@@ -24,7 +24,7 @@ class SalvagedLogs:
     """
 
     def __init__(self, storage: Storage, closed: ClosedLog) -> None:
-        self.newest: dict[bytes, tuple[Value, int]] = {}
+        self.newest: dict[bytes, tuple[Held, int]] = {}
         self.record_count = self.operation_count = 0
         self.lost_bytes = 0
         self.last_seq = 0

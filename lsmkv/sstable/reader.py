@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import ABSENT, Absent
+from lsmkv.encoding.expiry import Held
 from lsmkv.errors import CorruptionError, caused
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.sstable.ask_counts import AskCounts
@@ -166,7 +167,7 @@ class TableReader:
 
     # Lookups
 
-    def get(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
+    def get(self, key: bytes, h: i64, max_seq: int) -> Held | Absent:
         """The newest version of ``key`` with a sequence number up to ``max_seq``.
 
         ``key`` must lie between the table's smallest and largest key; ``h`` is its hash.  Returns the
@@ -188,7 +189,7 @@ class TableReader:
             position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
 
-    def _get_version(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
+    def _get_version(self, key: bytes, h: i64, max_seq: int) -> Held | Absent:
         """:meth:`get` in a table of which blocks may share a key."""
         filters = self.filters
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):

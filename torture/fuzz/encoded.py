@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
-from lsmkv.encoding.entries import Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
+from lsmkv.encoding.expiry import Held
 from lsmkv.log.batch import Operation, write_batch
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.trailer import BlockTrailer, encode_trailer
@@ -20,7 +20,7 @@ def encode_batch(seq: int, operations: list[Operation]) -> bytes:
 
 def encode_block(
     keys: list[bytes],
-    values: list[Value],
+    values: list[Held],
     seqs: list[int],
     fingerprints: bytes,
     *,
