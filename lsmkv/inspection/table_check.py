@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from lsmkv.encoding.expiry import Expiring
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Problem
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableMeta, expiry_of
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import Storage
 
@@ -87,6 +88,7 @@ class _Sums:
     def __init__(self, one_seq: int | None) -> None:
         self._one_seq = one_seq
         self.entries = self.tombstones = self.raw_bytes = 0
+        self.expiries: list[int] = []
         self.smallest_seq: int | None = None
         self.largest_seq = 0
         self.has_versions = False
@@ -103,7 +105,9 @@ class _Sums:
             self.has_versions |= keys[0] == key
         self._last = keys[-1], seqs[-1]
         self.entries += len(keys)
-        self.tombstones += block.values().count(None)
+        values = block.values()
+        self.tombstones += values.count(None)
+        self.expiries += [each.expires_at_s for each in values if isinstance(each, Expiring)]
         self.raw_bytes += len(block.raw)
         counted = seqs if self._one_seq is None else [self._one_seq]
         low = min(counted)
@@ -117,6 +121,7 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
     for name, expected, got in (
         ("entry_count", sums.entries, stored.entry_count),
         ("tombstone_count", sums.tombstones, stored.tombstone_count),
+        ("expiry", expiry_of(sums.expiries, sums.entries), stored.expiry),
         ("raw_bytes", sums.raw_bytes, stored.raw_bytes),
         ("smallest_seq", sums.smallest_seq, stored.smallest_seq),
         ("largest_seq", sums.largest_seq, stored.largest_seq),

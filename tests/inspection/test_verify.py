@@ -24,12 +24,13 @@ from damage import (
     write_table,
 )
 from log_files import written_bytes
+from lsmkv.encoding.expiry import Expiring
 from lsmkv.inspection.table_check import check_table
 from lsmkv.inspection.verify import VerifyReport, verify_store
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.format import TableFormat
+from lsmkv.sstable.format import TableExpiry, TableFormat, expiry_of
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version
@@ -248,6 +249,18 @@ def test_stated_properties_are_checked(tmp_path: Path) -> None:
         forge_table(path, [block], properties={name: wrong})
         problems = check_table(open_table(path)).problems
         assert [name in problem.reason for problem in problems] == [True]
+
+
+@pytest.mark.parametrize("stated", [None, TableExpiry(1, 60, 60, 61), TableExpiry(2, 60, 60, 61)])
+def test_stated_expiries_are_checked(tmp_path: Path, stated: TableExpiry | None) -> None:
+    path = tmp_path / "000001.sst"
+    block = [(b"a", Expiring(b"1", 61), 7), (b"b", Expiring(b"2", 60), 8), (b"c", b"3", 9)]
+    forge_table(path, [block], properties={"expiry": stated})
+    problems = [problem.reason for problem in check_table(open_table(path)).problems]
+    if stated == expiry_of([61, 60], 3):
+        assert problems == []
+    else:
+        assert len(problems) == 1 and "property expiry of a table is wrong" in problems[0]
 
 
 @pytest.mark.parametrize("name", ["entry_count", "block_count"])
