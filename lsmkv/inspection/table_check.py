@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lsmkv.encoding.expiry import Expiring
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Problem
@@ -105,9 +104,8 @@ class _Sums:
             self.has_versions |= keys[0] == key
         self._last = keys[-1], seqs[-1]
         self.entries += len(keys)
-        values = block.values()
-        self.tombstones += values.count(None)
-        self.expiries += [each.expires_at_s for each in values if isinstance(each, Expiring)]
+        self.tombstones += block.values().count(None)
+        self.expiries += block.expiries()
         self.raw_bytes += len(block.raw)
         counted = seqs if self._one_seq is None else [self._one_seq]
         low = min(counted)
