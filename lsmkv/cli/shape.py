@@ -194,7 +194,7 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
 
 
 def _expiry(table: TableInfo) -> list[object]:
-    """How many entries of a table expire, and when half of all are due."""
+    """How many entries expire, and when half of all are due."""
     expiry = table.expiry
     if expiry is None:
         return [0, "never"]

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal
 
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.expiry import Expiring, Held, Moment
@@ -15,7 +15,7 @@ from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import BLOOM, GRAFITE, RIBBON
-from lsmkv.inspection.drawing import Fate, Row, drawn
+from lsmkv.inspection.drawing import Fate, Line, Row, drawn, laid_out
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, size, utc
 from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
@@ -48,16 +48,6 @@ _ENDS: Final[dict[RunOutcome, str]] = {
 }
 
 
-class _Line(NamedTuple):
-    """A step in text: what ends the lookup has the sign +, a saved read -, a wasted search !."""
-
-    sign: str
-    place: str
-    file: str
-    block: str
-    told: str
-
-
 @dataclass(frozen=True, slots=True)
 class MemtableStep(Report):
     """The lookup in one memtable.
@@ -82,13 +72,13 @@ class MemtableStep(Report):
         return ("memtable", "aside" if self.outcome == "absent" else "found", _ENDS[self.outcome])
 
     def __str__(self) -> str:
-        return _laid_out([self._line()])[0]
+        return laid_out([self._line()])[0]
 
-    def _line(self) -> _Line:
+    def _line(self) -> Line:
         keys = count(self.entry_count, "key")
         flushing = ", being flushed" if self.role == "flushing" else ""
         sign = " " if self.outcome == "absent" else "+"
-        return _Line(sign, "memtable", "", "", f"{keys}{flushing}: {_ENDS[self.outcome]}")
+        return Line(sign, "memtable", "", "", f"{keys}{flushing}: {_ENDS[self.outcome]}")
 
     def _details(self) -> str:
         return f"the {self.role} one, of log {self.log_number}"
@@ -253,14 +243,14 @@ class RunStep(IndexAndFilters):
         return _ENDS[self.outcome]
 
     def __str__(self) -> str:
-        return _laid_out([self._line()])[0]
+        return laid_out([self._line()])[0]
 
-    def _line(self) -> _Line:
+    def _line(self) -> Line:
         sign = "-" if self.is_read_saved else " "
         if self.blocks:
             sign = "!" if self.outcome == "absent" else "+"
         block = "" if self.block is None else f"block {self.block}"
-        return _Line(sign, f"L{self.level}/{self.run}", self.file_name or "", block, self._told())
+        return Line(sign, f"L{self.level}/{self.run}", self.file_name or "", block, self._told())
 
     def _told(self) -> str:
         """The filter's answer, and its consequence."""
@@ -399,7 +389,7 @@ class Explanation(Report):
         """
         steps: list[MemtableStep | RunStep] = [*self.memtables, *self.runs]
         lines = [self._title()]
-        for step, line in zip(steps, _laid_out([step._line() for step in steps]), strict=True):
+        for step, line in zip(steps, laid_out([step._line() for step in steps]), strict=True):
             lines.append(line)
             if with_filters:
                 lines += textwrap.wrap(
@@ -420,25 +410,6 @@ class Explanation(Report):
             ending = f" ({count(len(self.key), 'byte')}){ending}"
             text = shortened(text, _COLUMNS - len("get ") - len(ending))
         return f"get {text}{ending}"
-
-
-def _laid_out(lines: list[_Line]) -> list[str]:
-    """The lines in columns as wide as they need."""
-    widths = [max((len(line[column]) for line in lines), default=0) for column in (1, 2, 3)]
-    return [
-        "  ".join(
-            [
-                f"{line.sign} {line.place.ljust(widths[0])}",
-                *(
-                    cell.ljust(width)
-                    for cell, width in zip((line.file, line.block), widths[1:], strict=True)
-                    if width
-                ),
-                line.told,
-            ]
-        )
-        for line in lines
-    ]
 
 
 def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) -> Explanation:

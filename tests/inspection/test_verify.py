@@ -13,6 +13,7 @@ import pytest
 
 import lsmkv
 from damage import (
+    Entry,
     cut,
     files,
     flip,
@@ -254,7 +255,11 @@ def test_stated_properties_are_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stated", [None, TableExpiry(1, 60, 60, 61), TableExpiry(2, 60, 60, 61)])
 def test_stated_expiries_are_checked(tmp_path: Path, stated: TableExpiry | None) -> None:
     path = tmp_path / "000001.sst"
-    block = [(b"a", Expiring(b"1", 61), 7), (b"b", Expiring(b"2", 60), 8), (b"c", b"3", 9)]
+    block: list[Entry] = [
+        (b"a", Expiring(b"1", 61), 7),
+        (b"b", Expiring(b"2", 60), 8),
+        (b"c", b"3", 9),
+    ]
     forge_table(path, [block], properties={"expiry": stated})
     problems = [problem.reason for problem in check_table(open_table(path)).problems]
     if stated == expiry_of([61, 60], 3):
