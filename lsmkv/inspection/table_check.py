@@ -87,9 +87,9 @@ class _Sums:
     def __init__(self, one_seq: int | None) -> None:
         self._one_seq = one_seq
         self.entries = self.tombstones = self.raw_bytes = 0
-        self.expiries: list[int] = []
         self.smallest_seq: int | None = None
         self.largest_seq = 0
+        self.expiries: list[int] = []
         self.has_versions = False
         self.out_of_order = False
         self._last: tuple[bytes, int] | None = None
