@@ -80,11 +80,13 @@ class AsyncDB(AsyncReader):
         if type(key) is not bytes or type(value) is not bytes:
             key, value = copied(key), copied(value)
         await self._begin_write()
-        write = partial(self._reader.put, key, value, ttl_s=ttl_s, expires_at=expires_at)
+        put: Callable[..., None] = self._reader.put
+        if ttl_s is not None or expires_at is not None:
+            put = partial(put, ttl_s=ttl_s, expires_at=expires_at)
         if not self._may_write_inline(len(value) if type(value) is bytes else 0):
-            await self._work.write(write, sync=sync)
+            await self._work.write(put, key, value, sync=sync)
             return
-        write()
+        put(key, value)
         if sync:
             await self._sync()
 
