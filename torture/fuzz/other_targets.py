@@ -235,8 +235,8 @@ def _check_records(data: bytes) -> None:
     stream = io.BytesIO()
     written = Form.TEXT if form is Form.RAW else form
     writer = RecordWriter(stream, file_format, written)
-    for key, value in entries:
-        writer.add(key, value)
+    for key, value, due_s in entries:
+        writer.add(key, value, due_s)
     stream.seek(0)
     again = [entry[1:] for entry in read_records(stream, file_format, written)]
     expect(again == entries, "the records differ after writing and reading them")
@@ -244,6 +244,8 @@ def _check_records(data: bytes) -> None:
 
 def _record_seeds() -> list[bytes]:
     return [
+        b'\x00{"key":"k","value":"v","expires_at":2e9}\n',
+        b"\x01k\tv\texpires_at=2000000000\n",
         b'\x00{"key":"k","value":{"hex":"00ff"}}\n\n{"key":"","value":"\\u00e9"}\n',
         b"\x01key\tvalue\nk\\x00\t\\\\\n",
         b'\x02key,"a ""quoted"" value"\n"a\nb",c\n',
