@@ -62,6 +62,10 @@ WRITES: dict[str, Callable[..., object]] = {
     "bulk_load": lambda db, **expiry: db.bulk_load([(KEY, NEW)], **expiry),
     "compare_and_set": lambda db, **expiry: db.compare_and_set(KEY, None, NEW, **expiry),
 }
+REFUSALS: dict[str, Callable[..., object]] = {
+    **WRITES,
+    "touch": lambda db, **expiry: db.touch(KEY, **expiry),
+}
 
 
 @pytest.mark.parametrize("way", WRITES)
@@ -81,13 +85,12 @@ def test_each_way_to_write_takes_an_expiry(db: lsmkv.DB, way: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("way", [*WRITES, "touch"])
+@pytest.mark.parametrize("way", REFUSALS)
 def test_a_wrong_expiry_is_refused_and_nothing_written(
     db: lsmkv.DB, way: str, wrong: dict[str, Any]
 ) -> None:
-    write = {**WRITES, "touch": lambda db, **expiry: db.touch(KEY, **expiry)}[way]
     with pytest.raises((TypeError, ValueError), match=r"ttl_s|expires_at"):
-        write(db, **wrong)
+        REFUSALS[way](db, **wrong)
     assert dict(db.items()) == {}
 
 
@@ -110,7 +113,7 @@ def test_bulk_load_refuses_a_wrong_pair_and_loads_nothing(
 
 @pytest.mark.parametrize("is_sorted", [False, True])
 def test_a_pair_of_bulk_load_tells_its_own_expiry_first(db: lsmkv.DB, is_sorted: bool) -> None:
-    pairs = [(b"a", b""), (b"b", b"", None), (b"c", b"", 2000.5), (b"d", b"", math.inf)]
+    pairs: Any = [(b"a", b""), (b"b", b"", None), (b"c", b"", 2000.5), (b"d", b"", math.inf)]
     db.bulk_load(pairs, ttl_s=60, sorted=is_sorted)
     assert [db.expires_at(key) for key in (b"a", b"b", b"c", b"d")] == [1060, 1060, 2000, None]
 
