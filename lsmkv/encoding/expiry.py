@@ -126,6 +126,8 @@ class Clock:
 
     def held(self, value: bytes, ttl_s: object, expires_at: object) -> Held:
         """The entry of a value that is put now.  Raises as :meth:`expiry_s`."""
+        if ttl_s is None and expires_at is None and self.default_ttl_s is None:
+            return value  # sooner: most entries do not expire
         return expiring(value, self.expiry_s(ttl_s, expires_at))
 
 

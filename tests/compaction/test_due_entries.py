@@ -204,6 +204,7 @@ def test_tables_stay_as_long_as_the_oldest_view_does_not_find_them_due(
 
 def test_a_view_that_finds_them_due_keeps_no_tables(db: lsmkv.DB, clock: SetClock) -> None:
     put_due(db, range(1000))
+    db.flush()
     clock.now_s = DUE_S
     with db.snapshot() as snapshot:
         settled(db)
