@@ -27,6 +27,7 @@ class WriteBatch:
         if not isinstance(writer, Writer):
             raise TypeError("make a batch with db.write_batch(), not with WriteBatch(...)")
         self._writer = writer
+        self._clock = writer.state.clock
         self._sync = sync
         self._operations: list[Operation] | None = []  # None once committed or discarded
         self._size_bytes = HEADER_BYTES
@@ -40,7 +41,8 @@ class WriteBatch:
 
     def _add(self, key: bytes, value: Held) -> None:
         operations = self._open()
-        size = self._size_bytes + OPERATION_OVERHEAD_BYTES + len(key) + held_bytes(value)
+        length = len(value) if isinstance(value, bytes) else held_bytes(value)
+        size = self._size_bytes + OPERATION_OVERHEAD_BYTES + len(key) + length
         if size > MAX_BATCH_BYTES:
             raise ValueError(
                 f"write batch of {size} bytes is over the limit of {MAX_BATCH_BYTES} bytes; "
@@ -65,9 +67,7 @@ class WriteBatch:
             TypeError, ValueError: not a key or value, or the batch would exceed its limit of 1 GiB.
             ClosedError: the batch was committed or discarded already.
         """
-        self._add(
-            key_bytes(key), self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at)
-        )
+        self._add(key_bytes(key), self._clock.held(value_bytes(value), ttl_s, expires_at))
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""

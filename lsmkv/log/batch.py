@@ -120,6 +120,8 @@ def decode_batch_in(
             operations.append((data[key_start:key_end], None))
         elif tag == TAG_EXPIRING and end - key_end >= EXPIRY_BYTES:
             operations.append((data[key_start:key_end], expiring_in(data, key_end, end)))
+        elif tag == TAG_EXPIRING:
+            raise CorruptionError(path, offset, f"operation {number} has no room for its expiry")
         else:
             reason = f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported"
             raise CorruptionError(path, offset, reason)

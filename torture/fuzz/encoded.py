@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
+from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
-from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.expiry import Expiring, Held
 from lsmkv.log.batch import Operation, write_batch
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.trailer import BlockTrailer, encode_trailer
@@ -16,6 +17,11 @@ def encode_batch(seq: int, operations: list[Operation]) -> bytes:
     out = BytesWriter()
     write_batch(out, seq, operations)
     return out.getvalue()
+
+
+def comparable(held: Held | Absent) -> object:
+    """The value; with its expiry, if it has one."""
+    return (held.value, held.expires_at_s) if isinstance(held, Expiring) else held
 
 
 def encode_block(

@@ -14,6 +14,7 @@ from lsmkv.cli.keys import Form, parse
 from lsmkv.cli.parameters import settings_option
 from lsmkv.cli.records import FORMATS, RecordWriter, read_records
 from lsmkv.copies.record import LogRecord, Record, TableRecord, decode_records, encode_records
+from lsmkv.encoding.expiry import Expiring
 from lsmkv.filters import (
     BinaryFuseFilter,
     BlockedBloomFilter,
@@ -31,7 +32,7 @@ from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import POLICIES
 from lsmkv.log.batch import decode_batch
 from lsmkv.log.reader import read_log
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableExpiry, TableMeta
 from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
@@ -77,6 +78,7 @@ def _batch_seeds() -> list[bytes]:
         encode_batch(1, [(b"key", b"value"), (b"", None), (b"x" * 300, b"")]),
         encode_batch(1 << 40, [(b"k%d" % n, b"v") for n in range(20)]),
         encode_batch(7, []),
+        encode_batch(9, [(b"key", Expiring(b"value", 5_000_000_000)), (b"", Expiring(b"", 1))]),
     ]
 
 
@@ -96,6 +98,7 @@ def _manifest_seeds_once() -> tuple[bytes, ...]:
         meta = TableMeta(
             number=number, size_bytes=900, smallest=low, largest=high, smallest_seq=1,
             largest_seq=40, entry_count=30, tombstone_count=2, checksum=1 << 63,
+            expiry=TableExpiry(20, 5, 7, 1 << 33),
         )  # fmt: skip
         return PlacedTable(level, 1, meta)
 
