@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Literal, get_args
 
+from lsmkv import Options
 from lsmkv.cache.entries import LONGEST_KEY_BYTES, NEVER
 from lsmkv.typed import Codec, DecodeError, Tuple, pack, unpack
 
@@ -22,14 +23,19 @@ _REMEDIES: Final = {
 }
 
 
-def check_settings(eviction_policy: str, codec: object, options: Iterable[str]) -> None:
+def check_settings(
+    eviction_policy: str, codec: object, options: Options | None, overrides: Iterable[str]
+) -> None:
     """TypeError or ValueError for a setting that is wrong, or diskcache's alone."""
     if eviction_policy not in get_args(EvictionPolicy):
         raise ValueError(
             f"eviction_policy={eviction_policy!r}: choose 'least-recently-stored' or 'none'; "
             "policies that write at every read are not there"
         )
-    for name in options:
+    names = list(overrides)
+    if options is not None and options.default_ttl_s is not None:
+        names.append("default_ttl_s")
+    for name in names:
         if name in _REMEDIES:
             raise TypeError(f"no such option: {name} ({_REMEDIES[name]})")
     if not isinstance(codec, Codec):
@@ -66,7 +72,7 @@ def packed_key(key: Any, what: str = "a key", most_bytes: int = LONGEST_KEY_BYTE
 
 
 def packed_prefix(prefix: Any) -> bytes:
-    """What the bytes of all keys start with that start with ``prefix``.  TypeError: none can."""
+    """The start of the bytes of keys with ``prefix``.  TypeError: none can have it."""
     if not isinstance(prefix, (str, bytes, tuple)):
         raise TypeError(f"prefix={prefix!r}: give what keys start with, as str, bytes or tuple")
     return packed_key(prefix)[:-1]  # without the byte that ends it

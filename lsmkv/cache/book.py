@@ -1,4 +1,4 @@
-"""The entries of a cache in its store: written whole, counted, found by age and tag."""
+"""The entries of a cache in its store, written whole and counted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ def _apply(
         if data is None:
             target.delete(place)
         else:
-            target.put(place, data, expires_at=due_s(data))
+            due = due_s(data)
+            if due == NEVER:
+                target.put(place, data)
+            else:
+                target.put(place, data, expires_at=due)
 
 
 class Book:
@@ -64,9 +68,11 @@ class Book:
         # The oldest places in the order of storing, some of which may be gone, and where others start.
         self._oldest: deque[bytes] = deque()
         self._floor = STORED
-        # The transaction of the thread that holds the lock, whose it is, and what takes back its writes.
+        # The transaction of the thread that holds the lock, whose it is, and what takes back the writes
+        # of one inside it.
         self._transaction: lsmkv.Transaction | None = None
         self._flow: tuple[int, object] = (0, None)
+        self._is_nested = False
         self._before: list[tuple[bytes, bytes | None]] = []
         try:
             self._load_counts()
@@ -104,7 +110,7 @@ class Book:
 
     def _note(self, counts: bytes) -> None:
         if not self._db.read_only:
-            self._db.put(FORMAT_KEY, FORMAT + counts, expires_at=NEVER)
+            self._db.put(FORMAT_KEY, FORMAT + counts)
         self._is_counted = True
 
     def _present_counts(self) -> Counts:
@@ -184,7 +190,8 @@ class Book:
                 _apply(batch, operations.items())
         else:
             self._check_flow()
-            self._before += [(place, transaction.get(place)) for place in operations]
+            if self._is_nested:
+                self._before += [(place, transaction.get(place)) for place in operations]
             _apply(transaction, operations.items())
         for change in changes:
             self._counts.add(*change)
@@ -198,8 +205,10 @@ class Book:
             elif not self._is_counted:
                 self._count_all()
             counts, writes, flow = self._counts.copy(), len(self._before), _present_flow()
+            was_nested = self._is_nested
             transaction = self._db.transaction() if outer is None else outer
             self._transaction, self._flow = transaction, flow
+            self._is_nested = outer is not None
             # An interrupt comes no earlier than inside the block that follows.
             try:
                 yield
@@ -214,6 +223,7 @@ class Book:
                 self._counts = counts
                 raise
             finally:
+                self._is_nested = was_nested
                 if outer is None:
                     self._transaction = None
                     self._before.clear()
@@ -245,7 +255,7 @@ class Book:
         return removed
 
     def _remove_oldest(self, limit_bytes: int, most: int = _BATCH) -> int:
-        """Remove up to ``most`` of the oldest entries while all are over the limit."""
+        """Remove up to ``most`` of the oldest entries over the limit."""
         over_bytes = self._counts.size_bytes - limit_bytes
         if over_bytes > 0:
             over_bytes = self._present_counts().size_bytes - limit_bytes

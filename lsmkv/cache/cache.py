@@ -50,13 +50,11 @@ def _now() -> float:
 class Cache(Book):
     """A cache on disk for one process that writes.
 
-    Its threads share it.  Other processes read it with ``read_only=True``, as it was when they opened
-    it.
+    Its threads share it.  Others read it with ``read_only=True``, as it was when they opened it.
 
     Args:
         path: a directory of its own, which is created.
-        size_limit_bytes: evict entries while keys and values have more bytes than this.  (The files may
-            be smaller, by compression, or larger for a while, by what compactions have not removed.)
+        size_limit_bytes: evict entries while keys and values have more bytes than this.
         cull_limit: the most entries that one write evicts; 0 leaves that to :meth:`cull`.
         eviction_policy: ``"least-recently-stored"`` evicts what was stored first; reading an entry
             writes nothing.  ``"none"`` evicts nothing.
@@ -66,10 +64,8 @@ class Cache(Book):
         clock: tells the time, in seconds since the epoch; for tests.
         wait_s, on_event, options, **overrides: those of :func:`lsmkv.open`.
 
-    Keys are str, bytes, or tuples of str, bytes, int, float, bool, None, UUID and tuples; these may be
-    keys by themselves, too.  1, 1.0 and True are three keys.
-
-    Methods take the ``retry`` of diskcache, and do nothing with it: nothing here times out.
+    Keys are str, bytes, int, float, bool, None, UUID and tuples of these.  1, 1.0 and True are three
+    keys.  Methods take the ``retry`` of diskcache, and do nothing with it: nothing here times out.
 
     Raises:
         CorruptionError: it is damaged; ``lsmkv.destroy`` removes it.
@@ -101,7 +97,7 @@ class Cache(Book):
         options: lsmkv.Options | None = None,
         **overrides: Unpack[lsmkv.OptionsDict],
     ) -> None:
-        check_settings(eviction_policy, value, overrides)
+        check_settings(eviction_policy, value, options, overrides)
         self.size_limit_bytes = size_limit_bytes
         self.cull_limit = cull_limit
         self._evicts = eviction_policy != "none"
@@ -117,6 +113,7 @@ class Cache(Book):
             clock=clock,
             **overrides,
         )
+        self._fronts: dict[bytes, bytes] = {}  # of queues: there is no key below
         super().__init__(db, clock)
 
     # Reading
@@ -181,7 +178,7 @@ class Cache(Book):
         return len(self) > 0
 
     def __iter__(self) -> Iterator[Any]:
-        """The keys in order, as they are now; some may have expired within the last second."""
+        """The keys in order.  Some may have expired within the last second."""
         return self.iterkeys()
 
     def __reversed__(self) -> Iterator[Any]:
@@ -231,7 +228,7 @@ class Cache(Book):
         tag: Any = None,
         retry: bool = False,
     ) -> bool:
-        """Set ``key`` if it is not there, and tell whether; of several threads, one does."""
+        """Set ``key`` if it is not there, and tell whether.  Of several threads, one does."""
         with self._lock:
             return self._find(packed_key(key)) is None and self.set(key, value, expire, read, tag)
 
@@ -263,7 +260,7 @@ class Cache(Book):
         return self.incr(key, -delta, default)
 
     def touch(self, key: Any, expire: float | None = None, retry: bool = False) -> bool:
-        """Let ``key`` expire in ``expire`` seconds, or never; tell whether it is there."""
+        """Let ``key`` expire in ``expire`` seconds, or never.  Tells whether it is there."""
         packed, expires = packed_key(key), expiry_time(expire, self._clock())
         with self._lock:
             found = self._find(packed)
@@ -303,9 +300,11 @@ class Cache(Book):
     def _put(
         self, packed: bytes, old: Entry | None, data: bytes, expires: float, tag: bytes
     ) -> None:
-        """Store an entry as the youngest, and evict the oldest over the limit."""
+        """Store an entry as the youngest; evict the oldest over the limit."""
         number = self._counts.last_number + 1
         about = About(packed, expires, number, tag, len(packed) + len(data))
+        if self._fronts:
+            self._fronts.pop(_queue_of(packed), None)
         self._write([] if old is None else [old[0]], (about, data))
         self._counts.last_number = number
         if self._evicts and self._transaction is None:
@@ -313,8 +312,8 @@ class Cache(Book):
 
     def _renew(self, old: Entry, data: bytes, expires: float) -> None:
         """Change an entry that keeps its age."""
-        size_bytes = len(old[0].key) + len(data)
-        self._write([old[0]], (old[0]._replace(expires=expires, size_bytes=size_bytes), data))
+        key, _, number, tag, _ = old[0]
+        self._write([old[0]], (About(key, expires, number, tag, len(key) + len(data)), data))
 
     def transact(self, retry: bool = False) -> AbstractContextManager[None]:
         """Apply all writes of the ``with`` block, or none.
@@ -351,7 +350,11 @@ class Cache(Book):
                 number += 1 if side == "back" else -1
                 break
             key = number if prefix is None else f"{prefix}-{number:015}"
+            packed = packed_key(key)
+            front = self._fronts.get(_queue_of(packed), b"\xff")
             self.set(key, value, expire, read, tag)
+            if front < packed:
+                self._fronts[_queue_of(packed)] = front
         return key
 
     def pull(
@@ -363,11 +366,14 @@ class Cache(Book):
         tag: bool = False,
         retry: bool = False,
     ) -> Any:
-        """Remove what is at a side of a queue, and return its key and value.
+        """Remove what is at a side; returns its key and value.
 
         ``default``: for a queue that is empty.  Other arguments as :meth:`push` and :meth:`get`.
         """
-        item, about = self._first(self._queued(prefix, side), remove=True) or (default, None)
+        with self._lock:
+            item, about = self._first(self._queued(prefix, side), remove=True) or (default, None)
+            if about is not None and side == "front" and self._transaction is None:
+                self._fronts[_queue_of(about.key)] = about.key  # past the deletions
         return _with_details(item, about, expire_time, tag)
 
     def peek(
@@ -386,7 +392,7 @@ class Cache(Book):
     def peekitem(
         self, last: bool = True, expire_time: bool = False, tag: bool = False, retry: bool = False
     ) -> Any:
-        """The last key, or the first one, with its value; KeyError for an empty cache."""
+        """The last key, or the first one, with its value.  KeyError: there is none."""
         found = self._first(self._entries(reverse=last))
         if found is None:
             raise KeyError("the cache is empty")
@@ -396,10 +402,11 @@ class Cache(Book):
         if side not in ("back", "front"):
             raise ValueError(f"side={side!r}: choose 'back' or 'front'")
         if prefix is None:
-            ends = packed_key(1), packed_key(10**15 - 1)
+            first, last = packed_key(1 << 48), packed_key(10**15 - 1)
         else:
-            ends = packed_key(f"{prefix}-{0:015}"), packed_key(f"{prefix}-{10**15 - 1}")
-        return self._entries(*ends, reverse=side == "back")
+            first, last = packed_key(f"{prefix}-{0:015}"), packed_key(f"{prefix}-{10**15 - 1}")
+        front = self._fronts.get(_queue_of(first), first)
+        return self._entries(front, last, reverse=side == "back")
 
     def _first(
         self, entries: Iterator[Entry], *, remove: bool = False
@@ -421,7 +428,7 @@ class Cache(Book):
     # Removing many
 
     def expire(self, now: float | None = None, retry: bool = False) -> int:
-        """Remove all expired entries, and count anew; returns how many fewer there are.
+        """Remove all expired entries; returns how many fewer there are.
 
         Expired entries go by themselves: this is for who wants exact counts at once.  Writers wait
         meanwhile.  O(entries).
@@ -552,6 +559,11 @@ class Cache(Book):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self)} entries, {self.volume()} bytes"
         return f"<lsmkv.cache.Cache at {self.directory!r}, {state}>"
+
+
+def _queue_of(packed: bytes) -> bytes:
+    """The start that the keys of one queue share."""
+    return packed[:-16] or packed[:1]
 
 
 def _with_details(value: Any, about: About | None, expire_time: bool, tag: bool) -> Any:

@@ -38,6 +38,7 @@ _HEAD: Final = struct.Struct(">dQH")
 _NUMBER: Final = struct.Struct(">Q")
 _STORED: Final = struct.Struct(">dQ")
 _TIME: Final = struct.Struct(">d")
+_NEVER: Final = _TIME.pack(NEVER)
 _LAST_S: Final = (1 << 40) - 2  # that the store takes
 _MOST: Final = 1 << 62
 _NOTE: Final = MsgPack[tuple[int, dict[float, tuple[int, int]]]](
@@ -87,7 +88,7 @@ def read_entry(key: bytes, data: bytes) -> Entry:
 
 
 def read_stored(place: bytes, data: bytes) -> tuple[int, float, int]:
-    """Number, expiry and size of an entry, by its place in the order of storing.  ValueError."""
+    """Number, expiry and size at a place in the order of storing.  ValueError."""
     if len(place) < 9 or len(data) != _STORED.size:
         raise ValueError(f"{len(data)} bytes cannot be")
     number = int.from_bytes(place[1:9])
@@ -98,13 +99,15 @@ def read_stored(place: bytes, data: bytes) -> tuple[int, float, int]:
 
 
 def due_s(data: bytes) -> float:
-    """When the store may drop what it has at a place: the next whole second after the expiry."""
-    expires = _TIME.unpack_from(data)[0] if len(data) >= _TIME.size else NEVER
+    """When the store may drop a place: a whole second after the expiry."""
+    if data.startswith(_NEVER) or len(data) < _TIME.size:
+        return NEVER
+    (expires,) = _TIME.unpack_from(data)
     return max(1, int(expires) + 1) if expires < _LAST_S else NEVER
 
 
 class Counts:
-    """How many entries there are, and their bytes, in parts by when they go.
+    """The number of entries and their bytes, by when they go.
 
     The store drops entries by itself.  They count no more once their part is due.
     """
@@ -116,20 +119,21 @@ class Counts:
         self.parts: dict[float, tuple[int, int]] = {}
 
     def add(self, expires: float, count: int, size_bytes: int) -> None:
-        """Count entries, or (below 0) some no more unless their part is gone."""
+        """Count entries; below 0 some no more, unless their part is gone."""
         due = NEVER if expires >= _LAST_S else (int(expires) // SPAN_S + 1) * SPAN_S
         self._add(due, count, size_bytes)
 
     def _add(self, due: float, count: int, size_bytes: int) -> None:
-        old_count, old_bytes = self.parts.pop(due, (0, 0))
-        new_count, new_bytes = old_count + count, old_bytes + size_bytes
-        if new_count > 0:
-            self.parts[due] = new_count, new_bytes
-            self.next_due = min(self.next_due, due)
+        part = self.parts.get(due, (0, 0))
+        if part[0] + count > 0:
+            self.parts[due] = part[0] + count, part[1] + size_bytes
+            if due < self.next_due:
+                self.next_due = due
         else:
-            new_count = new_bytes = 0
-        self.count += new_count - old_count
-        self.size_bytes += new_bytes - old_bytes
+            count, size_bytes = -part[0], -part[1]
+            self.parts.pop(due, None)
+        self.count += count
+        self.size_bytes += size_bytes
 
     def drop_due(self, now: float) -> None:
         for due in [due for due in self.parts if due <= now]:
@@ -154,7 +158,9 @@ class Counts:
         return counts
 
     def copy(self) -> Counts:
-        return Counts.read(self.pack())
+        copied = Counts()
+        copied.__dict__.update(self.__dict__, parts=self.parts.copy())
+        return copied
 
     def __repr__(self) -> str:
         return f"{self.count} entries of {self.size_bytes} bytes"
