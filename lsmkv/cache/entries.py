@@ -59,7 +59,7 @@ class About(NamedTuple):
     """Of key and value."""
 
     def places(self) -> dict[bytes, bytes]:
-        """The keys of the store that lead to the entry, and their values."""
+        """Keys of the store that lead to the entry, and their values."""
         stored = STORED + _NUMBER.pack(self.number) + self.key
         places = {stored: _STORED.pack(self.expires, self.size_bytes)}
         if self.tag:
