@@ -1,12 +1,8 @@
 """``with`` blocks whose end an interrupt cannot skip.
 
-A function with ``contextlib.contextmanager`` goes on when Python code of contextlib says so.  An
-interrupt (Ctrl-C) may come before that code does.  The function's generator then stays where it is, with
-the locks that it holds, for as long as anything keeps the traceback: an interactive session does.
-
-Here the ``with`` statement itself holds the only reference to the generator.  An interrupt that comes too
-early ends the statement, and so the generator, whose ``finally`` runs at once.  One that comes while the
-generator runs is an exception inside it.
+With ``contextlib.contextmanager`` an interrupt (Ctrl-C) may come before contextlib's code goes on.  The
+generator then keeps its locks for as long as anything keeps the traceback.  Here only the ``with``
+statement refers to the generator: if it ends early, the generator's ``finally`` runs.
 """
 
 from __future__ import annotations

@@ -12,49 +12,60 @@ from typing import Any, Final, Literal, Self, SupportsIndex, TypeVar, Unpack
 import lsmkv
 from lsmkv.cache.arguments import (
     EvictionPolicy,
+    Limit,
     added,
     check_settings,
     checked_number,
     decoded_key,
     expiry_time,
     packed_key,
+    packed_prefix,
     packed_tag,
 )
+from lsmkv.cache.blocks import Block
 from lsmkv.cache.book import Book
-from lsmkv.cache.entries import NEVER, About
+from lsmkv.cache.entries import (
+    ENTRY,
+    NEVER,
+    TAGGED,
+    About,
+    Entry,
+)
 from lsmkv.cache.memoize import memoized
 from lsmkv.cache.values import PlainValue
-from lsmkv.errors import CorruptionError, uncopyable
+from lsmkv.errors import uncopyable
 from lsmkv.typed import Codec, DecodeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PLAIN: Final = PlainValue()
+_NOTHING: Final = object()
+_FIRST_IN_QUEUE: Final = 500_000_000_000_000  # diskcache's
 
 
-class Cache:
+def _now() -> float:
+    return time.time()  # looked up anew: tests of programs replace it
+
+
+class Cache(Book):
     """A cache on disk for one process that writes.
 
-    Its threads share it.  Other processes read it with ``read_only=True``, as it was when they opened
-    it.
+    Its threads share it.  Others read it with ``read_only=True``, as it was when they opened it.
 
     Args:
         path: a directory of its own, which is created.
-        size_limit_bytes: evict entries while keys and values have more bytes than this.  (The files may
-            be smaller, by compression, or larger for a while, by what compactions have not removed.)
-        cull_limit: the most expired entries, and the most others, that one write removes; 0 leaves that
-            to :meth:`expire` and :meth:`cull`.
+        size_limit_bytes: evict entries while keys and values have more bytes than this.
+        cull_limit: the most entries that one write evicts; 0 leaves that to :meth:`cull`.
         eviction_policy: ``"least-recently-stored"`` evicts what was stored first; reading an entry
-            writes nothing.  ``"none"`` evicts nothing, and the limit is for :meth:`cull` to report.
+            writes nothing.  ``"none"`` evicts nothing.
         statistics: count hits and misses from the start (see :meth:`stats`).
         value: a codec of :mod:`lsmkv.typed` for all values, instead of :class:`PlainValue`.
         read_only: write nothing, beside the process that writes.
+        clock: tells the time, in seconds since the epoch; for tests.
         wait_s, on_event, options, **overrides: those of :func:`lsmkv.open`.
 
-    Keys are str, bytes, or tuples of str, bytes, int, float, bool, None, UUID and tuples; these may be
-    keys by themselves, too.  1, 1.0 and True are three keys.
-
-    Methods take the ``retry`` of diskcache, and do nothing with it: nothing here times out.
+    Keys are str, bytes, int, float, bool, None, UUID and tuples of these.  1, 1.0 and True are three
+    keys.  Methods take the ``retry`` of diskcache, and do nothing with it: nothing here times out.
 
     Raises:
         CorruptionError: it is damaged; ``lsmkv.destroy`` removes it.
@@ -64,9 +75,11 @@ class Cache:
 
     Methods raise TypeError or ValueError for what is no key or value, ClosedError once the cache is
     closed, DecodeError for a stored key or value that does not decode, and CorruptionError for damage of
-    files, entries or indexes: :meth:`check` lists it, :meth:`clear` removes all entries.  A write that
-    raises it may have taken place: it removes others that expired or are over the limit afterwards.
+    files or entries: :meth:`check` lists it, :meth:`clear` removes all entries.
     """
+
+    size_limit_bytes = Limit()
+    cull_limit = Limit()
 
     def __init__(
         self,
@@ -78,36 +91,38 @@ class Cache:
         statistics: bool = False,
         value: Codec[Any] = _PLAIN,
         read_only: bool = False,
+        clock: Callable[[], float] = _now,
         wait_s: float = 0.0,
         on_event: Callable[[lsmkv.Event], object] | None = None,
         options: lsmkv.Options | None = None,
         **overrides: Unpack[lsmkv.OptionsDict],
     ) -> None:
-        check_settings(eviction_policy, value, overrides)
+        check_settings(eviction_policy, value, options, overrides)
         self.size_limit_bytes = size_limit_bytes
         self.cull_limit = cull_limit
         self._evicts = eviction_policy != "none"
         self._codec = value
         self._counts_hits = bool(statistics)
         self._hits = self._misses = 0
-        self._db = lsmkv.open(
-            path, options, read_only=read_only, wait_s=wait_s, on_event=on_event, **overrides
+        db = lsmkv.open(
+            path,
+            options,
+            read_only=read_only,
+            wait_s=wait_s,
+            on_event=on_event,
+            clock=clock,
+            **overrides,
         )
-        try:
-            self._book = Book(self._db)
-        except BaseException:
-            self._db.close()
-            raise
-
-    def __setattr__(self, name: str, given: Any) -> None:
-        if name in ("size_limit_bytes", "cull_limit"):
-            if type(given) is not int:
-                raise TypeError(f"{name}={given!r}: must be an int")
-            if given < 0:
-                raise ValueError(f"{name}={given}: must be 0 or more")
-        super().__setattr__(name, given)
+        self._fronts: dict[bytes, bytes] = {}  # of queues: there is no key below
+        super().__init__(db, clock)
 
     # Reading
+
+    def _decoded(self, key: Any, data: bytes) -> Any:
+        try:
+            return self._codec.decode(data)
+        except Exception as error:  # a codec of a program's own may raise any
+            raise DecodeError("value of key", key, self._codec, error, data) from error
 
     def get(
         self,
@@ -129,29 +144,24 @@ class Cache:
         """
         found = self._find(packed_key(key))
         if self._counts_hits:
-            if found is None:
-                self._misses += 1
-            else:
-                self._hits += 1
+            self._misses += found is None
+            self._hits += found is not None
         if found is None:
             return _with_details(default, None, expire_time, tag)
         value = self._decoded(key, found[1])
-        return _with_details(io.BytesIO(value) if read else value, found[0], expire_time, tag)
-
-    def _find(self, packed: bytes) -> tuple[About, bytes] | None:
-        found = self._book.find(packed)
-        if found is None or found[0].is_expired(time.time()):
-            return None
-        return found
-
-    def _decoded(self, key: Any, data: bytes) -> Any:
-        try:
-            return self._codec.decode(data)
-        except Exception as error:  # a codec of a program's own may raise any
-            raise DecodeError("value of key", key, self._codec, error, data) from error
+        if read and isinstance(value, bytes):
+            value = io.BytesIO(value)
+        return _with_details(value, found[0], expire_time, tag)
 
     def __getitem__(self, key: Any) -> Any:
         found = self.get(key, _NOTHING)
+        if found is _NOTHING:
+            raise KeyError(key)
+        return found
+
+    def read(self, key: Any, retry: bool = False) -> Any:
+        """The bytes at ``key`` as an open file; KeyError without it."""
+        found = self.get(key, _NOTHING, read=True)
         if found is _NOTHING:
             raise KeyError(key)
         return found
@@ -160,24 +170,27 @@ class Cache:
         return self._find(packed_key(key)) is not None
 
     def __len__(self) -> int:
-        """The number of entries, with expired ones that are not removed yet.  O(1)."""
-        return self._book.count
+        """The number of entries; expired ones may count for 16 more seconds.  O(1)."""
+        return self._present_counts().count
 
     def __bool__(self) -> bool:
         """Whether there is any entry."""
-        return self._book.count > 0
+        return len(self) > 0
 
     def __iter__(self) -> Iterator[Any]:
-        """The keys in order, with expired ones that are not removed yet."""
+        """The keys in order.  Some may have expired within the last second."""
         return self.iterkeys()
 
     def __reversed__(self) -> Iterator[Any]:
         return self.iterkeys(reverse=True)
 
-    def iterkeys(self, reverse: bool = False) -> Iterator[Any]:
-        """The keys in order, as they are when the iteration starts."""
-        for packed in self._book.keys(reverse=reverse):
-            yield decoded_key(packed)
+    def iterkeys(self, reverse: bool = False, *, prefix: Any = None) -> Iterator[Any]:
+        """The keys in order, as ``iter`` has them.
+
+        ``prefix``: only str or bytes that start with it, or tuples whose first elements it has.
+        """
+        start = ENTRY if prefix is None else ENTRY + packed_prefix(prefix)
+        return (decoded_key(place[1:]) for place in self._store.keys(prefix=start, reverse=reverse))
 
     # Writing
 
@@ -198,9 +211,9 @@ class Cache:
             tag: what :meth:`evict` removes it by; any key may be a tag.
         """
         packed, data = packed_key(key), self._codec.encode(value.read() if read else value)
-        expires, tagged = expiry_time(expire, time.time()), packed_tag(tag, len(packed))
-        with self._book.lock:
-            self._put(packed, self._about(packed), data, expires, tagged)
+        expires, tagged = expiry_time(expire, self._clock()), packed_tag(tag, len(packed))
+        with self._lock:
+            self._put(packed, self._stored(packed), data, expires, tagged)
         return True
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -215,18 +228,9 @@ class Cache:
         tag: Any = None,
         retry: bool = False,
     ) -> bool:
-        """Set ``key`` if it is not there, and tell whether.
-
-        Of several threads, one does.
-        """
-        packed, data = packed_key(key), self._codec.encode(value.read() if read else value)
-        expires, tagged = expiry_time(expire, time.time()), packed_tag(tag, len(packed))
-        with self._book.lock:
-            old = self._about(packed)
-            if old is not None and not old.is_expired(time.time()):
-                return False
-            self._put(packed, old, data, expires, tagged)
-        return True
+        """Set ``key`` if it is not there, and tell whether.  Of several threads, one does."""
+        with self._lock:
+            return self._find(packed_key(key)) is None and self.set(key, value, expire, read, tag)
 
     def incr(
         self, key: Any, delta: float = 1, default: float | None = 0, retry: bool = False
@@ -237,22 +241,16 @@ class Cache:
         None.  TypeError: the value is no number.  ValueError: the sum is too large.  The expiry stays.
         """
         packed = packed_key(key)
-        with self._book.lock:
-            found = self._book.find(packed)
-            old = None if found is None else found[0]
-            if found is None or found[0].is_expired(time.time()):
+        with self._lock:
+            found = self._find(packed)
+            if found is None:
                 if default is None:
                     raise KeyError(key)
-                total = added(default, delta)
-                self._put(packed, old, self._codec.encode(total), NEVER, b"")
+                total = added(default, delta, key)
+                self.set(key, total)
                 return total
-            number = self._decoded(key, found[1])
-            if not isinstance(number, (int, float)) or isinstance(number, bool):
-                raise TypeError(f"the value of {key!r} is {type(number).__name__}, not a number")
-            total, about = added(number, delta), found[0]
-            self._put(
-                packed, about, self._codec.encode(total), about.expires, about.tag, about.number
-            )
+            total = added(self._decoded(key, found[1]), delta, key)
+            self._renew(found, self._codec.encode(total), found[0].expires)
         return total
 
     def decr(
@@ -262,18 +260,13 @@ class Cache:
         return self.incr(key, -delta, default)
 
     def touch(self, key: Any, expire: float | None = None, retry: bool = False) -> bool:
-        """Let ``key`` expire in ``expire`` seconds, or never.
-
-        Returns whether it is there.
-        """
-        packed, expires = packed_key(key), expiry_time(expire, time.time())
-        with self._book.lock:
+        """Let ``key`` expire in ``expire`` seconds, or never.  Tells whether it is there."""
+        packed, expires = packed_key(key), expiry_time(expire, self._clock())
+        with self._lock:
             found = self._find(packed)
-            if found is None:
-                return False
-            about, data = found
-            self._put(packed, about, data, expires, about.tag, about.number)
-        return True
+            if found is not None:
+                self._renew(found, found[1], expires)
+        return found is not None
 
     def pop(
         self,
@@ -284,116 +277,190 @@ class Cache:
         retry: bool = False,
     ) -> Any:
         """Remove ``key`` and return its value, in one step.  Arguments as :meth:`get`."""
-        packed = packed_key(key)
-        with self._book.lock:
-            found = self._find(packed)
+        with self._lock:
+            found = self._find(packed_key(key))
             if found is None:
                 return _with_details(default, None, expire_time, tag)
             value = self._decoded(key, found[1])  # first: an entry that does not decode stays
-            self._book.delete([(packed, found[0])])
+            self._write([found[0]])
         return _with_details(value, found[0], expire_time, tag)
 
     def delete(self, key: Any, retry: bool = False) -> bool:
         """Remove ``key``; tell whether it was there."""
-        packed = packed_key(key)
-        with self._book.lock:
-            found = self._find(packed)
-            if found is None:
-                return False
-            self._book.delete([(packed, found[0])])
-        return True
+        with self._lock:
+            found = self._find(packed_key(key))
+            if found is not None:
+                self._write([found[0]])
+        return found is not None
 
     def __delitem__(self, key: Any) -> None:
         if not self.delete(key):
             raise KeyError(key)
+
+    def _put(
+        self, packed: bytes, old: Entry | None, data: bytes, expires: float, tag: bytes
+    ) -> None:
+        """Store an entry as the youngest; evict the oldest over the limit."""
+        number = self._counts.last_number + 1
+        about = About(packed, expires, number, tag, len(packed) + len(data))
+        if self._fronts:
+            self._fronts.pop(_queue_of(packed), None)
+        self._write([] if old is None else [old[0]], (about, data))
+        self._counts.last_number = number
+        if self._evicts and self._transaction is None:
+            self._remove_oldest(self.size_limit_bytes, self.cull_limit)
+
+    def _renew(self, old: Entry, data: bytes, expires: float) -> None:
+        """Change an entry that keeps its age."""
+        key, _, number, tag, _ = old[0]
+        self._write([old[0]], (About(key, expires, number, tag, len(key) + len(data)), data))
 
     def transact(self, retry: bool = False) -> AbstractContextManager[None]:
         """Apply all writes of the ``with`` block, or none.
 
         If the block raises, nothing changes.  One inside another is part of it: if the inner block raises
         and the outer goes on, only the writes of the inner are gone.  Other threads wait with their
-        writes, and see those of the block at its end.  Removing many entries and iterating are for before
-        and after (RuntimeError).  Each call is for one ``with``.  ``await`` nothing in the block: other
-        asyncio tasks of the thread cannot wait, and their writes raise RuntimeError.
+        writes, and see those of the block at its end.  ``expire``, ``cull``, ``clear``, ``check`` and
+        ``close`` are for before and after (RuntimeError).  ``await`` nothing in the block: other asyncio
+        tasks of the thread cannot wait, and their writes raise RuntimeError.
         """
-        return self._book.transaction()
+        return Block(self._transaction_block())
 
-    def _about(self, packed: bytes) -> About | None:
-        found = self._book.find(packed)
-        return None if found is None else found[0]
+    # Queues
 
-    def _put(
+    def push(
         self,
-        packed: bytes,
-        old: About | None,
-        data: bytes,
-        expires: float,
-        tag: bytes,
-        number: int = 0,
-    ) -> None:
-        book = self._book
-        book.put(packed, old, data, expires, tag, number)
-        most = self.cull_limit
-        if most and not book.is_in_transaction:
-            now = time.time()
-            if book.next_expiry <= now:
-                book.delete_expired(now, most)
-            if self._evicts and book.size_bytes > self.size_limit_bytes:
-                book.delete_oldest(most, self.size_limit_bytes)
+        value: Any,
+        prefix: str | None = None,
+        side: Literal["back", "front"] = "back",
+        expire: float | None = None,
+        read: bool = False,
+        tag: Any = None,
+        retry: bool = False,
+    ) -> Any:
+        """Put ``value`` at a side of a queue; returns its key.
+
+        Keys are numbers from 500 trillion on; ``f"{prefix}-{number}"`` in a queue with a name.
+        """
+        with self._lock:
+            number = _FIRST_IN_QUEUE
+            for about, _ in self._queued(prefix, side):
+                last = decoded_key(about.key)
+                number = int(last if prefix is None else last.removeprefix(f"{prefix}-"))
+                number += 1 if side == "back" else -1
+                break
+            key = number if prefix is None else f"{prefix}-{number:015}"
+            packed = packed_key(key)
+            front = self._fronts.get(_queue_of(packed), b"\xff")
+            self.set(key, value, expire, read, tag)
+            if front < packed:
+                self._fronts[_queue_of(packed)] = front
+        return key
+
+    def pull(
+        self,
+        prefix: str | None = None,
+        default: Any = (None, None),
+        side: Literal["back", "front"] = "front",
+        expire_time: bool = False,
+        tag: bool = False,
+        retry: bool = False,
+    ) -> Any:
+        """Remove what is at a side; returns its key and value.
+
+        ``default``: for a queue that is empty.  Other arguments as :meth:`push` and :meth:`get`.
+        """
+        with self._lock:
+            item, about = self._first(self._queued(prefix, side), remove=True) or (default, None)
+            if about is not None and side == "front" and self._transaction is None:
+                self._fronts[_queue_of(about.key)] = about.key  # past the deletions
+        return _with_details(item, about, expire_time, tag)
+
+    def peek(
+        self,
+        prefix: str | None = None,
+        default: Any = (None, None),
+        side: Literal["back", "front"] = "front",
+        expire_time: bool = False,
+        tag: bool = False,
+        retry: bool = False,
+    ) -> Any:
+        """The key and value that :meth:`pull` would return."""
+        item, about = self._first(self._queued(prefix, side)) or (default, None)
+        return _with_details(item, about, expire_time, tag)
+
+    def peekitem(
+        self, last: bool = True, expire_time: bool = False, tag: bool = False, retry: bool = False
+    ) -> Any:
+        """The last key, or the first one, with its value.  KeyError: there is none."""
+        found = self._first(self._entries(reverse=last))
+        if found is None:
+            raise KeyError("the cache is empty")
+        return _with_details(*found, expire_time, tag)
+
+    def _queued(self, prefix: str | None, side: str) -> Iterator[Entry]:
+        if side not in ("back", "front"):
+            raise ValueError(f"side={side!r}: choose 'back' or 'front'")
+        if prefix is None:
+            first, last = packed_key(1 << 48), packed_key(10**15 - 1)
+        else:
+            first, last = packed_key(f"{prefix}-{0:015}"), packed_key(f"{prefix}-{10**15 - 1}")
+        front = self._fronts.get(_queue_of(first), first)
+        return self._entries(front, last, reverse=side == "back")
+
+    def _first(
+        self, entries: Iterator[Entry], *, remove: bool = False
+    ) -> tuple[tuple[Any, Any], About] | None:
+        """The first item that is not expired.  Expired ones before it go."""
+        found, gone, now = None, list[About](), self._clock()
+        with self._lock:
+            for about, data in entries:
+                if about.expires > now:
+                    key = decoded_key(about.key)
+                    found = (key, self._decoded(key, data)), about
+                    gone += [about] * remove
+                    break
+                gone.append(about)
+            if remove or not self._db.read_only:
+                self._write(gone)
+        return found
 
     # Removing many
 
     def expire(self, now: float | None = None, retry: bool = False) -> int:
-        """Remove all expired entries; returns how many.
+        """Remove all expired entries; returns how many fewer there are.
 
-        ``now``: those that are expired then, in seconds since the epoch.  Writes remove some of them
-        each (see ``cull_limit``).
+        Expired entries go by themselves: this is for who wants exact counts at once.  Writers wait
+        meanwhile.  O(entries).
+
+        ``now``: those that are expired then, in seconds since the epoch.
         """
-        moment = (
-            time.time() if now is None else checked_number("now", now, "seconds since the epoch")
-        )
-        return self._repeat("expire", lambda: self._book.delete_expired(moment))
+        moment = self._clock()
+        if now is not None:
+            moment = checked_number("now", now, "seconds since the epoch")
+        return self._remove_expired(moment)
 
     def cull(self, retry: bool = False) -> int:
-        """Remove expired entries, and evict others over the limit.
-
-        Returns how many were removed.
-        """
-        expired = self.expire()
-        if not self._evicts:
-            return expired
-        return expired + self._repeat(
-            "cull", lambda: self._book.delete_oldest(until_bytes=self.size_limit_bytes)
-        )
+        """Remove expired entries, and evict others over the limit; returns how many."""
+        removed = self.expire()
+        with self._lock:
+            while self._evicts and (count := self._remove_oldest(self.size_limit_bytes)):
+                removed += count
+        return removed
 
     def evict(self, tag: Any, retry: bool = False) -> int:
         """Remove all entries with ``tag``; returns how many.  O(their number)."""
         tagged = packed_tag(tag)
         if not tagged:
             raise ValueError("tag=None: entries without a tag are removed by their keys")
-        return self._repeat("evict", self._book.remover_of_tagged(tagged))
+        start = TAGGED + tagged
+        # A tag that goes on after a NUL has 255 there, which no entry's key begins with.
+        places = self._store.keys(prefix=start, stop=start + b"\xff")
+        return self._remove((place[len(start) :] for place in places), lambda a: a.tag == tagged)
 
     def clear(self, retry: bool = False) -> int:
-        """Remove all entries, damaged ones, too; returns how many."""
-        return self._repeat("clear", self._delete_any)
-
-    def _delete_any(self) -> int:
-        book = self._book
-        try:
-            return book.delete_oldest() or book.delete_rest()
-        except CorruptionError:
-            return book.delete_rest()
-
-    def _repeat(self, what: str, remove: Callable[[], int]) -> int:
-        """Remove batches of entries until there are no more."""
-        self._book.forbid_in_transaction(what)
-        removed = 0
-        while True:
-            with self._book.lock:
-                count = remove()
-            if count == 0:
-                return removed
-            removed += count
+        """Remove all entries, damaged ones, too; returns how many were counted."""
+        return self._remove_all()
 
     # Functions
 
@@ -437,8 +504,8 @@ class Cache:
     # Looking inside
 
     def volume(self) -> int:
-        """The bytes of all keys and values.  O(1)."""
-        return self._book.size_bytes
+        """The bytes of all keys and values that count.  O(1)."""
+        return self._present_counts().size_bytes
 
     def stats(self, enable: bool = True, reset: bool = False) -> tuple[int, int]:
         """Hits and misses of :meth:`get` and ``cache[key]`` so far.
@@ -453,11 +520,9 @@ class Cache:
         self._counts_hits = enable
         return counted
 
-    def check(self) -> list[str]:
+    def check(self, retry: bool = False) -> list[str]:
         """Read everything, and list what is damaged or does not fit.  O(entries), in memory too."""
-        self._book.forbid_in_transaction("check the cache")
-        with self._book.lock:
-            return [str(problem) for problem in self._db.verify().problems] + self._book.problems()
+        return self._problems()
 
     @property
     def directory(self) -> str:
@@ -480,7 +545,7 @@ class Cache:
         Waits up to a second for writes and ``transact`` blocks of other threads.  A second call waits for
         the first, as :meth:`DB.close` does.  OSError: syncing failed; the cache is closed anyway.
         """
-        self._book.close()
+        self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -496,7 +561,9 @@ class Cache:
         return f"<lsmkv.cache.Cache at {self.directory!r}, {state}>"
 
 
-_NOTHING: Final = object()
+def _queue_of(packed: bytes) -> bytes:
+    """The start that the keys of one queue share."""
+    return packed[:-16] or packed[:1]
 
 
 def _with_details(value: Any, about: About | None, expire_time: bool, tag: bool) -> Any:

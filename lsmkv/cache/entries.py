@@ -1,128 +1,166 @@
-"""How a cache lies in its store: entries, and indexes of them.
+"""How a cache lies in its store: entries, two indexes of them, and their counts.
 
 A key of the store starts with one byte that says what it is; ``key`` is the packed key of an entry
-(FoundationDB's tuple encoding), ``about`` is :meth:`About.pack`.
+(FoundationDB's tuple encoding), ``expiry`` the exact time when it goes, infinite for never.
 
 | key of the store | value |
 |---|---|
-| ``e`` key | about, then the encoded value |
-| ``s`` number (8 bytes) key | about: all entries as they were stored, the oldest first |
-| ``x`` expiry (8 bytes) key | about: the entries that expire, the first first |
-| ``t`` tag key | about: the entries with a tag, which is packed, too |
-| ``f`` | the format, ``lsmkv.cache 1`` |
-| ``m`` | count, size in bytes and last number, of a cache that was closed |
+| ``e`` key | expiry (8 bytes), number (8), length of the tag (2), the packed tag, the encoded value |
+| ``s`` number (8) key | expiry (8), size (8): all entries, in the order in which they were stored |
+| ``t`` tag key | expiry (8): the entries with a tag |
+| ``z`` | the format; then the counts, of a cache that was closed |
 
-An entry and its places in the indexes are written in one batch.  The store's order does the rest: what
-expires next is the first key with ``x``, what is evicted next is the first with ``s``.
+One batch writes an entry with its places in the indexes.  The store drops all of them at the next whole
+second after the expiry.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-Operation = tuple[bytes, bytes | None]
-"""A key of the store and its new value, or None to delete it."""
+from lsmkv.typed import MsgPack
 
 ENTRY: Final = b"e"
 STORED: Final = b"s"
-EXPIRY: Final = b"x"
 TAGGED: Final = b"t"
-FORMAT_KEY: Final = b"f"
-COUNTS_KEY: Final = b"m"
-FORMAT: Final = b"lsmkv.cache 1"
+FORMAT_KEY: Final = b"z"
+FORMAT: Final = b"lsmkv.cache 2\n"
 
 NEVER: Final = math.inf
-
-_HEAD: Final = struct.Struct(">QdQH")
-_HEAD_BYTES: Final = _HEAD.size
-_NUMBER: Final = struct.Struct(">Q")
-_TIME: Final = struct.Struct(
-    ">d"
-)  # the order of its bytes is that of times, which are never negative
-_NEVER_BYTES: Final = _TIME.pack(NEVER)
-_COUNTS: Final = struct.Struct(">QQQ")
-MOST: Final = (1 << 63) - 1
-"""The largest number, size and count: what ``len`` can return."""
+SPAN_S: Final = 16
+"""For how much longer expired entries may count."""
 LONGEST_KEY_BYTES: Final = 0xFFFF - 9
 """The longest packed key, or key and tag, that fits into a key of the store."""
+
+_HEAD: Final = struct.Struct(">dQH")
+_NUMBER: Final = struct.Struct(">Q")
+_STORED: Final = struct.Struct(">dQ")
+_TIME: Final = struct.Struct(">d")
+_NEVER: Final = _TIME.pack(NEVER)
+_LAST_S: Final = (1 << 40) - 2  # that the store takes
+_MOST: Final = 1 << 62
+_NOTE: Final = MsgPack[tuple[int, dict[float, tuple[int, int]]]](
+    tuple[int, dict[float, tuple[int, int]]]
+)
 
 
 class About(NamedTuple):
     """An entry without its value."""
 
+    key: bytes
+    expires: float
     number: int
     """Counts up with every value that is stored."""
-    expires: float
-    """Seconds since the epoch; infinite for never."""
-    size_bytes: int
-    """Of key and value."""
     tag: bytes
     """Packed; empty for none."""
+    size_bytes: int
+    """Of key and value."""
+
+    def places(self) -> dict[bytes, bytes]:
+        """Keys of the store that lead to the entry, and their values."""
+        stored = STORED + _NUMBER.pack(self.number) + self.key
+        places = {stored: _STORED.pack(self.expires, self.size_bytes)}
+        if self.tag:
+            places[TAGGED + self.tag + self.key] = _TIME.pack(self.expires)
+        return places
+
+    def packed(self, value: bytes) -> bytes:
+        """What the store has at the entry's key."""
+        return _HEAD.pack(self.expires, self.number, len(self.tag)) + self.tag + value
+
+
+Entry = tuple[About, bytes]
+"""An entry and its encoded value."""
+
+
+def read_entry(key: bytes, data: bytes) -> Entry:
+    """ValueError: the bytes are of none."""
+    if len(data) < _HEAD.size:
+        raise ValueError(f"{len(data)} bytes are too few")
+    expires, number, tag_bytes = _HEAD.unpack_from(data)
+    end = _HEAD.size + tag_bytes
+    if not expires >= 0 or number >= _MOST or end > len(data):
+        raise ValueError(f"expiry {expires}, number {number}, a tag of {tag_bytes} bytes cannot be")
+    about = About(key, expires, number, data[_HEAD.size : end], len(key) + len(data) - end)
+    return about, data[end:]
+
+
+def read_stored(place: bytes, data: bytes) -> tuple[int, float, int]:
+    """Number, expiry and size at a place in the order of storing.  ValueError."""
+    if len(place) < 9 or len(data) != _STORED.size:
+        raise ValueError(f"{len(data)} bytes cannot be")
+    number = int.from_bytes(place[1:9])
+    expires, size_bytes = _STORED.unpack(data)
+    if not expires >= 0 or max(number, size_bytes << 24) >= _MOST:
+        raise ValueError(f"expiry {expires}, number {number} and size {size_bytes} cannot be")
+    return number, expires, size_bytes
+
+
+def due_s(data: bytes) -> float:
+    """When the store may drop a place: a whole second after the expiry."""
+    if data.startswith(_NEVER) or len(data) < _TIME.size:
+        return NEVER
+    (expires,) = _TIME.unpack_from(data)
+    return max(1, int(expires) + 1) if expires < _LAST_S else NEVER
+
+
+class Counts:
+    """The number of entries and their bytes, by when they go.
+
+    The store drops entries by itself.  They count no more once their part is due.
+    """
+
+    def __init__(self, last_number: int = 0) -> None:
+        self.count = self.size_bytes = 0
+        self.last_number = last_number
+        self.next_due = NEVER
+        self.parts: dict[float, tuple[int, int]] = {}
+
+    def add(self, expires: float, count: int, size_bytes: int) -> None:
+        """Count entries; below 0 some no more, unless their part is gone."""
+        due = NEVER if expires >= _LAST_S else (int(expires) // SPAN_S + 1) * SPAN_S
+        self._add(due, count, size_bytes)
+
+    def _add(self, due: float, count: int, size_bytes: int) -> None:
+        part = self.parts.get(due, (0, 0))
+        if part[0] + count > 0:
+            self.parts[due] = part[0] + count, part[1] + size_bytes
+            if due < self.next_due:
+                self.next_due = due
+        else:
+            count, size_bytes = -part[0], -part[1]
+            self.parts.pop(due, None)
+        self.count += count
+        self.size_bytes += size_bytes
+
+    def drop_due(self, now: float) -> None:
+        for due in [due for due in self.parts if due <= now]:
+            self._add(due, -self.parts[due][0], 0)
+        self.next_due = min(self.parts, default=NEVER)
+
+    def parts_after(self, due: float) -> dict[float, tuple[int, int]]:
+        return {each: part for each, part in self.parts.items() if each > due}
 
     def pack(self) -> bytes:
-        return _HEAD.pack(self.number, self.expires, self.size_bytes, len(self.tag)) + self.tag
+        return _NOTE.encode((self.last_number, self.parts))
 
-    def is_expired(self, now: float) -> bool:
-        return self.expires <= now
+    @classmethod
+    def read(cls, data: bytes) -> Counts:
+        """ValueError: the bytes are of none."""
+        last_number, parts = _NOTE.decode(data)
+        counts = cls(last_number)
+        for due, part in parts.items():
+            counts._add(due, *part)
+        if not 0 <= last_number < _MOST or counts.count > last_number:
+            raise ValueError(f"{counts.count} entries, the last number {last_number}: it cannot be")
+        return counts
 
-    def places(self, key: bytes) -> Iterator[bytes]:
-        """The keys of the store that lead to an entry."""
-        yield STORED + _NUMBER.pack(self.number) + key
-        if self.expires != NEVER:
-            yield expiry_key(self.expires) + key
-        if self.tag:
-            yield TAGGED + self.tag + key
+    def copy(self) -> Counts:
+        copied = Counts()
+        copied.__dict__.update(self.__dict__, parts=self.parts.copy())
+        return copied
 
-
-def expiry_key(expires: float) -> bytes:
-    return EXPIRY + _TIME.pack(expires)
-
-
-def read_about(data: bytes) -> tuple[About, bytes]:
-    """An entry's description, and the bytes after it.  ValueError if it has none."""
-    try:
-        number, expires, size_bytes, tag_bytes = _HEAD.unpack_from(data)
-    except struct.error:
-        raise ValueError(f"{len(data)} bytes are too few") from None
-    end = _HEAD_BYTES + tag_bytes
-    if len(data) < end or number > MOST or size_bytes > MOST or data[8:16] > _NEVER_BYTES:
-        raise ValueError(
-            f"number {number}, expiry {expires}, {size_bytes} bytes and a tag of {tag_bytes} "
-            f"cannot be, in {len(data)} bytes"
-        )
-    return About(number, expires, size_bytes, data[_HEAD_BYTES:end]), data[end:]
-
-
-def put_operations(key: bytes, about: About, value: bytes) -> list[Operation]:
-    """Write an entry and its places."""
-    packed = about.pack()
-    return [(ENTRY + key, packed + value), *((place, packed) for place in about.places(key))]
-
-
-def delete_operations(key: bytes, about: About) -> list[Operation]:
-    """Remove an entry and its places."""
-    return [(ENTRY + key, None), *((place, None) for place in about.places(key))]
-
-
-def key_of_place(place: bytes, about: About) -> bytes:
-    """The packed key of the entry to which a place leads."""
-    start = 1 + (len(about.tag) if place.startswith(TAGGED) else 8)
-    return place[start:]
-
-
-def pack_counts(count: int, size_bytes: int, last_number: int) -> bytes:
-    return _COUNTS.pack(count, size_bytes, last_number)
-
-
-def read_counts(data: bytes) -> tuple[int, int, int]:
-    """Count, size in bytes and last number.  ValueError: it is none of these."""
-    if len(data) != _COUNTS.size:
-        raise ValueError(f"{len(data)} bytes are not {_COUNTS.size}")
-    counts: tuple[int, int, int] = _COUNTS.unpack(data)
-    count, size_bytes, last_number = counts
-    if max(counts) > MOST or count > min(size_bytes, last_number):  # each has bytes and a number
-        raise ValueError(f"count, size and last number cannot be {counts}")
-    return counts
+    def __repr__(self) -> str:
+        return f"{self.count} entries of {self.size_bytes} bytes"

@@ -6,7 +6,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Collection
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from lsmkv.cache.arguments import expiry_time, packed_key, packed_tag
 
@@ -15,15 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MISSING: Final = object()
 
 
-class Results(Protocol):
-    """The cache that keeps the results."""
-
-    def get(self, key: Any, default: Any, /) -> Any: ...
-    def set(self, key: Any, value: Any, *, expire: float | None, tag: Any) -> object: ...
-
-
 def memoized(
-    cache: Results,
+    cache: Any,
     function: F,
     name: str | None,
     typed: bool,

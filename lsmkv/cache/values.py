@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 from lsmkv.typed import Codec, Json, MsgPack
@@ -42,14 +43,14 @@ class PlainValue(Codec[Any]):
         kind = type(value)
         if kind is bytes:
             return _BYTES + bytes(value)
-        if kind is str:
-            return _TEXT + _utf8(value, "value")
         if kind is int and not _LEAST <= value <= _MOST:
             return _INTEGER + int(value).to_bytes(value.bit_length() // 8 + 1, signed=True)
         if not _is_plain(value, _DEEPEST):
             _check(value, "value", _DEEPEST)
         try:
-            return _STRUCTURE + _MESSAGE_PACK.encode(value)
+            return (
+                _TEXT + value.encode() if kind is str else _STRUCTURE + _MESSAGE_PACK.encode(value)
+            )
         except (TypeError, ValueError):
             _check(value, "value", _DEEPEST)  # says where and why, mostly
             raise
@@ -68,39 +69,33 @@ class PlainValue(Codec[Any]):
         raise ValueError(f"a value has no kind {kind!r}")
 
 
-def _is_plain(value: object, depth: int) -> bool:
+def _is_plain(value: Any, depth: int) -> bool:
     """Whether all is of types that come back."""
     kind = type(value)
-    if kind is list:
-        parts: Any = value
-    elif kind is dict:
-        fields: Any = value
-        if not _ATOMS.issuperset(map(type, fields)):
-            return False
-        parts = fields.values()
-    else:
+    if kind is not list and kind is not dict:
         return kind in _ATOMS
+    if kind is dict and not _ATOMS.issuperset(map(type, value)):
+        return False
+    parts = value.values() if kind is dict else value
     if _ATOMS.issuperset(map(type, parts)):
         return depth > 0
     return depth > 0 and all(_is_plain(part, depth - 1) for part in parts)
 
 
-def _check(value: object, name: str, depth: int) -> None:
+def _check(value: Any, name: str, depth: int) -> None:
     """Raise TypeError or ValueError for a part that is refused."""
     kind = type(value)
     if kind in (list, dict) and depth <= 0:
         raise ValueError(
             f"{name[:_SHOWN]}... is nested deeper than {_DEEPEST} levels, or in itself: flatten it"
         )
-    if type(value) is list:
-        for number, part in enumerate(value):
-            _check(part, f"{name}[{number}]", depth - 1)
-    elif type(value) is dict:
-        for key, part in value.items():
-            _check_key(key, key, name)
+    if kind in (list, dict):
+        for key, part in value.items() if kind is dict else enumerate(value):
+            if kind is dict:
+                _check_key(key, key, name)
             _check(part, f"{name}[{key!r}]", depth - 1)
-    elif type(value) is str:
-        _utf8(value, name)
+    elif kind is str:
+        _check_text(value, name)
     elif kind not in _ATOMS:
         raise _refusal(value, name)
 
@@ -111,7 +106,7 @@ def _check_key(part: object, key: object, name: str) -> None:
         for inner in part:
             _check_key(inner, key, name)
     elif type(part) is str:
-        _utf8(part, f"{name} has a key with a text that")
+        _check_text(part, f"{name} has a key with a text that")
     elif type(part) not in _ATOMS:
         raise TypeError(
             f"{name} has the key {key!r}, with a {type(part).__name__}: "
@@ -119,9 +114,9 @@ def _check_key(part: object, key: object, name: str) -> None:
         )
 
 
-def _utf8(text: str, name: str) -> bytes:
+def _check_text(text: str, name: str) -> None:
     try:
-        return text.encode()
+        text.encode()
     except UnicodeEncodeError as error:
         shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
         raise ValueError(
@@ -132,12 +127,14 @@ def _utf8(text: str, name: str) -> bytes:
 
 def _refusal(value: object, name: str) -> TypeError:
     kind = type(value).__name__
-    if isinstance(value, tuple):
-        return TypeError(f"{name} is {kind}, which would come back as list: make it a list")
-    if isinstance(value, (bytearray, memoryview)):
-        return TypeError(f"{name} is {kind}, which would come back as bytes: make it bytes")
+    for kinds, back, article in (((tuple,), "list", "a "), ((bytearray, memoryview), "bytes", "")):
+        if isinstance(value, kinds):
+            return TypeError(
+                f"{name} is {kind}, which would come back as {back}: make it {article}{back}"
+            )
     advice = "convert it"
-    if _is_for_json(value):
+    with suppress(TypeError, ValueError):
+        Json(type(value)).encode(value)
         whole = kind if name == "value" else "..."
         advice += (
             ", or open the cache with a codec for the type of its values: "
@@ -147,11 +144,3 @@ def _refusal(value: object, name: str) -> TypeError:
         f"{name} is {kind}: a value is bytes, str, int, float, bool, None, or a list or dict of them; "
         f"{advice}"
     )
-
-
-def _is_for_json(value: object) -> bool:
-    try:
-        Json(type(value)).encode(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -73,7 +73,7 @@ def test_an_interrupted_transaction_takes_place_or_not_and_leaves_the_lock(
     def check() -> None:
         assert (cache["a"], cache["b"]) in (("old", "old"), ("new", "new"))
         fill(cache)  # hangs if the other thread still has the lock
-        assert cache._book.problems() == []
+        assert cache._problems() == []
 
     assert at_each_place(lambda: write(cache), check, keep_traceback=True)
 
@@ -119,7 +119,7 @@ def test_an_inner_transaction_that_is_interrupted_is_undone_if_the_outer_goes_on
         if was_interrupted:
             assert (cache["other"], both) in (("new", ("old", "old")), ("new", ("new", "new")))
         fill(cache)
-        assert cache._book.problems() == []
+        assert cache._problems() == []
 
     fill(cache)
     assert at_each_place(write, check, keep_traceback=True)
@@ -147,7 +147,7 @@ def test_an_interrupted_write_leaves_the_cache_whole_and_usable(
         cache.size_limit_bytes = 1 << 30
         cache._db.compact_range(force=True)  # else scans pass what earlier rounds deleted
         fill(cache)
-        assert cache._book.problems() == []
+        assert cache._problems() == []
         assert len(cache) == len(list(cache)) == len(TAGGED) + 1
         cache.size_limit_bytes = 0
 

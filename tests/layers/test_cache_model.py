@@ -192,9 +192,7 @@ def test_transactions(either: Any) -> None:
 
 NOT_THERE = {
     "create_tag_index", "drop_tag_index",  # tags always have an index
-    "push", "pull", "peek", "peekitem",  # a store is a queue by itself: DB.popitem
     "reset", "timeout", "disk",  # limits are attributes; nothing waits for SQLite; codecs
-    "read",  # get(key, read=True)
 }  # fmt: skip
 
 

@@ -45,3 +45,10 @@ def run_in_threads(work: Callable[[int], object], count: int = 8) -> None:
     for thread in threads:
         thread.start()
     join(*threads)
+
+
+def clear_of_damage(cache: Cache) -> None:
+    """Check that a cache that was cleared has nothing, and takes an entry."""
+    assert (len(cache), cache.volume(), list(cache), cache.check()) == (0, 0, [], [])
+    cache.set("new", 1, tag="t")
+    assert (cache.evict("t"), cache.check()) == (1, [])
