@@ -137,7 +137,7 @@ class BlockCache:
         self.used_bytes += item.charge_bytes
 
     def _fills_main(self) -> bool:
-        """Whether the small queue is full, and nothing had to leave the cache yet."""
+        """Whether the small queue is full, and nothing has left yet."""
         small_bytes = self.used_bytes - self._main_bytes
         return not self._has_evicted and small_bytes >= self.capacity_bytes // _SMALL_DIVISOR
 
@@ -155,7 +155,7 @@ class BlockCache:
     # An interrupt may come after each call, so queue, slot and bytes change between two calls.
 
     def _evict_from_small(self) -> None:
-        """Evict the oldest item of the small queue that does not move to the main one."""
+        """Evict the oldest item of the small queue that may not stay."""
         small, main, left = self._small, self._main, self._left
         while small:
             key = next(iter(small))
@@ -181,7 +181,7 @@ class BlockCache:
             return
 
     def _evict_from_main(self) -> None:
-        """Evict the oldest item of the main queue that has no more rounds."""
+        """Evict the oldest item of the main queue without more rounds."""
         main = self._main
         while True:
             key = next(iter(main))
