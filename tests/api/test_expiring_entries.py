@@ -235,6 +235,7 @@ def _closed(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
 
 
 def _killed(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
+    db.wait_until_settled()  # no file goes while they are copied
     shutil.copytree(db.path, f"{db.path}.copy")
     return open_small(f"{db.path}.copy", clock=clock)
 
