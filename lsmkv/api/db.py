@@ -30,6 +30,7 @@ from lsmkv.encoding.entries import ABSENT, Absent, Buffer, key_bytes, value_byte
 from lsmkv.encoding.expiry import Held, expiring
 from lsmkv.engine.engine import Engine
 from lsmkv.engine.state import UNOPENED
+from lsmkv.engine.writer import put_expiring
 from lsmkv.errors import ConflictError, Error, uncopyable
 from lsmkv.html import Drawn, Row, table
 from lsmkv.layers.peers import wrong_write
@@ -97,7 +98,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._read_view = engine.readers.read_view
         self._put = engine.writer.put
         if engine.state.options.default_ttl_s is not None:
-            self._put = engine.writer.put_by_default
+            self._put = partial(put_expiring, engine.writer)
         self._delete = engine.writer.delete
         engine.follow_fork = WeakMethod(self._use)
         self._engine = engine  # last: ``__del__`` looks for it
@@ -178,7 +179,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             if unnamed is not None or ttl is not None:
                 raise wrong_write("DB.put", unnamed, ttl)
             if ttl_s is not None or expires_at is not None:
-                self._engine.writer.put_expiring(key, value, sync, ttl_s, expires_at)
+                put_expiring(self._engine.writer, key, value, sync, ttl_s, expires_at)
             else:
                 self._put(key, value, sync)
 

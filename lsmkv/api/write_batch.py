@@ -27,7 +27,7 @@ class WriteBatch:
         if not isinstance(writer, Writer):
             raise TypeError("make a batch with db.write_batch(), not with WriteBatch(...)")
         self._writer = writer
-        self._clock = writer.state.clock
+        self._expires = writer.state.clock.default_ttl_s is not None
         self._sync = sync
         self._operations: list[Operation] | None = []  # None once committed or discarded
         self._size_bytes = HEADER_BYTES
@@ -67,7 +67,10 @@ class WriteBatch:
             TypeError, ValueError: not a key or value, or the batch would exceed its limit of 1 GiB.
             ClosedError: the batch was committed or discarded already.
         """
-        self._add(key_bytes(key), self._clock.held(value_bytes(value), ttl_s, expires_at))
+        held: Held = value_bytes(value)
+        if self._expires or ttl_s is not None or expires_at is not None:
+            held = self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at)
+        self._add(key_bytes(key), held)
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""

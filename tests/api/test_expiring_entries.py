@@ -8,7 +8,6 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -158,12 +157,6 @@ def test_a_table_writer_takes_the_default(path: str, db: lsmkv.DB) -> None:
     assert db.expires_at(b"l") is None
 
 
-def test_a_write_may_outlive_the_default(path: str, clock: SetClock) -> None:
-    with open_small(path, clock=clock, default_ttl_s=60) as db:
-        db.put(KEY, NEW, ttl_s=math.inf)
-        assert db.expires_at(KEY) is None
-
-
 @pytest.mark.parametrize("wrong", [0, -1, math.nan, True, "60"])
 def test_a_wrong_default_is_refused(path: str, wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="default_ttl_s="):
@@ -236,45 +229,37 @@ PLACES = [_in_memtable, _over_level0, _over_lower_levels, _compacted, _kept_by_a
 PLACES += [_bulk_loaded, _ingested, _touched]
 
 
-@contextmanager
-def _same(db: lsmkv.DB, clock: SetClock) -> Iterator[lsmkv.DB]:
-    yield db
-
-
-@contextmanager
-def _closed(db: lsmkv.DB, clock: SetClock) -> Iterator[lsmkv.DB]:
+def _closed(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
     db.close()
-    with open_small(db.path, clock=clock) as again:
-        yield again
+    return open_small(db.path, clock=clock)
 
 
-@contextmanager
-def _killed(db: lsmkv.DB, clock: SetClock) -> Iterator[lsmkv.DB]:
+def _killed(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
+    db.wait_until_settled()  # no file goes while they are copied
     shutil.copytree(db.path, f"{db.path}.copy")
-    with open_small(f"{db.path}.copy", clock=clock) as again:
-        yield again
+    return open_small(f"{db.path}.copy", clock=clock)
 
 
-@contextmanager
-def _repaired(db: lsmkv.DB, clock: SetClock) -> Iterator[lsmkv.DB]:
+def _repaired(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
     db.close()
     os.remove(os.path.join(db.path, "CURRENT"))
     lsmkv.repair(db.path, in_place=True)
-    with open_small(db.path, clock=clock) as again:
-        yield again
+    return open_small(db.path, clock=clock)
 
 
-@contextmanager
-def _reader(db: lsmkv.DB, clock: SetClock) -> Iterator[lsmkv.DB]:
-    with open_small(db.path, read_only=True, clock=clock) as reader:
-        yield reader
-
-
-@contextmanager
-def _checkpoint(db: lsmkv.DB, clock: SetClock) -> Iterator[lsmkv.DB]:
+def _checkpoint(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
     db.checkpoint(f"{db.path}.copy")
-    with open_small(f"{db.path}.copy", clock=clock) as again:
-        yield again
+    return open_small(f"{db.path}.copy", clock=clock)
+
+
+HANDLES: dict[str, Callable[[lsmkv.DB, SetClock], lsmkv.DB]] = {
+    "same": lambda db, clock: db,
+    "closed": _closed,
+    "killed": _killed,
+    "repaired": _repaired,
+    "reader": lambda db, clock: open_small(db.path, read_only=True, clock=clock),
+    "checkpoint": _checkpoint,
+}
 
 
 def _first(db: Any) -> bytes | None:
@@ -317,7 +302,6 @@ CHANGES: dict[str, Callable[[lsmkv.DB], bytes | None]] = {
     "pop": lambda db: db.pop(KEY, None),
     "popitem": lambda db: db.popitem()[1] if len(db) else None,
 }
-HANDLES = [_same, _closed, _killed, _repaired, _reader, _checkpoint]
 
 
 def assert_all_read(db: lsmkv.DB, reads: dict[str, Any], expected: bytes | None) -> None:
@@ -327,11 +311,11 @@ def assert_all_read(db: lsmkv.DB, reads: dict[str, Any], expected: bytes | None)
 @pytest.mark.parametrize("handle", HANDLES)
 @pytest.mark.parametrize("place", PLACES)
 def test_every_read_finds_an_entry_until_it_is_due_and_none_older_then(
-    db: lsmkv.DB, clock: SetClock, place: Callable[[lsmkv.DB], None], handle: Any
+    db: lsmkv.DB, clock: SetClock, place: Callable[[lsmkv.DB], None], handle: str
 ) -> None:
     clock.now_s = DUE_S - 0.01
     place(db)
-    with handle(db, clock) as opened:
+    with HANDLES[handle](db, clock) as opened:
         assert_all_read(opened, READS, NEW)
         clock.now_s = DUE_S
         assert_all_read(opened, READS, None)
@@ -421,23 +405,22 @@ def test_touch_by_two_threads_loses_no_other_write(db: lsmkv.DB) -> None:
 
 # --- views ---
 
-VIEWS: dict[str, Callable[[lsmkv.DB], Callable[[], object]]] = {
-    "snapshot": lambda db: partial_of(db.snapshot()),
-    "transaction": lambda db: partial_of(db.transaction()),
-    "prefixed snapshot": lambda db: partial_of(db.prefixed(b"").snapshot()),
+VIEWS: dict[str, Callable[[lsmkv.DB], Any]] = {
+    "snapshot": lambda db: db.snapshot(),
+    "transaction": lambda db: db.transaction(),
+    "prefixed snapshot": lambda db: db.prefixed(b"").snapshot(),
 }
-
-
-def partial_of(view: Any) -> Callable[[], object]:
-    return lambda: (view.get(KEY), view.multi_get([KEY]), dict(view.items()))
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_goes_on_showing_what_is_due_meanwhile(
     db: lsmkv.DB, clock: SetClock, view: str
 ) -> None:
+    def read() -> object:
+        return shown.get(KEY), shown.multi_get([KEY]), dict(shown.items())
+
     db.put(KEY, NEW, expires_at=DUE_S)
-    read = VIEWS[view](db)
+    shown = VIEWS[view](db)
     seen = (NEW, [NEW], {KEY: NEW})
     assert read() == seen
     clock.now_s = DUE_S
