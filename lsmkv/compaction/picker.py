@@ -224,7 +224,7 @@ def _due_count(table: TableMeta, due_s: int) -> int:
 
 
 def _is_soon_due(table: TableMeta, due_s: int) -> bool:
-    """Whether the later half is not due, but soon after the earlier one.
+    """Whether the later half is not due yet, but will be soon.
 
     Then it is dropped unread sooner than a merge would pay.
     """
