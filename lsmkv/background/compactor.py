@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.events import CompactionEnded
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.threads import Errand
 from lsmkv.background.work import CompactionWork, Work
 from lsmkv.compaction import budget, picker
+from lsmkv.compaction.erased import applied, pick_erased
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, untraced
 from lsmkv.read.view import SuperVersion
@@ -70,6 +73,10 @@ class Compactor(BackgroundThread):
         """The most urgent compaction; None when none is due, but for reads."""
         snapshots = self.store.snapshots.sequence_numbers()
         state.oldest_view = snapshots[0] if snapshots else MAX_SEQUENCE
+        if version.range_deletes is not None:
+            chosen = pick_erased(version, state.oldest_view)
+            if chosen is not None:
+                return chosen
         return picker.pick(version.levels, self.store.options, state)
 
     def _may_gather(self, current: SuperVersion) -> bool:
@@ -132,7 +139,13 @@ class Compactor(BackgroundThread):
             current = self.store.super_version
             assert current is not None, "closing waits for this"
             options = self.store.options
-            chosen = picker.pick_range(current.version.levels, options, start, stop, force=force)
+            version, snapshots = current.version, self.store.snapshots.sequence_numbers()
+            erased = version.range_deletes
+            if erased is not None and snapshots:
+                erased = erased.as_of(snapshots[0])
+            chosen = picker.pick_range(
+                version.levels, options, start, stop, force=force, erased=erased
+            )
             if chosen is None:
                 return
             try:
@@ -185,13 +198,18 @@ class Compactor(BackgroundThread):
         self, current: SuperVersion, chosen: picker.Compaction, is_cancelled: Callable[[], bool]
     ) -> None:
         started = time.perf_counter()
-        tables = chosen.tables() if chosen.move else self._merge(current, chosen, is_cancelled)
+        if chosen.drop:
+            tables = []
+        elif chosen.move:
+            tables = chosen.tables()
+        else:
+            tables = self._merge(current, chosen, is_cancelled)
         self._install(chosen, tables, started)
 
     def _install(self, chosen: picker.Compaction, tables: list[TableMeta], started: float) -> None:
         """Put ``tables`` in the place of the inputs; counts and notes it."""
         inputs, run = chosen.tables(), chosen.output_run
-        if run is None and chosen.move:
+        if run is None and chosen.move and tables:
             run = self.tables.manifest.allocate()
         elif run is None:
             run = tables[0].number if tables else 0
@@ -207,7 +225,7 @@ class Compactor(BackgroundThread):
         stats = self.store.stats
         duration_s = time.perf_counter() - started
         if chosen.move:
-            stats.tables_moved += len(tables)
+            stats.tables_moved += len(inputs)
         else:
             stats.compactions += 1
             stats.compaction_write_bytes += sum(meta.size_bytes for meta in tables)
@@ -241,19 +259,24 @@ class Compactor(BackgroundThread):
             levels, options = current.version.levels, store.options
             rate = picker.output_error_rate(levels, replaced, entry_count, options, place)
             form = table_format(options, rate)
+        snapshots = store.snapshots.sequence_numbers()
+        erased = applied(current.version, inputs, snapshots)
         work = CompactionWork(
             form=form,
-            snapshots=store.snapshots.sequence_numbers(),
+            snapshots=snapshots,
             drop_deletions=chosen.drop_deletions,
             input_bytes=size,
             entry_count=entry_count,
             replaces=replaced,
             runs=[self.tables.readers(run) for run in chosen.inputs],
             may_copy=chosen.may_copy,
+            erased=erased,
         )
         is_deep = chosen.output_level > 1
         self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
-        return self.do(work, self.runner_for(size), is_cancelled)
+        tables = self.do(work, self.runner_for(size), is_cancelled)
+        erased_seq = max([seq for _, _, seq in erased] + [meta.erased_seq for meta in inputs])
+        return [msgspec.structs.replace(meta, erased_seq=erased_seq) for meta in tables]
 
     def set_pace(self, work: Work) -> None:
         room = max(0, self._urgent_level0_runs - self._level0_run_count())

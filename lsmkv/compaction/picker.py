@@ -26,6 +26,7 @@ from itertools import pairwise
 from typing import Final
 
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.filters.maths.allocation import monkey_error_rates
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
@@ -55,6 +56,7 @@ class Compaction:
         move: whether the inputs change their level without being rewritten: neither each other nor
             any table of the output run overlaps them.
         may_copy: whether blocks that nothing overlaps may stay as they are stored.
+        drop: whether the inputs leave the tree instead: range deletes hide all of them.
     """
 
     inputs: tuple[tuple[TableMeta, ...], ...]
@@ -63,6 +65,7 @@ class Compaction:
     drop_deletions: bool
     move: bool = False
     may_copy: bool = True
+    drop: bool = False
 
     def tables(self) -> list[TableMeta]:
         return [table for run in self.inputs for table in run]
@@ -310,6 +313,11 @@ def _whole_runs(
     return Compaction(inputs, output_level, output_run, not older_left)
 
 
+def in_place(levels: Levels, level: int, run: int, table: TableMeta) -> Compaction:
+    """Rewrite a table where it is."""
+    return _whole_runs(levels, level, ((table,),), level, run)
+
+
 def pick_range(
     levels: Levels,
     options: Options,
@@ -317,11 +325,12 @@ def pick_range(
     stop: bytes | None,
     *,
     force: bool = False,
+    erased: RangeDeletes | None = None,
 ) -> Compaction | None:
     """The compaction that merges everything between two keys into one run.
 
-    None if nothing is there, or if it is merged already, unless ``force``.  The range grows until no
-    table reaches across its ends.
+    None if nothing is there, or if it is merged already, and ``erased`` hides nothing of it, unless
+    ``force``.  The range grows until no table reaches across its ends.
     """
     runs: list[tuple[TableMeta, ...]] = []
     low, high = start, stop
@@ -339,6 +348,11 @@ def pick_range(
     deepest = levels.deepest
     # A sequence number above 0 is left only where an entry may hide an older one, or be hidden.
     untidy = any(table.tombstone_count or table.largest_seq for table in runs[0])
+    if erased is not None:
+        untidy = untidy or any(
+            erased.touches(table.smallest, table.largest + b"\0", table.least_seq)
+            for table in runs[0]
+        )
     if len(runs) == 1 and not untidy and not force:
         only = runs[0][0].number
         if any(table.number == only for run in levels.by_depth[deepest] for table in run.tables):

@@ -30,7 +30,8 @@ MAX_BATCH_BYTES: Final = 1024 * 1024 * 1024
 
 TAG_DELETE: Final = 0
 TAG_PUT: Final = 1
-# Reserved for later formats, so that today's readers refuse them clearly instead of misreading them.
+TAG_RANGE_DELETE: Final = 2  # in logs alone
+# Not to be used for anything else: readers refuse them clearly where they may not be.
 TAGS_RESERVED: Final = {2: "range delete", 3: "merge", 4: "put with expiry"}
 
 MAX_SEQUENCE: Final = (1 << 56) - 1

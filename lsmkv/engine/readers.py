@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from weakref import ref
 
 from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.engine.state import StoreState
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.snapshots import Pin, Retention
@@ -23,8 +24,9 @@ class StoreView(ReadView):
         version: Version,
         seq: int,
         retention: Retention | None,
+        range_deletes: RangeDeletes | None,
     ) -> None:
-        super().__init__(memtables, version, seq, retention)
+        super().__init__(memtables, version, seq, retention, range_deletes)
         self.state = state
 
 
@@ -82,13 +84,14 @@ class Readers:
 
     def _view_of(self, current: SuperVersion, seq: int) -> StoreView:
         """``current`` as of ``seq`` (the mutex is held)."""
+        ranges = current.range_deletes
         if current.memtable.is_empty:  # all that it will hold is newer than the view
-            return StoreView(self.state, current.flushing, current.version, seq, None)
+            return StoreView(self.state, current.flushing, current.version, seq, None, ranges)
         retention = self._retention()
         if retention is None:
             retention = Retention()
             self._retention = ref(retention)
-        return StoreView(self.state, current.memtables, current.version, seq, retention)
+        return StoreView(self.state, current.memtables, current.version, seq, retention, ranges)
 
     def need_old_values(self) -> bool:
         """Whether writes must keep what they replace (the mutex is held)."""

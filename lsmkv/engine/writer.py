@@ -22,6 +22,7 @@ from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import STALL_S, StallReason, WriteStalled
 from lsmkv.changes import await_change
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, Value, key_bytes, value_bytes
+from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place, RecentWrites
 from lsmkv.engine.state import FAILED, OPEN
@@ -80,7 +81,7 @@ class Writer:
         self._throttle = Throttle(self.state.stats)
         self._full_bytes: int = self.state.options.write_buffer_size_bytes
         self._is_held = False
-        self._rotates = True
+        self.rotates = True
         self.recent_writes = RecentWrites()
         self.watches = Watches()
 
@@ -177,25 +178,30 @@ class Writer:
         operations: list[Operation],
         sync: bool,
         check: Callable[[], None] | None = None,
+        ranges: list[KeyRange] | None = None,
     ) -> None:
-        """Apply operations in order, all or none.  Raises as ``DB.put``.
+        """Delete ``ranges``, then apply operations in order; all or none.  Raises as ``DB.put``.
 
         ``check`` ends an open transaction: it is called with the mutex held, and raises to refuse them.
         """
         try:
-            self._write_batch(operations, sync, check)
+            self._write_batch(operations, sync, check, ranges or [])
         except OSError:
             self.state.events.tell()
             raise
 
     def _write_batch(
-        self, operations: list[Operation], sync: bool, check: Callable[[], None] | None
+        self,
+        operations: list[Operation],
+        sync: bool,
+        check: Callable[[], None] | None,
+        ranges: list[KeyRange],
     ) -> None:
         """As :meth:`write_one`, for many: one function for both costs each put 2 % more instructions."""
-        if not operations:
+        if not operations and not ranges:
             return
         record = new_record()
-        write_batch(record, 0, operations)
+        write_batch(record, 0, operations, ranges)
         state = self.state
         end = 0
         while True:
@@ -203,40 +209,64 @@ class Writer:
             with state.mutex:
                 state.owner = thread
                 log = self._log_with_room()
+                if log is not None and ranges:
+                    log = self._log_without_entries(log)
                 if log is not None:
                     memtable = state.require_open().memtable
                     first = state.last_seq + 1
-                    count = len(operations)
+                    count = len(operations) + len(ranges)
                     keep_old = self._readers.need_old_values()
                     if keep_old or check is not None:
-                        self.recent_writes.admit(operations, check)
+                        self.recent_writes.admit(operations, ranges, check)
                         keep_old = self._readers.need_old_values()  # that transaction has ended
                     memtable.prepare(count, keep_old)
                     start = log.end
                     if self.watches.exist:
+                        for low, high in ranges:
+                            self.watches.note_range(low, high)
                         for key, value in operations:
                             self.watches.note(key, value)
+                    following: SuperVersion | None = None
+                    if ranges:
+                        following = self._following(ranges, operations, first, keep_old)
                     try:
                         set_sequence(record, RECORD_HEAD_BYTES, first)
                         end = log.append_record(record)
-                        memtable.put_all(operations, first, keep_old)
+                        if following is None:
+                            memtable.put_all(operations, first, keep_old)
+                        else:
+                            state.super_version = following
                         state.last_seq = first + count - 1
                     except BaseException as error:
                         state.failure = error  # as in write_one
                         if state.life is OPEN:
                             state.life = FAILED
-                        self._end_interrupted(log, start, operations, first, keep_old, error)
+                        self._end_interrupted(
+                            log, start, operations, first, keep_old, error, following, count
+                        )
                         raise
                     state.stats.writes += count
                     state.stats.write_batches += 1
                     state.owner = 0
             if log is not None:
                 break
-            self._wait_for_room()
+            self._wait_for_room(rotates=bool(ranges))
         if state.is_crowded:
             self._slow_down(end - start)
         if sync:
             self._sync(log, end)
+
+    def _following(
+        self, ranges: list[KeyRange], operations: list[Operation], seq: int, keep_old: bool
+    ) -> SuperVersion:
+        """What readers see after a batch with range deletes: of its steps they see none or all."""
+        current = self.state.require_open()
+        empty = current.memtable
+        memtable = Memtable(empty.first_seq, empty.log_number)
+        memtable.range_deletes = empty.range_deletes
+        memtable.begin_with(ranges, seq)
+        memtable.put_all(operations, seq, keep_old)
+        return SuperVersion(memtable, current.flushing, current.version)
 
     def _end_interrupted(
         self,
@@ -246,6 +276,8 @@ class Writer:
         first: int,
         keep_old: bool,
         error: BaseException,
+        following: SuperVersion | None = None,
+        count: int = 1,
     ) -> None:
         """Put an interrupted write into the memtable if the log has it.
 
@@ -258,8 +290,11 @@ class Writer:
             state.fail(kept)
             return
         if log.end != start:
-            state.require_open().memtable.put_all(operations, first, keep_old)
-            state.last_seq = first + len(operations) - 1
+            if following is None:
+                state.require_open().memtable.put_all(operations, first, keep_old)
+            else:
+                state.super_version = following
+            state.last_seq = first + count - 1
         state.take_writes_again()
         with contextlib.suppress(RuntimeError):  # both may have seen the failure, and stopped
             self._background.wake_flusher()
@@ -273,7 +308,7 @@ class Writer:
         if state.life is not OPEN or state.read_only:
             state.check_writable()
         log = self._logs.current
-        if (log.end >= self._full_bytes or self._is_held) and self._rotates:
+        if (log.end >= self._full_bytes or self._is_held) and self.rotates:
             current = state.require_open()
             if not self._may_rotate(current):
                 return None
@@ -282,6 +317,21 @@ class Writer:
         if state.last_seq > MAX_SEQUENCE - (1 << 32):
             raise state.numbers_used_up()
         return log
+
+    def _log_without_entries(self, log: LogWriter) -> LogWriter | None:
+        """The log to append range deletes to, which begin one; None without room for another.
+
+        The mutex is held.
+        """
+        current = self.state.require_open()
+        if current.memtable.is_empty:
+            return log
+        if not self.rotates:
+            raise self.state.unusable()
+        if not self._may_rotate(current):
+            return None
+        self.rotate(current)
+        return self._logs.current
 
     def _may_rotate(self, current: SuperVersion) -> bool:
         options = self.state.options
@@ -323,15 +373,17 @@ class Writer:
 
     def stop_rotating(self) -> None:
         """Let the log grow: nothing flushes any more (the mutex is held)."""
-        self._is_held = self._rotates = False
+        self._is_held = self.rotates = False
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, *, rotates: bool = False) -> None:
+        """Wait until there is room, or with ``rotates`` until another memtable may begin."""
         stats = self.state.stats
         stats.write_stops += 1
         reason = self._stall_reason()
         started, background = time.perf_counter(), self._background
         try:
-            background.urgently(lambda: background.wait_until(self._has_room, compact=True))
+            has_room = self._has_room_to_rotate if rotates else self._has_room
+            background.urgently(lambda: background.wait_until(has_room, compact=True))
         finally:
             waited = time.perf_counter() - started
             stats.write_stop_s += waited
@@ -347,7 +399,11 @@ class Writer:
     def _has_room(self) -> bool:
         self.state.check_writable()
         is_full = self._is_held or self._logs.current.end >= self._full_bytes
-        return not (is_full and self._rotates) or self._may_rotate(self.state.require_open())
+        return not (is_full and self.rotates) or self._may_rotate(self.state.require_open())
+
+    def _has_room_to_rotate(self) -> bool:
+        self.state.check_writable()
+        return self._may_rotate(self.state.require_open())
 
     def _slow_down(self, size_bytes: int) -> None:
         slept_s = self._throttle.delay(size_bytes, self.state.changes.ticket)

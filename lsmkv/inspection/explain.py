@@ -291,6 +291,8 @@ class Explanation(Report):
         seq: the sequence number as of which.
         outcome: ``"found"``, ``"deleted"`` or ``"absent"`` (no entry for the key).
         value: the value; None unless it was found.
+        range_delete: the number of the newest range delete of the key, which hides all that is older;
+            None without one.
     """
 
     derived: ClassVar[tuple[str, ...]] = (
@@ -309,6 +311,7 @@ class Explanation(Report):
     runs: tuple[RunStep, ...]
     outcome: Outcome
     value: bytes | None
+    range_delete: int | None = None
 
     @property
     def blocks_searched(self) -> int:
@@ -394,6 +397,8 @@ class Explanation(Report):
                     step._details(), _COLUMNS, initial_indent="    ", subsequent_indent="      "
                 )
         result: str = self.outcome
+        if self.outcome == "deleted" and self.range_delete is not None:
+            result = f"deleted, by range delete {self.range_delete} if by nothing newer"
         if self.value is not None:
             result = f"found, a value of {size(len(self.value))}"
         reads = count(self.reads_saved + self.blocks_read, "read")
@@ -436,9 +441,14 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
     run_steps: list[RunStep] = []
 
     def explained(outcome: Outcome, value: bytes | None) -> Explanation:
-        return Explanation(key, seq, tuple(memtable_steps), tuple(run_steps), outcome, value)
+        steps = tuple(memtable_steps), tuple(run_steps)
+        return Explanation(key, seq, *steps, outcome, value, erased_seq or None)
 
+    ranges = current.range_deletes
+    erased_seq = 0 if ranges is None else ranges.newest_over(key, seq)
     for memtable in current.memtables:
+        if memtable.entry_seq < erased_seq:
+            return explained("deleted", None)
         value = memtable.get_at(key, seq)
         outcome: Outcome = "absent"
         if not isinstance(value, Absent):
@@ -451,11 +461,16 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
             return explained(outcome, value)
     h = hash_key(key)
     for run in current.version.runs:
+        table = run.table_for(key)
+        if table is not None and table.newest_seq < erased_seq:
+            continue
         step, value = _search_run(run, key, h, seq)
         run_steps.append(step)
         if step.outcome == "found" or step.outcome == "deleted":
+            if table is not None and max(step.seq or 0, table.erased_seq) < erased_seq:
+                break
             return explained(step.outcome, value)
-    return explained("absent", None)
+    return explained("deleted" if erased_seq else "absent", None)
 
 
 def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes | None]:

@@ -227,11 +227,13 @@ class StoreInfo(_Sum):
             checkpoint, a backup and a repaired copy each have their own; who copies the files copies it.
         memtable_key_counts: keys of each memtable, the active one first.
         levels: the levels of the tree, from level 0 down; levels without tables too.
+        range_delete_count: range deletes that may hide entries.
     """
 
     store_id: str
     memtable_key_counts: tuple[int, ...]
     levels: tuple[LevelInfo, ...]
+    range_delete_count: int = 0
 
     def _parts(self) -> tuple[LevelInfo, ...]:
         return self.levels
@@ -246,6 +248,8 @@ class StoreInfo(_Sum):
         counts = ", ".join(count(keys, "key") for keys in self.memtable_key_counts)
         lines = [f"store {self.store_id}"] if self.store_id else []
         lines.append(f"memtables: {counts}")
+        if self.range_delete_count:
+            lines.append(count(self.range_delete_count, "range delete"))
         for level in self.levels:
             lines.append(str(level))
             for run in level.runs:
@@ -270,6 +274,7 @@ def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
         store_id,
         tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
+        0 if current.range_deletes is None else len(current.range_deletes.ranges),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import Absent, Value
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
@@ -356,11 +357,13 @@ class KeysSource(Source):
 class EntrySource(KeysSource):
     """A run's tables of which not every entry is visible."""
 
-    def __init__(self, tables: list[TableReader], seq: int, wanted: Bounds) -> None:
+    def __init__(
+        self, tables: list[TableReader], seq: int, wanted: Bounds, erased: RangeDeletes | None
+    ) -> None:
         super().__init__(wanted.reverse)
         if wanted.reverse:
             tables = tables[::-1]
-        self._lists = visible_entries(tables, seq, wanted)
+        self._lists = visible_entries(tables, seq, wanted, erased)
         self._values: list[Value] = []
         if wanted.reverse:
             self.key = (
@@ -390,13 +393,22 @@ class MixedSource(Source):
     compare the keys of all.
     """
 
-    def __init__(self, tables: list[TableReader], seq: int, wanted: Bounds) -> None:
+    def __init__(
+        self, tables: list[TableReader], seq: int, wanted: Bounds, erased: RangeDeletes | None
+    ) -> None:
         super().__init__(wanted.reverse)
         self._seq = seq
         self._wanted = wanted
+        self._erased = erased
+
+        def is_all_visible(table: TableReader) -> bool:
+            return table.is_all_visible(seq) and (
+                erased is None
+                or not erased.touches(table.smallest, table.largest + b"\0", table.least_seq)
+            )
+
         stretches = [
-            (is_visible, list(stretch))
-            for is_visible, stretch in groupby(tables, lambda table: table.is_all_visible(seq))
+            (is_visible, list(stretch)) for is_visible, stretch in groupby(tables, is_all_visible)
         ]
         self._to_come = stretches if wanted.reverse else stretches[::-1]  # the last one is next
         self._present = self._next()
@@ -406,7 +418,7 @@ class MixedSource(Source):
         is_visible, tables = self._to_come.pop()
         if is_visible:
             return BlockSource(tables, self._wanted, False)
-        return EntrySource(tables, self._seq, self._wanted)
+        return EntrySource(tables, self._seq, self._wanted, self._erased)
 
     def _follow(self) -> None:
         """Stand where the present source stands; where it has ended, at the next one."""
@@ -438,20 +450,27 @@ class MixedSource(Source):
 
 
 class MemtableSource(KeysSource):
-    """A range of a memtable, as of a sequence number.  Its first keys are loaded at once."""
+    """Ranges of a memtable, ascending, as of a sequence number.  Its first keys are loaded at once."""
 
     def __init__(
-        self, memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
+        self,
+        memtable: Memtable,
+        seq: int,
+        ranges: list[tuple[bytes | None, bytes | None]],
+        reverse: bool,
     ) -> None:
         super().__init__(reverse)
         self._memtable = memtable
         self._seq = seq
-        self._start = start
-        self._stop = stop
+        self._ranges = ranges if reverse else ranges[::-1]  # the last one is next
         self._size: i64 = _FIRST_KEYS
-        self._border = stop if reverse else start  # the next keys lie beyond it,
-        self._included = True  # or at first, upwards, from it on
+        self._next_range()
         self.load(False)
+
+    def _next_range(self) -> None:
+        self._start, self._stop = self._ranges.pop()
+        self._border = self._stop if self.reverse else self._start  # the next keys lie beyond it,
+        self._included = True  # or at first, upwards, from it on
 
     def load(self, is_last: bool) -> None:
         memtable, seq = self._memtable, self._seq
@@ -462,8 +481,11 @@ class MemtableSource(KeysSource):
                 self._size = min(2 * self._size, _MOST_KEYS)
                 keys = self._in_range(keys)
             if not keys:
-                self.state = ENDED
-                return
+                if not self._ranges:
+                    self.state = ENDED
+                    return
+                self._next_range()
+                continue
             if memtable.has_history:  # some keys may be newer than the scan's view
                 keys = [key for key in keys if not isinstance(memtable.get_at(key, seq), Absent)]
             if keys:

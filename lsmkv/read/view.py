@@ -6,6 +6,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent, Value
+from lsmkv.encoding.range_deletes import RangeDeletes, united
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.snapshots import Retention
@@ -14,7 +15,10 @@ from lsmkv.tree.version import Version
 
 
 class SuperVersion:
-    """One consistent set of memtables and tables; ``flushing`` is newest first."""
+    """One consistent set of memtables and tables; ``flushing`` is newest first.
+
+    ``range_deletes`` are those of its memtables and of its version; None without any.
+    """
 
     def __init__(
         self, memtable: Memtable, flushing: tuple[Memtable, ...], version: Version
@@ -22,6 +26,10 @@ class SuperVersion:
         self.memtable = memtable
         self.flushing = flushing
         self.version = version
+        ranges = memtable.range_deletes
+        for older in flushing:
+            ranges += older.range_deletes
+        self.range_deletes = united(version.range_deletes, ranges)
 
     @property
     def memtables(self) -> tuple[Memtable, ...]:
@@ -29,6 +37,8 @@ class SuperVersion:
 
     def get(self, key: bytes, stats: Stats) -> Value:
         """The present value of ``key``; None when it has none."""
+        if self.range_deletes is not None:
+            return self.get_at(key, MAX_SEQUENCE, stats)
         stats.gets += 1
         found = self._get_in_memory(key)
         if isinstance(found, Absent):
@@ -54,6 +64,18 @@ class SuperVersion:
 
     def get_many(self, keys: list[bytes], stats: Stats) -> list[Value]:
         """The present value of each of ``keys``; None where there is none."""
+        ranges = self.range_deletes
+        if ranges is not None:
+            erased = [key for key in keys if ranges.newest_over(key, MAX_SEQUENCE)]
+            if erased:
+                values = {key: self.get_at(key, MAX_SEQUENCE, stats) for key in erased}
+                others = [key for key in keys if key not in values]
+                values.update(zip(others, self._get_all(others, stats), strict=True))
+                return [values[key] for key in keys]
+        return self._get_all(keys, stats)
+
+    def _get_all(self, keys: list[bytes], stats: Stats) -> list[Value]:
+        """:meth:`get_many` of keys that no range delete covers."""
         found: list[Value] = []
         together = self.version.lookups_together
         for start in range(0, len(keys), together):
@@ -87,14 +109,23 @@ class SuperVersion:
 
     def get_at(self, key: bytes, seq: int, stats: Stats) -> Value:
         """The value as of ``seq``, which is pinned."""
-        return value_at(self.memtables, self.version, key, seq, stats)
+        return value_at(self.memtables, self.version, self.range_deletes, key, seq, stats)
 
 
 def value_at(
-    memtables: tuple[Memtable, ...], version: Version, key: bytes, seq: int, stats: Stats
+    memtables: tuple[Memtable, ...],
+    version: Version,
+    range_deletes: RangeDeletes | None,
+    key: bytes,
+    seq: int,
+    stats: Stats,
 ) -> Value:
     """The value that ``key`` had as of ``seq``, which is still readable."""
     stats.gets += 1
+    if range_deletes is not None:
+        erased_seq = range_deletes.newest_over(key, seq)
+        if erased_seq:
+            return _value_unerased(memtables, version, key, seq, erased_seq, stats)
     for memtable in memtables:
         found = memtable.get_at(key, seq)
         if not isinstance(found, Absent):
@@ -107,11 +138,34 @@ def value_at(
     return found
 
 
+def _value_unerased(
+    memtables: tuple[Memtable, ...],
+    version: Version,
+    key: bytes,
+    seq: int,
+    erased_seq: int,
+    stats: Stats,
+) -> Value:
+    """:func:`value_at` beside range deletes of the key, the newest numbered ``erased_seq``."""
+    for memtable in memtables:
+        if memtable.entry_seq < erased_seq:  # so are all that follow, and all tables
+            return None
+        found = memtable.get_at(key, seq)
+        if not isinstance(found, Absent):
+            stats.memtable_hits += 1
+            break
+    else:
+        found = version.get_unerased(key, hash_key(key), seq, erased_seq, stats)
+    if found is not None:
+        stats.get_hits += 1
+    return found
+
+
 class ReadView:
     """The store as it was after the write ``seq``.
 
     ``memtables`` are newest first, without a live one that was empty.  ``retention``, if needed, makes
-    the live one keep old values while this view exists.
+    the live one keep old values while this view exists.  ``range_deletes`` may have newer ones, too.
     """
 
     def __init__(
@@ -120,11 +174,14 @@ class ReadView:
         version: Version,
         seq: int,
         retention: Retention | None,
+        range_deletes: RangeDeletes | None = None,
     ) -> None:
         self.memtables = memtables
         self.version = version
         self.seq = seq
         self.retention = retention
+        self.range_deletes = range_deletes
 
     def get(self, key: bytes, stats: Stats) -> Value:
-        return value_at(self.memtables, self.version, key, self.seq, stats)
+        ranges = self.range_deletes
+        return value_at(self.memtables, self.version, ranges, key, self.seq, stats)

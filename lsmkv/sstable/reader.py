@@ -79,7 +79,10 @@ class TableReader:
         footer: Footer = end.footer
         self.footer = footer
         self.properties: TableProperties = end.properties
-        self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
+        erased_seq = 0 if meta is None else meta.erased_seq
+        self.meta: TableMeta = self.properties.meta(
+            self._file.size, footer.tail_checksum, erased_seq
+        )
         if meta is not None and meta != self.meta:
             offset, reason = footer.properties_offset, "not the table expected here"
             raise CorruptionError(path, offset, reason, expected=meta, got=self.meta)
@@ -88,6 +91,9 @@ class TableReader:
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
+        self.least_seq: int = self.meta.least_seq
+        self.newest_seq: int = self.meta.newest_seq
+        self.erased_seq: int = erased_seq
         self.one_seq: bool = self.properties.one_seq
         self.has_versions: bool = self.properties.has_versions
         self._decompressor = Decompressor(_read_dictionary(self._file, footer))
@@ -187,6 +193,34 @@ class TableReader:
                 return ABSENT
             position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
+
+    def get_unerased(
+        self, key: bytes, h: i64, max_seq: int, erased_seq: int
+    ) -> bytes | Absent | None:
+        """:meth:`get` beside range deletes of the key, the newest numbered ``erased_seq``.
+
+        An entry that they hide counts as a deletion: it hides older ones.
+        """
+        found = self.get(key, h, max_seq)
+        if isinstance(found, Absent) or self.least_seq >= erased_seq:
+            return found
+        # The newest visible version is older if no version from that number on is visible.
+        return found if self._has_version(key, erased_seq, max_seq) else None
+
+    def _has_version(self, key: bytes, min_seq: int, max_seq: int) -> bool:
+        """Whether ``key``, which has a version, has one of a number from ``min_seq`` on."""
+        index = self.index
+        number = index.find_first(key) if self.has_versions else index.find(key)
+        while True:
+            block = self.block(number, True)
+            position = block.lower_bound(key)
+            while position < block.count and block.is_key(position, key, 0, len(key)):
+                if min_seq <= block.seq(position) <= max_seq:
+                    return True
+                position += 1
+            number += 1
+            if not index.begins_at(number, key):
+                return False
 
     def _get_version(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
         """:meth:`get` in a table of which blocks may share a key."""

@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.fences import MASK_63, fence, lower_bound
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import fetch_blocks, forget_blocks
@@ -248,11 +249,18 @@ class Version:
     """Every run of the tree, opened, newest data first.
 
     It counts wasted probes: how often a lookup asks a run that does not have its key.
-    ``needs_read_compaction`` is set when their budget is spent.
+    ``needs_read_compaction`` is set when their budget is spent.  ``range_deletes``: those that may hide
+    entries of its tables.
     """
 
-    def __init__(self, levels: Levels, readers: dict[int, TableReader]) -> None:
+    def __init__(
+        self,
+        levels: Levels,
+        readers: dict[int, TableReader],
+        range_deletes: RangeDeletes | None = None,
+    ) -> None:
         self.levels = levels
+        self.range_deletes = range_deletes
         self.needs_read_compaction = False
         self._read_compaction_budget: i64 = _ENDLESS
         self._budget_spent: Callable[[], None] | None = None
@@ -278,6 +286,20 @@ class Version:
                 self._read_compaction_budget -= 1
                 if self._read_compaction_budget <= 0:
                     self._spend_read_compaction_budget()
+        return None
+
+    def get_unerased(
+        self, key: bytes, h: i64, max_seq: int, erased_seq: int, stats: Stats
+    ) -> Value:
+        """:meth:`get` beside range deletes of the key, the newest numbered ``erased_seq``."""
+        for run in self.runs:
+            table = run.table_for(key)
+            if table is None:
+                stats.range_negatives += 1
+            elif table.newest_seq >= erased_seq:
+                found = table.get_unerased(key, h, max_seq, erased_seq)
+                if not isinstance(found, Absent):
+                    return found
         return None
 
     def set_read_compaction_budget(

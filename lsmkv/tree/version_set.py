@@ -7,6 +7,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import msgspec
+
+from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
 from lsmkv.filters.policy import FilterPolicy, chosen_policy
 from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
@@ -51,6 +54,7 @@ class VersionSet:
         self._still_read: dict[int, int] = {}  # of ``unremoved``: numbers of shared files
         self._manifest: Manifest | None = None
         self.store_id = ""  # of the store that was read last; a published one has none
+        self._known_ranges: RangeDeletes | None = None
         self.prepare: Callable[[Version], None] = lambda version: None
 
     def check_place(self) -> None:
@@ -87,8 +91,8 @@ class VersionSet:
             self._manifest.rewrite()
         self.store_id = self._manifest.state.store_id
 
-    def open_version(self, levels: Levels) -> Version:
-        """The version of ``levels``; readers of all other tables are forgotten."""
+    def open_version(self, levels: Levels, ranges: tuple[RangeDelete, ...]) -> Version:
+        """The version of ``levels`` and range deletes; readers of all other tables are forgotten."""
         around = self._may_read_around(levels)
         readers = {
             meta.number: self._reader_of(meta) or self._open(meta, around)
@@ -98,7 +102,16 @@ class VersionSet:
         for number, reader in before.items():
             if readers.get(number) is not reader:
                 reader.leave_cache()
-        return Version(levels, readers)
+        return Version(levels, readers, self._range_deletes(ranges))
+
+    def _range_deletes(self, ranges: tuple[RangeDelete, ...]) -> RangeDeletes | None:
+        """The same object while they are the same: it sorts them at its first use."""
+        known = self._known_ranges
+        if not ranges:
+            return None
+        if known is None or known.ranges is not ranges:
+            known = self._known_ranges = RangeDeletes(ranges)
+        return known
 
     def forget_replaced(self, *, all_are: bool = False) -> None:
         """Forget the readers of files that are no longer at their paths; or all.
@@ -160,6 +173,7 @@ class VersionSet:
         """
         with self.lock:
             self.check_place()
+            edit = _without_needless_ranges(self.manifest.state, edit)
             metas = [placed.meta for placed in edit.added]
             fresh = [meta for meta in metas if meta.number not in self._readers]
             opened: dict[int, TableReader] = {}
@@ -197,7 +211,8 @@ class VersionSet:
 
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish the manifest's version, and mark tables obsolete; idempotent."""
-        version = Version(self.manifest.state.levels, self._readers)
+        state = self.manifest.state
+        version = Version(state.levels, self._readers, self._range_deletes(state.range_deletes))
         self.prepare(version)
         publish(version)
         for number in gone:
@@ -304,6 +319,20 @@ class VersionSet:
         self.remove_unread()
         if self._manifest is not None:
             self._manifest.close()
+
+
+def _without_needless_ranges(state: State, edit: VersionEdit) -> VersionEdit:
+    """``edit`` without range deletes that hide nothing in the tables after it."""
+    if not (state.range_deletes or edit.range_deletes_added):
+        return edit
+    levels = state.levels.changed(edit.added, edit.removed)
+    return msgspec.structs.replace(
+        edit,
+        range_deletes_added=list(filter(levels.has_hidden_by, edit.range_deletes_added)),
+        range_deletes_removed=[
+            known for known in state.range_deletes if not levels.has_hidden_by(known)
+        ],
+    )
 
 
 def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:

@@ -118,8 +118,9 @@ def records(*directories: Path) -> Iterator[Record]:
     for number, path in sorted(logs):
         log = read_log(Storage(), str(path), number, "log")
         for offset, payload in log.records() if log is not None else ():
-            seq, changes = decode_batch(payload, str(path), offset)
+            seq, ranges, changes = decode_batch(payload, str(path), offset)
             expect(seq == expected, f"{path} at {offset}: write {seq} follows {expected - 1}")
+            expect(not ranges, f"{path} at {offset}: no call deletes ranges")
             expected += len(changes)
             yield changes
 
