@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-import msgspec
-
 from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.events import CompactionEnded
 from lsmkv.background.malloc_trim import trim_heap
@@ -276,7 +274,7 @@ class Compactor(BackgroundThread):
         self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
         tables = self.do(work, self.runner_for(size), is_cancelled)
         erased_seq = max([seq for _, _, seq in erased] + [meta.erased_seq for meta in inputs])
-        return [msgspec.structs.replace(meta, erased_seq=erased_seq) for meta in tables]
+        return [meta.erased_to(erased_seq) for meta in tables]
 
     def set_pace(self, work: Work) -> None:
         room = max(0, self._urgent_level0_runs - self._level0_run_count())

@@ -10,7 +10,6 @@ from typing import Final
 
 from lsmkv.compaction.picker import Compaction, in_place
 from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
-from lsmkv.read.bounds import block_range
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.tree.version import Version
@@ -73,6 +72,6 @@ def _is_half_hidden(erased: RangeDeletes, table: TableReader) -> bool:
     """Whether no more than half of the blocks have keys that are not covered.  O(gaps log blocks)."""
     left = 0
     for start, stop in erased.gaps(table.smallest, table.largest + b"\0", table.least_seq):
-        first, end = block_range(table, start, stop)
+        first, end = table.block_range(start, stop)
         left += int(end - first)
     return 2 * left <= int(table.index.block_count)

@@ -14,7 +14,6 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
 from lsmkv.encoding.range_deletes import RangeDeletes
-from lsmkv.read.bounds import Bounds, block_range, bounds_within
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.read_ahead import every_block
@@ -98,11 +97,10 @@ class RunInput:
             return False
         stretches: list[tuple[int, int]] = []
         for low, high in erased.gaps(table.smallest, stop, table.newest_seq):
-            first, end = block_range(table, *bounds_within(table, Bounds(low, high)))
-            if stretches and first < stretches[-1][1]:
-                first = i64(stretches[-1][1])
-            if first < end:
-                stretches.append((int(first), int(end)))
+            first, end = table.block_range(low, high)
+            if stretches and first <= stretches[-1][1]:  # one key may be in blocks of both
+                first = i64(stretches.pop()[0])
+            stretches.append((int(first), int(end)))
         self._block = self._end  # the first stretch comes next
         self._stretches = stretches[::-1]
         return True

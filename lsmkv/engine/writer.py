@@ -208,9 +208,7 @@ class Writer:
             thread = state.entering()
             with state.mutex:
                 state.owner = thread
-                log = self._log_with_room()
-                if log is not None and ranges:
-                    log = self._log_without_entries(log)
+                log = self._log_with_room(bool(ranges))
                 if log is not None:
                     memtable = state.require_open().memtable
                     first = state.last_seq + 1
@@ -228,7 +226,9 @@ class Writer:
                             self.watches.note(key, value)
                     following: SuperVersion | None = None
                     if ranges:
-                        following = self._following(ranges, operations, first, keep_old)
+                        following = _following(
+                            state.require_open(), ranges, operations, first, keep_old
+                        )
                     try:
                         set_sequence(record, RECORD_HEAD_BYTES, first)
                         end = log.append_record(record)
@@ -250,23 +250,11 @@ class Writer:
                     state.owner = 0
             if log is not None:
                 break
-            self._wait_for_room(rotates=bool(ranges))
+            self._wait_for_room(bool(ranges))
         if state.is_crowded:
             self._slow_down(end - start)
         if sync:
             self._sync(log, end)
-
-    def _following(
-        self, ranges: list[KeyRange], operations: list[Operation], seq: int, keep_old: bool
-    ) -> SuperVersion:
-        """What readers see after a batch with range deletes: of its steps they see none or all."""
-        current = self.state.require_open()
-        empty = current.memtable
-        memtable = Memtable(empty.first_seq, empty.log_number)
-        memtable.range_deletes = empty.range_deletes
-        memtable.begin_with(ranges, seq)
-        memtable.put_all(operations, seq, keep_old)
-        return SuperVersion(memtable, current.flushing, current.version)
 
     def _end_interrupted(
         self,
@@ -302,36 +290,28 @@ class Writer:
 
     # Step 2: log and memtable, and the room in them
 
-    def _log_with_room(self) -> LogWriter | None:
-        """The log to append to; None without room (the mutex is held)."""
+    def _log_with_room(self, begins: bool = False) -> LogWriter | None:
+        """The log to append to; None without room (the mutex is held).
+
+        ``begins``: range deletes, which begin a memtable, are to be written.
+        """
         state = self.state
         if state.life is not OPEN or state.read_only:
             state.check_writable()
         log = self._logs.current
-        if (log.end >= self._full_bytes or self._is_held) and self.rotates:
+        is_full = (log.end >= self._full_bytes or self._is_held) and self.rotates
+        if is_full or begins:
             current = state.require_open()
-            if not self._may_rotate(current):
-                return None
-            self.rotate(current)
-            log = self._logs.current
+            if is_full or not current.memtable.is_empty:
+                if not self.rotates:
+                    raise state.unusable()
+                if not self._may_rotate(current):
+                    return None
+                self.rotate(current)
+                log = self._logs.current
         if state.last_seq > MAX_SEQUENCE - (1 << 32):
             raise state.numbers_used_up()
         return log
-
-    def _log_without_entries(self, log: LogWriter) -> LogWriter | None:
-        """The log to append range deletes to, which begin one; None without room for another.
-
-        The mutex is held.
-        """
-        current = self.state.require_open()
-        if current.memtable.is_empty:
-            return log
-        if not self.rotates:
-            raise self.state.unusable()
-        if not self._may_rotate(current):
-            return None
-        self.rotate(current)
-        return self._logs.current
 
     def _may_rotate(self, current: SuperVersion) -> bool:
         options = self.state.options
@@ -375,15 +355,15 @@ class Writer:
         """Let the log grow: nothing flushes any more (the mutex is held)."""
         self._is_held = self.rotates = False
 
-    def _wait_for_room(self, *, rotates: bool = False) -> None:
-        """Wait until there is room, or with ``rotates`` until another memtable may begin."""
+    def _wait_for_room(self, begins: bool = False) -> None:
         stats = self.state.stats
         stats.write_stops += 1
         reason = self._stall_reason()
         started, background = time.perf_counter(), self._background
         try:
-            has_room = self._has_room_to_rotate if rotates else self._has_room
-            background.urgently(lambda: background.wait_until(has_room, compact=True))
+            background.urgently(
+                lambda: background.wait_until(lambda: self._has_room(begins), compact=True)
+            )
         finally:
             waited = time.perf_counter() - started
             stats.write_stop_s += waited
@@ -396,14 +376,10 @@ class Writer:
         limit = self.state.options.max_immutable_memtables
         return "compaction" if current and len(current.flushing) < limit else "flush"
 
-    def _has_room(self) -> bool:
+    def _has_room(self, begins: bool) -> bool:
         self.state.check_writable()
-        is_full = self._is_held or self._logs.current.end >= self._full_bytes
+        is_full = begins or self._is_held or self._logs.current.end >= self._full_bytes
         return not (is_full and self.rotates) or self._may_rotate(self.state.require_open())
-
-    def _has_room_to_rotate(self) -> bool:
-        self.state.check_writable()
-        return self._may_rotate(self.state.require_open())
 
     def _slow_down(self, size_bytes: int) -> None:
         slept_s = self._throttle.delay(size_bytes, self.state.changes.ticket)
@@ -462,3 +438,19 @@ class Writer:
             current = state.require_open()
             place = self.recent_writes.begin()
             return current, state.snapshots.pin(state.last_seq), place
+
+
+def _following(
+    current: SuperVersion,
+    ranges: list[KeyRange],
+    operations: list[Operation],
+    seq: int,
+    keep_old: bool,
+) -> SuperVersion:
+    """What readers see after a batch with range deletes: of its steps they see none or all."""
+    empty = current.memtable
+    memtable = Memtable(empty.first_seq, empty.log_number)
+    memtable.range_deletes = empty.range_deletes
+    memtable.begin_with(ranges, seq)
+    memtable.put_all(operations, seq, keep_old)
+    return SuperVersion(memtable, current.flushing, current.version)

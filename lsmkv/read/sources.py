@@ -12,7 +12,7 @@ from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
+from lsmkv.read.bounds import Bounds, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.read.visible import visible_entries
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import CACHED_BLOCKS, read_ahead
@@ -119,7 +119,7 @@ class BlockSource(Source):
         """Begin with the blocks of ``_table``."""
         table, wanted = self._table, self._wanted
         start, stop = bounds_within(table, wanted)
-        first, end = block_range(table, start, stop)
+        first, end = table.block_range(start, stop)
         if table.answers_ranges and filter_denies(table, start, stop, first, end):
             end = first
         self._start_block = self._stop_block = -1

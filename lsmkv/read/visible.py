@@ -10,7 +10,7 @@ from typing import Final
 
 from lsmkv.encoding.entries import MAX_SEQUENCE, Value
 from lsmkv.encoding.range_deletes import RangeDeletes
-from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
+from lsmkv.read.bounds import Bounds, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
@@ -51,7 +51,7 @@ def _of_table(
     table: TableReader, seq: int, wanted: Bounds, erased: RangeDeletes | None
 ) -> Iterator[list[Entry]]:
     start, stop = bounds_within(table, wanted)
-    first, end = block_range(table, start, stop)
+    first, end = table.block_range(start, stop)
     if table.answers_ranges and filter_denies(table, start, stop, first, end):
         end = first
     numbers: Sequence[int] = range(first, end)

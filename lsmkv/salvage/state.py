@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.inspection.report import Problem
 from lsmkv.inspection.table_check import UNREADABLE, open_uncached
@@ -109,7 +107,7 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
         found = _open(storage, directory, table.number)
         if found is None:
             continue
-        if found.meta == msgspec.structs.replace(table, erased_seq=0):  # no file knows that
+        if found.meta == table.erased_to(0):  # no file knows that
             return False
         if found.meta.number == table.number:  # otherwise the table itself is out of place
             differ = True

@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import policy_for
@@ -175,7 +173,7 @@ class TableRescue:
                 return None, lost, 0
             meta = writer.finish([])
             if known is not None:
-                meta = msgspec.structs.replace(meta, erased_seq=known.erased_seq)
+                meta = meta.erased_to(known.erased_seq)
         except BaseException:
             writer.abandon()
             raise

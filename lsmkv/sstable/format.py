@@ -105,6 +105,10 @@ class TableMeta(
         """The highest such number."""
         return max(self.largest_seq, self.erased_seq)
 
+    def erased_to(self, seq: int) -> TableMeta:
+        """The same with another ``erased_seq``."""
+        return msgspec.structs.replace(self, erased_seq=seq)
+
     def problem(self) -> str | None:
         """The reason why these values are impossible, or None."""
         if self.smallest > self.largest:

@@ -91,9 +91,6 @@ class TableReader:
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
-        self.least_seq: int = self.meta.least_seq
-        self.newest_seq: int = self.meta.newest_seq
-        self.erased_seq: int = erased_seq
         self.one_seq: bool = self.properties.one_seq
         self.has_versions: bool = self.properties.has_versions
         self._decompressor = Decompressor(_read_dictionary(self._file, footer))
@@ -118,6 +115,19 @@ class TableReader:
     def is_all_visible(self, seq: int) -> bool:
         """Whether a view of ``seq`` sees every entry, one for each key."""
         return seq >= self.largest_seq and not self.has_versions
+
+    @property
+    def least_seq(self) -> int:
+        """As of ``meta``, like the following two."""
+        return self.meta.least_seq
+
+    @property
+    def newest_seq(self) -> int:
+        return self.meta.newest_seq
+
+    @property
+    def erased_seq(self) -> int:
+        return self.meta.erased_seq
 
     # Index and filters, read at first use
 
@@ -352,6 +362,17 @@ class TableReader:
         if not block.count == entry_count == indexed_count:
             fail(f"block of {block.count} entries where the index has {indexed_count}")
         return block  # merging and verifying check that its keys lie between its separators
+
+    def block_range(self, start: bytes | None, stop: bytes | None) -> tuple[i64, i64]:
+        """The blocks that may have keys between two bounds: first and end.  O(log blocks)."""
+        index = self.index
+        first: i64 = 0  # (in compiled code a conditional expression would make an object of it)
+        if start is not None and start > self.smallest:
+            first = index.find_first(start) if self.has_versions else index.find(start)
+        end = index.block_count
+        if stop is not None and stop <= self.largest:
+            end = index.find_first(stop) + 1  # a block whose separator is the stop lies above
+        return first, end
 
     def block_length(self, block_number: i64) -> int:
         return self.index.offset(block_number + 1) - self.index.offset(block_number)

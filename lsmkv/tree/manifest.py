@@ -174,6 +174,18 @@ class State:
         )
 
 
+def _with_needed_ranges(state: State, edit: VersionEdit) -> VersionEdit:
+    """``edit`` without range deletes that hide nothing in the tables after it."""
+    if not (state.range_deletes or edit.range_deletes_added):
+        return edit
+    hides = state.levels.changed(edit.added, edit.removed).has_hidden_by
+    return msgspec.structs.replace(
+        edit,
+        range_deletes_added=list(filter(hides, edit.range_deletes_added)),
+        range_deletes_removed=[known for known in state.range_deletes if not hides(known)],
+    )
+
+
 def _changed_ranges(state: State, edit: VersionEdit) -> tuple[RangeDelete, ...]:
     """The range deletes after ``edit``; ValueError if they cannot be."""
     for each in edit.range_deletes_added:
@@ -365,10 +377,13 @@ class Manifest:
     def append(self, edit: VersionEdit) -> None:
         """Commit ``edit``: record it durably, then change the state.
 
+        Range deletes that hide nothing any more go.
+
         After an OSError the edit may be on disk: files that it adds must stay until ``rewrite``, with
         which the next ``append`` starts, has succeeded.  ValueError if the edit does not fit the state;
         then nothing was written.
         """
+        edit = _with_needed_ranges(self.state, edit)
         edit = msgspec.structs.replace(edit, next_file=self._next_file)
         self.state.changed(edit)
         if self._log is None or self._log.end > self._longest:

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
 from lsmkv.filters.policy import FilterPolicy, chosen_policy
 from lsmkv.log.reader import LogReader
@@ -173,7 +171,6 @@ class VersionSet:
         """
         with self.lock:
             self.check_place()
-            edit = _without_needless_ranges(self.manifest.state, edit)
             metas = [placed.meta for placed in edit.added]
             fresh = [meta for meta in metas if meta.number not in self._readers]
             opened: dict[int, TableReader] = {}
@@ -319,20 +316,6 @@ class VersionSet:
         self.remove_unread()
         if self._manifest is not None:
             self._manifest.close()
-
-
-def _without_needless_ranges(state: State, edit: VersionEdit) -> VersionEdit:
-    """``edit`` without range deletes that hide nothing in the tables after it."""
-    if not (state.range_deletes or edit.range_deletes_added):
-        return edit
-    levels = state.levels.changed(edit.added, edit.removed)
-    return msgspec.structs.replace(
-        edit,
-        range_deletes_added=list(filter(levels.has_hidden_by, edit.range_deletes_added)),
-        range_deletes_removed=[
-            known for known in state.range_deletes if not levels.has_hidden_by(known)
-        ],
-    )
 
 
 def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
