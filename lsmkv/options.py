@@ -68,7 +68,7 @@ _NAMES_ELSEWHERE: Final = {
     "lru_cache_size": "block_cache_size_bytes",
     "map_size": "stores grow by themselves: leave it out",
     **dict.fromkeys(("p", "fpr", "fp_rate", "false_positive_rate"), "error_rate"),
-    **dict.fromkeys(("ttl", "expire"), "lsmkv.cache.Cache has values that expire"),
+    **dict.fromkeys(("ttl", "expire", "ttl_s"), "default_ttl_s"),
     **dict.fromkeys(("flag", "mode"), "read_only=True reads; create_if_missing=, error_if_exists="),
     "max_bytes_for_level_base": "level1_size_bytes",
     "max_bytes_for_level_multiplier": "size_ratio",
@@ -80,6 +80,7 @@ _NAMES_ELSEWHERE: Final = {
     "target_file_size_base": "table_size_bytes",
     **dict.fromkeys(
         (
+            "clock",
             "create_if_missing",
             "error_if_exists",
             "on_event",
@@ -113,6 +114,8 @@ class Options:
             flushed.  Larger ones make fewer, larger runs, take more memory, and make opening after a
             crash slower.  64 MiB.
         max_immutable_memtables: writers wait while so many full memtables are being flushed.  2.
+        default_ttl_s: how many seconds what is put is there, unless the put tells something else; None:
+            it does not expire.  None.
 
     Memory
         memory_budget_bytes: the most that memtables, block cache, filters and indexes take together, as
@@ -250,6 +253,7 @@ class Options:
 
     write_buffer_size_bytes: int = 64 * MIB
     max_immutable_memtables: int = 2
+    default_ttl_s: float | None = None
     memory_budget_bytes: int = 0
     block_size_bytes: int = 4 * KIB
     fit_pages: bool = True
@@ -310,6 +314,11 @@ class Options:
                 f"error_rate={rate!r}: must lie between 0 and 1, both excluded "
                 "(no filters: filter_policy='none')"
             )
+        ttl_s = self.default_ttl_s
+        if ttl_s is not None and (isinstance(ttl_s, bool) or not isinstance(ttl_s, (int, float))):
+            raise TypeError(f"default_ttl_s={ttl_s!r}: must be a number of seconds, or None")
+        if ttl_s is not None and not ttl_s > 0:
+            raise ValueError(f"default_ttl_s={ttl_s!r}: must be above 0, or None for no expiry")
         if not isinstance(self.filter_key, FilterKey):
             raise TypeError(
                 f"filter_key={self.filter_key!r}: must be WholeKey(), FixedPrefix(n) "
@@ -423,6 +432,7 @@ class OptionsDict(TypedDict, total=False):
 
     write_buffer_size_bytes: int
     max_immutable_memtables: int
+    default_ttl_s: float | None
     memory_budget_bytes: int
     block_size_bytes: int
     fit_pages: bool

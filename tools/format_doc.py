@@ -65,6 +65,7 @@ _SECTIONS: Final = (
     ("Logs", "lsmkv.log.writer"),
     ("Write batches", "lsmkv.log.batch"),
     ("Manifest and CURRENT", "lsmkv.tree.manifest"),
+    ("Expiry", "lsmkv.encoding.expiry"),
     ("Checksums", "lsmkv.encoding.checksums"),
     ("Published stores", "lsmkv.remote.generation"),
     ("Backups", "lsmkv.copies.record"),

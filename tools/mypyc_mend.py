@@ -44,6 +44,7 @@ COMPILED = (
     "encoding/fences",
     "sstable/block/block",
     "encoding/entry_batch",
+    "encoding/expiry",
     "sstable/block/builder",
     "sstable/block/transposed",
     "sstable/block/codec",

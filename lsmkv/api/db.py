@@ -13,6 +13,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, TypeVar, overload
 from weakref import WeakMethod
 
+from lsmkv.api.places import location_on_use
 from lsmkv.api.ranges import deleted_range, scan_range
 from lsmkv.api.sizes import (
     MemoryUsage,
@@ -20,13 +21,14 @@ from lsmkv.api.sizes import (
     approximate_size,
     disk_bytes,
     memory_usage,
+    size_rows,
 )
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
-from lsmkv.encoding.entries import Buffer, key_bytes, value_bytes
+from lsmkv.encoding.entries import ABSENT, Absent, Buffer, key_bytes, value_bytes
+from lsmkv.encoding.expiry import Held, expiring
 from lsmkv.engine.engine import Engine
 from lsmkv.engine.erase import delete_ranges
-from lsmkv.engine.location import Directory, Location, Unreachable
 from lsmkv.engine.state import UNOPENED
 from lsmkv.errors import ConflictError, Error, uncopyable
 from lsmkv.html import Drawn, Row, table
@@ -35,7 +37,7 @@ from lsmkv.options import MIB, Options
 from lsmkv.runtime import Finalizer, check_interpreter, loaded
 from lsmkv.stats import Stats
 from lsmkv.storage.file_names import new_staging_name
-from lsmkv.storage.storage import PathLike, Storage, absolute_path, is_url
+from lsmkv.storage.storage import PathLike, Storage, absolute_path
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.api.transaction import Transaction
@@ -55,12 +57,8 @@ _FIRST_PAUSE_S: Final = 0.0002
 _LONGEST_PAUSE_S: Final = 0.05
 
 
-def _is_there(value: bytes | None) -> bool:
-    return value is not None
-
-
-def _is_absent(value: bytes | None) -> bool:
-    return value is None
+def _removed(value: bytes | None) -> Held | Absent:
+    return ABSENT if value is None else None
 
 
 class _Keyed(Protocol):
@@ -96,6 +94,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._lookup_many = engine.readers.lookup_many
         self._read_view = engine.readers.read_view
         self._put = engine.writer.put
+        if engine.state.options.default_ttl_s is not None:
+            self._put = self._put_by_default
         self._delete = engine.writer.delete
         engine.follow_fork = WeakMethod(self._use)
         self._engine = engine  # last: ``__del__`` looks for it
@@ -134,12 +134,24 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     # Writing
 
-    def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
+    def put(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+        sync: bool = False,
+    ) -> None:
         """Set ``key`` to ``value``.
 
         Args:
             key: up to 65,535 bytes.
             value: up to 256 MiB.
+            ttl_s: how many seconds it is there; None: as long as ``default_ttl_s`` in the options,
+                ``math.inf``: for ever.  It goes at a whole second, never late, and so up to a second
+                early.
+            expires_at: in place of ``ttl_s`` the time when it goes, in seconds since 1970 UTC.
             sync: return once the write is safe from a power failure (one fdatasync serves all threads
                 that wait).  Without it, the write survives the end of this process, even a crash.
 
@@ -160,10 +172,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         # be named, 2 % of a put sooner: so arguments of other stores cost nothing to tell.
 
         @wraps(put)
-        def put(self, key, value, unnamed=None, sync=False, ttl=None):
+        def put(self, key, value, unnamed=None, sync=False, ttl=None, ttl_s=None, expires_at=None):
             if unnamed is not None or ttl is not None:
                 raise wrong_write("DB.put", unnamed, ttl)
-            self._put(key, value, sync)
+            if ttl_s is not None or expires_at is not None:
+                self._put_held(key, value, sync, ttl_s, expires_at)
+            else:
+                self._put(key, value, sync)
 
         @wraps(delete)
         def delete(self, key, unnamed=None, sync=False):
@@ -198,6 +213,46 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         ranges = deleted_range(start, stop, prefix)
         delete_ranges(self._engine.readers, self._engine.writer, ranges, [], sync)
 
+    def _put_by_default(self, key: Buffer, value: Buffer, sync: bool) -> None:
+        self._put_held(key, value, sync, None, None)
+
+    def _put_held(
+        self, key: Buffer, value: Buffer, sync: bool, ttl_s: object, expires_at: object
+    ) -> None:
+        data, held = key_bytes(key), self._state.clock.held(value_bytes(value), ttl_s, expires_at)
+        self._engine.writer.write_watched(data, held, sync, None)
+
+    def expires_at(self, key: Buffer) -> int | None:
+        """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path, clock=lambda: 1000.0) as db:
+        ...     db.put(b"session", b"ada", ttl_s=60)
+        ...     db.expires_at(b"session")
+        1060
+        """
+        return self._engine.readers.expires_at(key)
+
+    def touch(
+        self,
+        key: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+        sync: bool = False,
+    ) -> bool:
+        """Set anew when ``key`` goes; returns whether it was there.
+
+        In one step: no other write comes in between.  It writes the value again.  Arguments and errors
+        as :meth:`put`.
+        """
+        due_s = self._state.clock.expiry_s(ttl_s, expires_at)
+
+        def renewed(value: bytes | None) -> Held | Absent:
+            return ABSENT if value is None else expiring(value, due_s)
+
+        return self._engine.writer.revise(key_bytes(key), sync, renewed) is not None
+
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
         """Operations that the end of the ``with`` block applies, all or none.
 
@@ -219,7 +274,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def __delitem__(self, key: Buffer) -> None:
         """Remove ``key``, in one step; KeyError without it.  (``delete`` does not look it up.)"""
-        if self._engine.writer.exchange(key_bytes(key), None, False, _is_there) is None:
+        if self._engine.writer.revise(key_bytes(key), False, _removed) is None:
             raise KeyError(key)
 
     @overload
@@ -242,7 +297,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         In one step: each value goes to one thread.  Raises as :meth:`put`.
         """
-        value = self._engine.writer.exchange(key_bytes(key), None, False, _is_there)
+        value = self._engine.writer.revise(key_bytes(key), False, _removed)
         if value is None and default is _MISSING:
             raise KeyError(key)
         return default if value is None else value
@@ -253,7 +308,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         In one step: no other write comes in between.  Raises as :meth:`put`.
         """
         data, value = key_bytes(key), value_bytes(default)
-        found = self._engine.writer.exchange(data, value, False, _is_absent)
+        held = self._state.clock.held(value, None, None)
+
+        def revised(old: bytes | None) -> Held | Absent:
+            return held if old is None else ABSENT
+
+        found = self._engine.writer.revise(data, False, revised)
         return value if found is None else found
 
     def popitem(self, *, prefix: Buffer = b"") -> tuple[bytes, bytes]:
@@ -339,12 +399,19 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         raise AssertionError  # the last attempt returns or raises
 
     def compare_and_set(
-        self, key: Buffer, expected: Buffer | None, value: Buffer | None, *, sync: bool = False
+        self,
+        key: Buffer,
+        expected: Buffer | None,
+        value: Buffer | None,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+        sync: bool = False,
     ) -> bool:
         """Set ``key`` if it has the value ``expected``, in one step; returns whether it was set.
 
         Args:
-            key, sync: as for :meth:`put`, whose errors it raises, too.
+            key, ttl_s, expires_at, sync: as for :meth:`put`, whose errors it raises, too.
             expected: the value that it must have; None: it must not be there.
             value: the new value; None removes it.
 
@@ -355,8 +422,14 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         data = key_bytes(key)
         wanted = None if expected is None else value_bytes(expected)
-        new = None if value is None else value_bytes(value)
-        return self._engine.writer.exchange(data, new, sync, lambda old: old == wanted) == wanted
+        new: Held = None
+        if value is not None:
+            new = self._state.clock.held(value_bytes(value), ttl_s, expires_at)
+
+        def revised(old: bytes | None) -> Held | Absent:
+            return new if old == wanted else ABSENT
+
+        return self._engine.writer.revise(data, sync, revised) == wanted
 
     # Upkeep
 
@@ -498,8 +571,11 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def bulk_load(
         self,
-        pairs: Iterable[tuple[Buffer, Buffer]] | Mapping[bytes, bytes],
+        pairs: Iterable[tuple[Buffer, Buffer] | tuple[Buffer, Buffer, float | None]]
+        | Mapping[bytes, bytes],
         *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
         sorted: bool = False,
         memory_bytes: int = 256 * MIB,
         progress: Callable[[int, int], object] | None = None,
@@ -511,7 +587,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         for a second copy of what is loaded, and for a third if it sorts more than fits into memory.
 
         Args:
-            pairs: keys and values, or a mapping.
+            pairs: keys and values, or a mapping.  When a pair goes may be its third item.
+            ttl_s, expires_at: as for :meth:`put`, for all others.
             sorted: the keys ascend, each once.  False: they are sorted; of a repeated key the last
                 value counts.
             memory_bytes: about how much memory sorting may take, at least 1 MiB; if more comes, it
@@ -534,7 +611,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         from lsmkv.engine.bulk_load import bulk_load
 
-        return bulk_load(self._engine.upkeep, pairs, sorted, memory_bytes, progress)
+        due_s = self._state.clock.expiry_s(ttl_s, expires_at)
+        return bulk_load(self._engine.upkeep, pairs, sorted, memory_bytes, progress, due_s)
 
     def publish(
         self,
@@ -671,7 +749,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         data = key_bytes(key)
         current, pin = self._engine.readers.pin_current()
-        return explain_lookup(current, data, pin.seq)
+        return explain_lookup(current, data, pin.seq, pin.moment)
 
     def explore(self) -> Drawn:
         """The page of ``lsmkv explore``, which notebooks draw.
@@ -838,50 +916,16 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         rows: list[Row] = [("path", repr(self.path)), ("state", state)]
         try:
             if not self.closed:
-                rows += self._sizes()
+                rows += size_rows(self._engine)
         except Error as error:  # closed meanwhile; or its first use, which opens it, cannot
             rows.append(("sizes", f"{type(error).__name__}: {error}"))
         return table("lsmkv.DB", rows)
-
-    def _sizes(self) -> Iterator[Row]:
-        usage = self.memory_usage()
-        yield "keys, about", self.approximate_count()
-        yield "bytes of data", self.approximate_size()
-        yield "bytes in memory", usage.total_bytes
-        yield "… memtables", usage.memtable_bytes
-        yield "… block cache", usage.block_cache_bytes
-        yield "… index", f"{usage.index_bytes:,} ({usage.index_bytes_per_key:.2f} a key)"
-        yield "… filters", f"{usage.filter_bytes:,} ({usage.filter_bytes_per_key:.2f} a key)"
-        if usage.budget_bytes:
-            yield "memory budget, bytes", usage.budget_bytes
-
-
-def new_storage(options: Options, *, read_only: bool) -> Storage:
-    """The storage of a store in a directory."""
-    return Storage(
-        direct_reads=options.direct_reads, file_mode=options.file_mode, follow_links=read_only
-    )
-
-
-def location_of(path: str, options: Options) -> Location:
-    """The location that a path or URL names."""
-    if not is_url(path):
-        return Directory(path, new_storage(options, read_only=True))
-    from lsmkv.remote.published import PublishedStore
-
-    return PublishedStore(path, options, Storage())
 
 
 def _opened_on_use(path: str, options: Options, refresh_every_s: float | None) -> DB:
     """What a pickled handle becomes."""
     check_interpreter()
-    location: Location
-    try:
-        location = location_of(path, options)
-    except (
-        Exception
-    ) as error:  # told at its first use: a pool whose worker fails here waits for ever
-        location = Unreachable(path, error)
+    location = location_on_use(path, options)
     engine = Engine(location, options, read_only=True, refresh_every_s=refresh_every_s)
     engine.leave_to_first_use()
     return DB(engine)

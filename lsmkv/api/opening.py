@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
+from collections.abc import Callable
 from typing import Final, Unpack
 
-from lsmkv.api.db import DB, location_of, new_storage
+from lsmkv.api.db import DB
+from lsmkv.api.places import location_of, new_storage
 from lsmkv.background.events import OnEvent
+from lsmkv.encoding.expiry import Clock
 from lsmkv.engine.engine import Engine
 from lsmkv.engine.location import Directory, Location
 from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
@@ -44,6 +48,7 @@ def open(  # more than 60 lines: its parameters and its docstring
     wait_s: float = 0.0,
     refresh_every_s: float | None = None,
     on_event: OnEvent | None = None,
+    clock: Callable[[], float] = time.time,
     storage: Storage | None = None,
     **overrides: Unpack[OptionsDict],
 ) -> DB:
@@ -71,6 +76,8 @@ def open(  # more than 60 lines: its parameters and its docstring
             RuntimeError in it.  Its exceptions are logged and dropped; but KeyboardInterrupt, SystemExit
             and the like are raised in threads of the program, whose write, if it was waiting for room,
             is then not done.  A pickled handle has none.  None: the logger ``lsmkv`` alone is told.
+        clock: tells the time by which entries are due, in seconds since 1970; for tests.  Where it is
+            set back, entries that were due are there again until a compaction drops them.
         storage: reads and writes the files; for tests.
         **overrides: single options that replace those in ``options``.
 
@@ -108,6 +115,8 @@ def open(  # more than 60 lines: its parameters and its docstring
             )
     if on_event is not None and not callable(on_event):
         raise TypeError(f"on_event is a function of one event, not {on_event!r}")
+    if not callable(clock):
+        raise TypeError(f"clock is a function that tells seconds since 1970, not {clock!r}")
     if is_url(path):
         from lsmkv.remote.urls import checked_url
 
@@ -117,16 +126,23 @@ def open(  # more than 60 lines: its parameters and its docstring
                 f"path={shown_url(str(path))!r}: stores in object storage are only read, with "
                 "read_only=True; write to a store in a directory, and publish it"
             )
-        return _reader(location_of(str(path), chosen), chosen, refresh_every_s, on_event)
+        location = location_of(str(path), chosen)
+        return _reader(location, chosen, refresh_every_s, on_event, clock)
     directory = absolute_path(path)
     files = storage or new_storage(chosen, read_only=read_only)
     may_create = create_if_missing and not read_only
     if _to_create(files, directory, may_create, error_if_exists) is None:
         check_is_ours(files, directory)
     if read_only:
-        return _reader(Directory(directory, files), chosen, refresh_every_s, on_event)
+        return _reader(Directory(directory, files), chosen, refresh_every_s, on_event, clock)
     files.make_directory(directory)
-    engine = Engine(Directory(directory, files), chosen, read_only=False, on_event=on_event)
+    engine = Engine(
+        Directory(directory, files),
+        chosen,
+        read_only=False,
+        on_event=on_event,
+        clock=Clock(clock, chosen.default_ttl_s),
+    )
     db = DB(engine)  # first: whatever interrupts come, the end of this object closes the engine
     try:
         engine.lock = _lock(files, directory, wait_s)
@@ -144,11 +160,20 @@ def open(  # more than 60 lines: its parameters and its docstring
 
 
 def _reader(
-    location: Location, options: Options, refresh_every_s: float | None, on_event: OnEvent | None
+    location: Location,
+    options: Options,
+    refresh_every_s: float | None,
+    on_event: OnEvent | None,
+    clock: Callable[[], float],
 ) -> DB:
     """A store that is only read, opened."""
     engine = Engine(
-        location, options, read_only=True, refresh_every_s=refresh_every_s, on_event=on_event
+        location,
+        options,
+        read_only=True,
+        refresh_every_s=refresh_every_s,
+        on_event=on_event,
+        clock=Clock(clock),
     )
     db = DB(engine)  # first, as in open
     try:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from lsmkv.encoding.expiry import held_bytes
 from lsmkv.engine.engine import Engine
+from lsmkv.html import Row
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
 from lsmkv.memtable.memtable import Memtable
@@ -104,11 +106,25 @@ def _log_share(wanted: Bounds, memtable: Memtable) -> int:
     all_bytes = inside_bytes = 0
     low, high = wanted.start or b"", wanted.stop
     for key, value in memtable.newest():
-        size = OPERATION_OVERHEAD_BYTES + len(key) + len(value or b"")
+        size = OPERATION_OVERHEAD_BYTES + len(key) + held_bytes(value)
         all_bytes += size
         if low <= key and (high is None or key < high):
             inside_bytes += size
     return memtable.log_bytes * inside_bytes // all_bytes
+
+
+def size_rows(engine: Engine) -> Iterator[Row]:
+    """About how much is in a store, and its memory.  O(tables)."""
+    usage = memory_usage(engine)
+    yield "keys, about", approximate_count(engine.state.require_open())
+    yield "bytes of data", approximate_size(engine, Bounds())
+    yield "bytes in memory", usage.total_bytes
+    yield "… memtables", usage.memtable_bytes
+    yield "… block cache", usage.block_cache_bytes
+    yield "… index", f"{usage.index_bytes:,} ({usage.index_bytes_per_key:.2f} a key)"
+    yield "… filters", f"{usage.filter_bytes:,} ({usage.filter_bytes_per_key:.2f} a key)"
+    if usage.budget_bytes:
+        yield "memory budget, bytes", usage.budget_bytes
 
 
 def disk_bytes(engine: Engine) -> int:

@@ -20,7 +20,7 @@ from lsmkv.layers.mapping import OrderedReader
 from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
 from lsmkv.read.scan import Scan
 from lsmkv.read.snapshots import Pin
-from lsmkv.read.view import SuperVersion
+from lsmkv.read.view import SuperVersion, held_at, value_at
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.layers.prefixed import PrefixedSnapshot
@@ -93,11 +93,19 @@ class Snapshot(StoreReader):
         return self._kept or current
 
     def _lookup(self, key: Buffer) -> bytes | None:
-        value = self._super_version().get_at(
-            key_bytes(key), self._live_pin().seq, self._state.stats
-        )
+        current, pin = self._super_version(), self._live_pin()
+        entries = current.memtables, current.version, current.range_deletes
+        value = value_at(*entries, key_bytes(key), pin.seq, pin.moment, self._state.stats)
         self._live_pin()  # if it was closed meanwhile, entries may be gone that it should have seen
         return value
+
+    def expires_at(self, key: Buffer) -> int | None:
+        """When ``key`` is due, in seconds since 1970; None: it never is, or is not there."""
+        current, pin = self._super_version(), self._live_pin()
+        entries = current.memtables, current.version, current.range_deletes
+        held = held_at(*entries, key_bytes(key), pin.seq, self._state.stats)
+        self._live_pin()  # as in _lookup
+        return pin.moment.expiry_of(held)
 
     def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         kept = self._kept
@@ -106,12 +114,12 @@ class Snapshot(StoreReader):
         # A read-only store's super version has nothing that is newer than the snapshot.
         checked = keys_bytes(keys)
         self._super_version()
-        found = kept.get_many(checked, self._state.stats)
+        found = kept.get_many(checked, self._live_pin().moment, self._state.stats)
         self._live_pin()
         return found
 
     def _read_view(self) -> StoreView:
-        read_view = self._readers.read_view_at(self._super_version(), self._live_pin().seq)
+        read_view = self._readers.read_view_at(self._super_version(), self._live_pin())
         self._live_pin()  # as in _lookup
         return read_view
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Self, SupportsIndex, Unpack
 
-from lsmkv.encoding.entries import Buffer, Value, key_bytes, out_of_order, value_bytes
+from lsmkv.encoding.entries import Buffer, key_bytes, out_of_order, value_bytes
 from lsmkv.encoding.entry_batch import EntryBatch, batch_of_columns
+from lsmkv.encoding.expiry import Clock, Held, held_bytes
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.options import Options, OptionsDict, chosen_options
 from lsmkv.runtime import check_interpreter
@@ -93,8 +94,9 @@ class TableWriter:
         self._path = absolute_path(path)
         self._storage = Storage(file_mode=chosen.file_mode)
         self._keys: list[bytes] = []
-        self._values: list[Value] = []
+        self._values: list[Held] = []
         self._held_bytes = 0
+        self._clock = Clock(default_ttl_s=chosen.default_ttl_s)
         self._last: bytes | None = None
         self._finished: TableFileInfo | None = None
         self._writer: writer.TableWriter | None = None  # None once finished or abandoned
@@ -131,8 +133,17 @@ class TableWriter:
             raise ClosedError(f"the table {self._path} was finished or abandoned already")
         return self._writer
 
-    def add(self, key: Buffer, value: Buffer) -> None:
+    def add(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
         """Add an entry: a key above the last one, of up to 65,535 bytes; a value of up to 256 MiB.
+
+        ``ttl_s`` and ``expires_at`` are as for ``DB.put``.
 
         Raises:
             TypeError, ValueError: not a key or value, or the key is not above the last one.  The entry
@@ -140,7 +151,7 @@ class TableWriter:
             ClosedError: the table was finished or abandoned.
             OSError: writing failed; the table is abandoned.
         """
-        self._add(key_bytes(key), value_bytes(value))
+        self._add(key_bytes(key), self._clock.held(value_bytes(value), ttl_s, expires_at))
 
     def delete(self, key: Buffer) -> None:
         """Add a deletion: ingesting the table removes ``key``.  Raises as :meth:`add`."""
@@ -191,12 +202,12 @@ class TableWriter:
         """About how long the file would be if finished now; 0 once it was."""
         return 0 if self._writer is None else self._writer.size_bytes + self._held_bytes
 
-    def _add(self, key: bytes, value: Value) -> None:
+    def _add(self, key: bytes, value: Held) -> None:
         table = self._open()
         last = self._last
         if last is not None and key <= last:
             raise ValueError(out_of_order(key, last))
-        size_bytes = len(key) + len(value or b"")
+        size_bytes = len(key) + held_bytes(value)
         if self._held_bytes + size_bytes > _BATCH_BYTES or len(self._keys) >= _BATCH_ENTRIES:
             self._write(table)
         self._keys.append(key)

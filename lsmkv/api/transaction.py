@@ -26,6 +26,7 @@ from lsmkv.encoding.entries import (
     keys_bytes,
     value_bytes,
 )
+from lsmkv.encoding.expiry import Held, held_bytes
 from lsmkv.encoding.range_deletes import KeyRange, RangeDeletes, united
 from lsmkv.engine.erase import delete_ranges
 from lsmkv.engine.readers import Readers
@@ -113,18 +114,18 @@ class TransactionState:
                     return None
                 self.reads.keys.add(key)
                 return self.snapshot._lookup(key)
-            return value
+            return self.snapshot._live_pin().moment.value_of(value)
 
-    def put(self, key: bytes, value: Value) -> None:
+    def put(self, key: bytes, value: Held) -> None:
         """Set ``key``; None deletes it.  ValueError if all would be too much for one write."""
         self.check_usable()
         with self.lock:
-            size = self._size_bytes + len(value or b"")
+            size = self._size_bytes + held_bytes(value)
             old = self.own.get(key)
             if isinstance(old, Absent):
                 size += OPERATION_OVERHEAD_BYTES + len(key)
             else:
-                size -= len(old or b"")
+                size -= held_bytes(old)
             self._begin_write(size)
             self.own.put(key, value, self._moment, keep_old=self._moment > 0)
 
@@ -354,8 +355,17 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
 
     # Writing
 
-    def put(self, key: Buffer, value: Buffer) -> None:
+    def put(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
         """Set ``key`` to ``value`` when the transaction commits.
+
+        ``ttl_s`` and ``expires_at`` are as for ``DB.put``, from now on.
 
         Raises:
             TypeError, ValueError: not a key or value, the writes would exceed 1 GiB, or another thread is
@@ -363,9 +373,12 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
             ReadOnlyError: the store was opened with ``read_only=True``.
             ClosedError: the transaction has ended, or the store is closed.
         """
-        data, content = key_bytes(key), value_bytes(value)
+        data, held = (
+            key_bytes(key),
+            self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at),
+        )
         self._writer.state.check_for_writing()
-        self._state.put(data, content)
+        self._state.put(data, held)
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the transaction commits.  Raises as :meth:`put`."""

@@ -12,6 +12,7 @@ from lsmkv.encoding.entries import (
     key_bytes,
     value_bytes,
 )
+from lsmkv.encoding.expiry import Held, held_bytes
 from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
 from lsmkv.engine.erase import delete_ranges
 from lsmkv.engine.readers import Readers
@@ -49,9 +50,9 @@ class WriteBatch:
         self._writer.state.require_open()
         return operations
 
-    def _add(self, key: bytes, value: bytes | None) -> None:
+    def _add(self, key: bytes, value: Held) -> None:
         operations = self._open()
-        size = self._size_with(len(key) + len(value or b""))
+        size = self._size_with(len(key) + held_bytes(value))
         operations.append((key, value))
         self._size_bytes = size
 
@@ -64,14 +65,25 @@ class WriteBatch:
             )
         return size
 
-    def put(self, key: Buffer, value: Buffer) -> None:
+    def put(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
         """Set ``key`` to ``value`` when the batch is committed.
+
+        ``ttl_s`` and ``expires_at`` are as for ``DB.put``, from now on.
 
         Raises:
             TypeError, ValueError: not a key or value, or the batch would exceed its limit of 1 GiB.
             ClosedError: the batch was committed or discarded already.
         """
-        self._add(key_bytes(key), value_bytes(value))
+        self._add(
+            key_bytes(key), self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at)
+        )
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""

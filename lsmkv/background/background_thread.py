@@ -45,6 +45,12 @@ class OpenStore(Protocol):
     def may_compact(self) -> bool:
         """Whether compactions may run now."""
 
+    def due_s(self) -> int:
+        """The time by which entries are due for every reader."""
+
+    def drop_due(self) -> int:
+        """As :meth:`due_s`; from now on they count as dropped."""
+
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Show readers ``version``, and hide the memtable that its tables replace."""
 

@@ -71,6 +71,7 @@ class Compactor(BackgroundThread):
         """The most urgent compaction; None when none is due, but for reads."""
         snapshots = self.store.snapshots.sequence_numbers()
         state.oldest_view = snapshots[0] if snapshots else MAX_SEQUENCE
+        state.due_s = self.store.due_s()
         if version.range_deletes is not None:
             chosen = pick_erased(version, state.oldest_view)
             if chosen is not None:
@@ -141,8 +142,9 @@ class Compactor(BackgroundThread):
             erased = version.range_deletes
             if erased is not None and snapshots:
                 erased = erased.as_of(snapshots[0])
+            levels, due_s = version.levels, self.store.due_s()
             chosen = picker.pick_range(
-                version.levels, options, start, stop, force=force, erased=erased
+                levels, options, start, stop, force=force, due_s=due_s, erased=erased
             )
             if chosen is None:
                 return
@@ -196,10 +198,11 @@ class Compactor(BackgroundThread):
         self, current: SuperVersion, chosen: picker.Compaction, is_cancelled: Callable[[], bool]
     ) -> None:
         started = time.perf_counter()
-        if chosen.drop:
-            tables = []
-        elif chosen.move:
+        tables: list[TableMeta] = []
+        if chosen.move:
             tables = chosen.tables()
+        elif chosen.drop:
+            self.store.drop_due()
         else:
             tables = self._merge(current, chosen, is_cancelled)
         self._install(chosen, tables, started)
@@ -207,7 +210,7 @@ class Compactor(BackgroundThread):
     def _install(self, chosen: picker.Compaction, tables: list[TableMeta], started: float) -> None:
         """Put ``tables`` in the place of the inputs; counts and notes it."""
         inputs, run = chosen.tables(), chosen.output_run
-        if run is None and chosen.move and tables:
+        if run is None and chosen.move:
             run = self.tables.manifest.allocate()
         elif run is None:
             run = tables[0].number if tables else 0
@@ -217,13 +220,15 @@ class Compactor(BackgroundThread):
         edit = VersionEdit(
             added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
             removed=[meta.number for meta in inputs],
-            asks={} if chosen.move else budget.inherited_asks(self.tables, chosen.inputs, tables),
+            asks={}
+            if chosen.move or chosen.drop
+            else budget.inherited_asks(self.tables, chosen.inputs, tables),
         )
         self.tables.install(edit, lambda version: self.store.publish(version, None))
         stats = self.store.stats
         duration_s = time.perf_counter() - started
         if chosen.move:
-            stats.tables_moved += len(inputs)
+            stats.tables_moved += len(tables)
         else:
             stats.compactions += 1
             stats.compaction_write_bytes += sum(meta.size_bytes for meta in tables)
@@ -263,6 +268,7 @@ class Compactor(BackgroundThread):
             form=form,
             snapshots=snapshots,
             drop_deletions=chosen.drop_deletions,
+            due_s=store.drop_due(),
             input_bytes=size,
             entry_count=entry_count,
             replaces=replaced,

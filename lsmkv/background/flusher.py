@@ -87,6 +87,7 @@ class Flusher(BackgroundThread):
             form=form,
             snapshots=self.store.snapshots.sequence_numbers(),
             drop_deletions=drop_deletions,
+            due_s=self.store.drop_due(),
             input_bytes=memtable.log_bytes,
             entry_count=memtable.key_count_bound,
             replaces=[],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsmkv.background.process.jobs import CompactionJob, FlushJob
+from lsmkv.background.process.jobs import CompactionJob, FlushJob, JobSpec
 from lsmkv.compaction.merge import compact_tables, flushed_batches
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
@@ -27,6 +27,7 @@ class Work:
         form: that of the new tables.
         snapshots: sequence numbers of live snapshots, ascending.
         drop_deletions: whether nothing older is left for a deletion to hide.
+        due_s: by which time entries are due for every reader.
         input_bytes, entry_count: how much there is to do, at the most.
         replaces: numbers of the tables that the new ones replace.
     """
@@ -34,6 +35,7 @@ class Work:
     form: TableFormat
     snapshots: list[int]
     drop_deletions: bool
+    due_s: int
     input_bytes: int
     entry_count: int
     replaces: list[int]
@@ -41,6 +43,17 @@ class Work:
     def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
         """What the tables hold, for this process to write."""
         raise NotImplementedError
+
+    def spec(self, runner: JobRunner) -> JobSpec:
+        return runner.spec(
+            self.form,
+            self.snapshots,
+            drop_deletions=self.drop_deletions,
+            due_s=self.due_s,
+            input_bytes=self.input_bytes,
+            max_tables=self.entry_count,
+            replaces=self.replaces,
+        )
 
     def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
         """Let a helper process do it; None: a thread must."""
@@ -55,18 +68,18 @@ class FlushWork(Work):
     end_seq: int
 
     def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
-        return flushed_batches(self.memtable.entry_batches(), self.snapshots, self.drop_deletions)
+        batches = self.memtable.entry_batches()
+        return flushed_batches(batches, self.snapshots, self.drop_deletions, self.due_s)
 
     def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
         memtable = self.memtable
         job = FlushJob(
-            spec=runner.spec(self.form, self.snapshots, self.input_bytes, self.entry_count),
+            spec=self.spec(runner),
             log_number=memtable.log_number,
             log_bytes=self.input_bytes,
             first_seq=memtable.first_seq,
             end_seq=self.end_seq,
             key_count=None if memtable.batches else len(memtable),
-            drop_deletions=self.drop_deletions,
         )
         return runner.run(job, self.entry_count)
 
@@ -85,15 +98,15 @@ class CompactionWork(Work):
     def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
         form = self.form if self.may_copy else None
         erased = RangeDeletes(tuple(self.erased)) if self.erased else None
-        return compact_tables(self.runs, self.snapshots, self.drop_deletions, form, erased)
+        return compact_tables(
+            self.runs, self.snapshots, self.drop_deletions, form, self.due_s, erased
+        )
 
     def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
-        size, count = self.input_bytes, self.entry_count
         job = CompactionJob(
-            spec=runner.spec(self.form, self.snapshots, size, count, self.replaces),
+            spec=self.spec(runner),
             runs=[[table.meta for table in run] for run in self.runs],
-            drop_deletions=self.drop_deletions,
             may_copy=self.may_copy,
             erased=self.erased,
         )
-        return runner.run(job, count)
+        return runner.run(job, self.entry_count)

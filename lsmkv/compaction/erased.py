@@ -52,10 +52,10 @@ def pick_erased(version: Version, oldest_view: int) -> Compaction | None:
     for run in version.runs:
         hidden_here: list[TableMeta] = []
         for table in run.tables:
-            stop = table.largest + b"\0"
-            if not erased.touches(table.smallest, stop, table.least_seq):
+            stop = table.meta.above
+            if not erased.touches(table.smallest, stop, table.meta.least_seq):
                 continue
-            if not erased.gaps(table.smallest, stop, table.newest_seq):
+            if not erased.gaps(table.smallest, stop, table.meta.newest_seq):
                 hidden_here.append(table.meta)
             elif (rewritten is None and not hidden) and (
                 len(erased.ranges) > _MOST_RANGES or _is_half_hidden(erased, table)
@@ -64,14 +64,14 @@ def pick_erased(version: Version, oldest_view: int) -> Compaction | None:
         if hidden_here:
             hidden.append(tuple(hidden_here))
     if hidden:
-        return Compaction(tuple(hidden), 0, None, False, move=True, drop=True)
+        return Compaction(tuple(hidden), 0, None, False, drop=True)
     return rewritten
 
 
 def _is_half_hidden(erased: RangeDeletes, table: TableReader) -> bool:
     """Whether no more than half of the blocks have keys that are not covered.  O(gaps log blocks)."""
     left = 0
-    for start, stop in erased.gaps(table.smallest, table.largest + b"\0", table.least_seq):
+    for start, stop in erased.gaps(table.smallest, table.meta.above, table.meta.least_seq):
         first, end = table.block_range(start, stop)
         left += int(end - first)
     return 2 * left <= int(table.index.block_count)

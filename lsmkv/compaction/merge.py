@@ -2,7 +2,8 @@
 
 Of the entries of a key survive:
 
-- The newest one, unless it is a deletion that may go.
+- The newest one, unless it is a deletion that may go.  One that is due for every reader counts as a
+  deletion, and becomes one.
 - An older one, only if a live snapshot sees it: the snapshot's sequence number is not below the
   entry's, but below that of the next newer entry.
 
@@ -27,7 +28,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.compaction.runs import RunInput
-from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
+from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, TAG_EXPIRING
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.range_deletes import RangeDeletes
@@ -42,6 +43,7 @@ def compact_tables(
     snapshots: list[int],
     drop_deletions: bool,
     form: TableFormat | None,
+    due_s: int = 0,
     erased: RangeDeletes | None = None,
 ) -> Iterator[EntryBatch | StoredBlocks]:
     """As :func:`merge_tables`, with stretches of blocks as they are stored.
@@ -52,25 +54,26 @@ def compact_tables(
     # Without snapshots the run's age alone decides, and all numbers become 0.
     needs_seqs = bool(snapshots) or not drop_deletions
     inputs = [RunInput(run, form, drop_deletions, needs_seqs, erased) for run in runs]
-    return _merge(inputs, snapshots, drop_deletions)
+    return _merge(inputs, snapshots, drop_deletions, due_s)
 
 
 def merge_tables(
-    runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
+    runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool, due_s: int = 0
 ) -> Iterator[EntryBatch]:
     """The surviving entries of ``runs``, which are given newest first.
 
     The batches ascend, and all entries of a key are in one; none is empty.  O(total log len(runs))
     comparisons.  ``snapshots`` are the sequence numbers of the live snapshots, ascending;
-    ``drop_deletions`` says that nothing older than the runs overlaps them.
+    ``drop_deletions`` says that nothing older than the runs overlaps them, ``due_s`` by which time
+    entries are due for every reader.
     """
-    for batch in compact_tables(runs, snapshots, drop_deletions, None):
+    for batch in compact_tables(runs, snapshots, drop_deletions, None, due_s):
         assert isinstance(batch, EntryBatch), "no format to copy blocks in"
         yield batch
 
 
 def _merge(
-    inputs: list[RunInput], snapshots: list[int], drop_deletions: bool
+    inputs: list[RunInput], snapshots: list[int], drop_deletions: bool, due_s: int
 ) -> Iterator[EntryBatch | StoredBlocks]:
     while active := [source for source in inputs if source.has_more()]:
         copied = _copied(active)
@@ -90,7 +93,7 @@ def _merge(
                 end = source.batch.first_above(bound, source.position)
                 if end > source.position:
                     parts.append(source.take(end))
-        kept = surviving(parts, snapshots, drop_deletions, False)
+        kept = surviving(parts, snapshots, drop_deletions, False, due_s)
         if kept.count:
             yield kept
 
@@ -112,25 +115,43 @@ def _copied(active: list[RunInput]) -> StoredBlocks | None:
 
 
 def flushed_batches(
-    batches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool
+    batches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool, due_s: int = 0
 ) -> Iterator[EntryBatch]:
     """The surviving entries of a flush, with their sequence numbers; as :func:`merge_tables`."""
     for batch in batches:
         whole = EntrySlice(batch, 0, batch.count)
-        kept = surviving([whole], snapshots, drop_deletions, True)
+        kept = surviving([whole], snapshots, drop_deletions, True, due_s)
         if kept.count:
             yield kept
 
 
 def surviving(
-    parts: list[EntrySlice], snapshots: list[int], drop_deletions: bool, keep_seqs: bool
+    parts: list[EntrySlice],
+    snapshots: list[int],
+    drop_deletions: bool,
+    keep_seqs: bool,
+    due_s: i64 = 0,
 ) -> EntryBatch:
     """The surviving entries of parts of one key range, given newest first."""
     keep_older = bool(snapshots)
     batch = parts[0].as_batch() if len(parts) == 1 else _merged(parts, keep_older)
-    if batch.may_repeat or (drop_deletions and (keep_older or batch.tags)):
+    tags = batch.tags
+    if tags and TAG_EXPIRING in tags:
+        _delete_due(batch, due_s)
+    if batch.may_repeat or (drop_deletions and (keep_older or tags)):
         _drop_hidden(batch, snapshots, drop_deletions, keep_seqs)
     return batch
+
+
+def _delete_due(batch: EntryBatch, due_s: i64) -> None:
+    """Make deletions of the entries that are due."""
+    tags = batch.tags
+    due: list[int] = []
+    for slot in batch.order:
+        if tags[slot] == TAG_EXPIRING and batch.expiry_s(slot) <= due_s:
+            due.append(slot)
+    if due:
+        batch.delete(due)
 
 
 def _drop_hidden(

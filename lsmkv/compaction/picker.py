@@ -56,7 +56,8 @@ class Compaction:
         move: whether the inputs change their level without being rewritten: neither each other nor
             any table of the output run overlaps them.
         may_copy: whether blocks that nothing overlaps may stay as they are stored.
-        drop: whether the inputs leave the tree instead: range deletes hide all of them.
+        drop: whether the inputs leave the tree unread: each of their entries is due for every reader, and
+            hides none; or range deletes hide all of them.
     """
 
     inputs: tuple[tuple[TableMeta, ...], ...]
@@ -78,14 +79,19 @@ class PickState:
     Attributes:
         compacted_to: the key up to which each level was compacted.
         oldest_view: the sequence number of the oldest snapshot, whose deletions must stay.
+        due_s: the time by which entries are due for every reader.
     """
 
     compacted_to: dict[int, bytes] = field(default_factory=dict)
     oldest_view: int = MAX_SEQUENCE
+    due_s: int = 0
 
 
 def pick(levels: Levels, options: Options, state: PickState) -> Compaction | None:
     """The most urgent compaction; None when none is due.  Changes nothing but ``state``."""
+    due = _pick_due(levels, state)
+    if due is not None:
+        return due
     gathering = _pick_neighbours(levels, options)
     if gathering is not None:  # first: it is rare, and never larger than a table
         return gathering
@@ -191,19 +197,62 @@ def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compact
     return _table_with_next_level(levels, level, levels.by_depth[level][0].tables, state)
 
 
+def _pick_due(levels: Levels, state: PickState) -> Compaction | None:
+    """Drop tables in which all is due, and that hide nothing."""
+    dropped: list[TableMeta] = []
+    staying: list[TableMeta] = []  # of older runs
+    for run in reversed(list(levels.runs())):
+        due = [table for table in run.tables if _is_due(table, state.due_s)]
+        found = [table for table in due if _fit_between(((table,),), tuple(staying))]
+        dropped += found
+        staying += [table for table in run.tables if table not in found]
+    return Compaction((tuple(dropped),), 0, None, True, drop=True) if dropped else None
+
+
+def _is_due(table: TableMeta, due_s: int) -> bool:
+    return _due_count(table, due_s) == table.entry_count
+
+
+def _due_count(table: TableMeta, due_s: int) -> int:
+    """How many entries are due: none, half of them, or all, at the least."""
+    expiry = table.expiry
+    if expiry is None:
+        return 0
+    if expiry.latest_s <= due_s:
+        return expiry.count
+    is_half_due = expiry.half_due_s is not None and expiry.half_due_s <= due_s
+    return (table.entry_count + 1) // 2 if is_half_due else 0
+
+
+def _is_soon_due(table: TableMeta) -> bool:
+    """Whether a table's later half is due soon after its earlier half.
+
+    Then it is dropped unread sooner than a merge would pay.
+    """
+    expiry = table.expiry
+    if expiry is None or expiry.half_due_s is None or expiry.count < table.entry_count:
+        return False
+    return expiry.latest_s - expiry.half_due_s <= 2 * (expiry.half_due_s - expiry.earliest_s)
+
+
 def _pick_deletions(levels: Levels, options: Options, state: PickState) -> Compaction | None:
-    """Merge a table of mostly deletions with what is in its range."""
+    """Merge a table of mostly deletions or due entries with its range."""
     for run in levels.runs():
         for table in run.tables:
+            gone = table.tombstone_count + _due_count(table, state.due_s)
             if (
-                2 * table.tombstone_count < table.entry_count
+                2 * gone < table.entry_count
                 or table.largest_seq > state.oldest_view
+                or (_is_soon_due(table) and table.tombstone_count == 0)
             ):
                 continue
-            chosen = pick_range(levels, options, table.smallest, table.largest + b"\0")
+            high = table.largest + b"\0"
+            chosen = pick_range(levels, options, table.smallest, high, due_s=state.due_s)
             if chosen is not None:
                 tables = chosen.tables()
-                deletions = sum(each.tombstone_count for each in tables)
+                deletions = sum(
+                    each.tombstone_count + _due_count(each, state.due_s) for each in tables
+                )
                 if sum(each.entry_count for each in tables) <= _MOST_PER_DELETION * deletions:
                     return chosen
     return None
@@ -325,12 +374,13 @@ def pick_range(
     stop: bytes | None,
     *,
     force: bool = False,
+    due_s: int = 0,
     erased: RangeDeletes | None = None,
 ) -> Compaction | None:
     """The compaction that merges everything between two keys into one run.
 
-    None if nothing is there, or if it is merged already, and ``erased`` hides nothing of it, unless
-    ``force``.  The range grows until no table reaches across its ends.
+    None if nothing is there, or if it is merged already, nothing is due and ``erased`` hides nothing,
+    unless ``force``.  The range grows until no table reaches across its ends.
     """
     runs: list[tuple[TableMeta, ...]] = []
     low, high = start, stop
@@ -347,12 +397,13 @@ def pick_range(
         high = None if high is None else max(high, largest + b"\0")
     deepest = levels.deepest
     # A sequence number above 0 is left only where an entry may hide an older one, or be hidden.
-    untidy = any(table.tombstone_count or table.largest_seq for table in runs[0])
-    if erased is not None:
-        untidy = untidy or any(
-            erased.touches(table.smallest, table.largest + b"\0", table.least_seq)
-            for table in runs[0]
-        )
+    untidy = any(
+        table.tombstone_count
+        or table.largest_seq
+        or (table.expiry is not None and table.expiry.earliest_s <= due_s)
+        or (erased is not None and erased.touches(table.smallest, table.above, table.least_seq))
+        for table in runs[0]
+    )
     if len(runs) == 1 and not untidy and not force:
         only = runs[0][0].number
         if any(table.number == only for run in levels.by_depth[deepest] for table in run.tables):

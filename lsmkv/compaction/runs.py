@@ -92,11 +92,11 @@ class RunInput:
 
     def _touches(self, table: TableReader) -> bool:
         """Whether ``erased`` may hide something of a table; skips the blocks that it hides."""
-        erased, stop = self._erased, table.largest + b"\0"
-        if erased is None or not erased.touches(table.smallest, stop, table.least_seq):
+        erased, stop = self._erased, table.meta.above
+        if erased is None or not erased.touches(table.smallest, stop, table.meta.least_seq):
             return False
         stretches: list[tuple[int, int]] = []
-        for low, high in erased.gaps(table.smallest, stop, table.newest_seq):
+        for low, high in erased.gaps(table.smallest, stop, table.meta.newest_seq):
             first, end = table.block_range(low, high)
             if stretches and first <= stretches[-1][1]:  # one key may be in blocks of both
                 first = i64(stretches.pop()[0])
@@ -129,7 +129,7 @@ class RunInput:
         erased, batch = self._erased, self.batch
         assert erased is not None
         seqs, newest = batch.copy_seqs(), erased.newest_seq
-        applied = self._tables[self._number].erased_seq
+        applied = self._tables[self._number].meta.erased_seq
         kept: list[int] = []
         for position in range(batch.count):
             slot = batch.order[position]
@@ -217,6 +217,7 @@ def may_be_copied(table: TableReader, form: TableFormat, drop_deletions: bool) -
         and not properties.one_seq
         and not properties.has_versions
         and not properties.tombstone_count
+        and properties.expiry is None
         and not (drop_deletions and properties.largest_seq)
         # Filters.
         and not form.plan

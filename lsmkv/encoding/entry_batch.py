@@ -17,14 +17,15 @@ from lsmkv.encoding.entries import (
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
     TAG_DELETE,
+    TAG_EXPIRING,
     TAG_PUT,
-    Value,
     out_of_order,
 )
+from lsmkv.encoding.expiry import Expiring, Held, expiry_in, held_bytes
 from lsmkv.encoding.words import COMPILED, compare, is_same
 from lsmkv.errors import caused
 
-Entry = tuple[bytes, Value, int]  # key, value, sequence number
+Entry = tuple[bytes, Held, int]  # key, value, sequence number
 
 _BATCH_ENTRIES: Final = 64  # in a batch made of entries
 _BATCH_BYTES: Final = 256 * 1024  # of values in a batch, but for the last one
@@ -41,8 +42,8 @@ class EntryBatch:
     Attributes:
         key_data: the keys, one after another, by slot.
         key_ends: where in it the key of each slot begins, and the last one ends.
-        value_data, value_ends: the same for values; a deletion has no bytes.
-        tags: ``TAG_DELETE`` or ``TAG_PUT`` of each slot; empty when there are no deletions.
+        value_data, value_ends: the same for values as they are stored; a deletion has no bytes.
+        tags: the tag of each slot; empty when all are ``TAG_PUT``.
         order: the slot of each position.
         one_seq: the sequence number that all entries share; -1 when they differ, or may.
         seqs: the sequence number of each slot; empty when there is ``one_seq``.
@@ -87,7 +88,7 @@ class EntryBatch:
     @staticmethod
     def of(
         keys: list[bytes],
-        values: list[Value],
+        values: list[Held],
         seqs: list[int],
         *,
         may_repeat: bool,
@@ -96,10 +97,10 @@ class EntryBatch:
         """A batch of entries given one by one."""
         key_ends = vec[i64]([0] * (len(keys) + 1))
         value_ends = vec[i64]([0] * (len(values) + 1))
-        _set_ends(cast(list[Value], keys), key_ends)
+        _set_ends(cast(list[Held], keys), key_ends)
         if _set_ends(values, value_ends):
-            tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
-            value_data = b"".join([value or b"" for value in values])
+            tags = bytes([_tag(value) for value in values])
+            value_data = b"".join([_stored(value) for value in values])
         else:
             tags = b""
             value_data = b"".join(cast(list[bytes], values))
@@ -145,6 +146,25 @@ class EntryBatch:
         slot = self.order[position]
         start, end = self.key_ends[slot], self.key_ends[slot + 1]
         return self.key_data[start:end]
+
+    def expiry_s(self, slot: i64) -> i64:
+        """When the entry is due that has ``TAG_EXPIRING``."""
+        return expiry_in(self.value_data, self.value_ends[slot])
+
+    def delete(self, slots: list[int]) -> None:
+        """Make the entries of these slots deletions."""
+        tags = bytearray(self.tags)
+        ends, values = self.value_ends, [b""] * len(tags)
+        for slot in range(len(tags)):
+            start, end = ends[slot], ends[slot + 1]
+            values[slot] = self.value_data[start:end]
+        for slot in slots:
+            tags[slot] = TAG_DELETE
+            values[slot] = b""
+        self.tags = bytes(tags)
+        self.value_ends = vec[i64]([0] * (len(tags) + 1))
+        _set_ends(cast(list[Held], values), self.value_ends)
+        self.value_data = b"".join(values)
 
     def is_new_key(self, position: i64) -> bool:
         """Whether the entry at ``position``, above 0, begins another key."""
@@ -251,7 +271,7 @@ class EntrySlice:
         return keys
 
     def tags(self) -> bytes:
-        """``TAG_DELETE`` or ``TAG_PUT`` of each entry."""
+        """The tag of each entry."""
         tags = self.batch.tags
         if not tags:
             return bytes([TAG_PUT]) * (self.end - self.start)
@@ -326,14 +346,16 @@ def batches_of(entries: Iterator[Entry]) -> Iterator[EntryBatch]:
             start = end
 
 
-def first_values(values: list[Value]) -> list[Value]:
+def first_values(values: list[Held]) -> list[Held]:
     """The first values, as many as one batch should hold in memory."""
     size_bytes: i64 = 0
     count: i64 = 0
     for value in values:
         if size_bytes >= _BATCH_BYTES:
             return values[:count]
-        if value is not None:
+        if isinstance(value, Expiring):
+            size_bytes += held_bytes(value)
+        elif value is not None:
             size_bytes += len(value)
         count = count + 1
     return values
@@ -368,16 +390,31 @@ def _copy_ends(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64
         target[at] = source[start] + distance
 
 
-def _set_ends(items: list[Value], ends: vec[i64]) -> bool:
-    """Set the ends of keys or values; returns whether one is a deletion."""
-    has_deletions = False
+def _tag(value: Held) -> int:
+    if value is None:
+        return TAG_DELETE
+    return TAG_EXPIRING if isinstance(value, Expiring) else TAG_PUT
+
+
+def _stored(value: Held) -> bytes:
+    if value is None:
+        return b""
+    return value.stored() if isinstance(value, Expiring) else value
+
+
+def _set_ends(items: list[Held], ends: vec[i64]) -> bool:
+    """Set the ends of keys or values; returns whether one needs a tag."""
+    has_tags = False
     at: i64 = 0
     end: i64 = 0
     for item in items:
         if item is None:
-            has_deletions = True
+            has_tags = True
+        elif isinstance(item, Expiring):
+            has_tags = True
+            end += held_bytes(item)
         else:
             end += len(item)
         at = at + 1
         ends[at] = end
-    return has_deletions
+    return has_tags

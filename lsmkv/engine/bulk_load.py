@@ -14,6 +14,7 @@ from typing import Any, Final
 from lsmkv.compaction import budget
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.encoding.expiry import Held
 from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
 from lsmkv.engine.external_sort import ExternalSort, sorted_batches
 from lsmkv.engine.pairs import PairReader
@@ -27,7 +28,7 @@ _LEAST_MEMORY_BYTES: Final = MIB
 _MOST_MEMORY_BYTES: Final = 1 << 62
 _REPORT_EVERY: Final = 1 << 14  # entries
 
-Pairs = Iterable[tuple[Any, Any]]
+Pairs = Iterable[tuple[Any, ...]]
 Progress = Callable[[int, int], object]
 
 
@@ -37,8 +38,9 @@ def bulk_load(
     is_sorted: bool,
     memory_bytes: int,
     progress: Progress | None,
+    due_s: int | None,
 ) -> IngestReport:
-    """Adopt tables with all of ``pairs``.  Raises as ``DB.bulk_load``."""
+    """Adopt tables with all of ``pairs``, which are due at ``due_s``.  Raises as ``DB.bulk_load``."""
     upkeep.check_for_adopting()
     if not isinstance(memory_bytes, int) or memory_bytes < _LEAST_MEMORY_BYTES:
         raise ValueError(f"memory_bytes={memory_bytes!r}: give at least {_LEAST_MEMORY_BYTES}")
@@ -46,7 +48,7 @@ def bulk_load(
     if isinstance(pairs, Mapping):
         pairs = pairs.items()
     staging = Staging(upkeep.tables.storage, upkeep.tables.directory)
-    reader = PairReader(pairs)
+    reader = PairReader(pairs, upkeep.state.clock, due_s)
     load = _Load(upkeep, staging, reader, operator.length_hint(pairs, 0), progress)
     try:
         if is_sorted:
@@ -118,7 +120,7 @@ class _Load:
         """Write tables of pairs in any order."""
         reader, external = self._reader, ExternalSort(self._job, memory_bytes)
         keys: list[bytes] = []
-        values: list[bytes] = []
+        values: list[Held] = []
         left_bytes = memory_bytes
         while not reader.is_done:
             left_bytes -= reader.take(keys, values, left_bytes, _REPORT_EVERY)

@@ -19,6 +19,7 @@ from lsmkv.background.events import EventTeller, OnEvent, Refreshed
 from lsmkv.background.refresher import Refresher
 from lsmkv.background.threads import in_own_thread, in_worker
 from lsmkv.changes import Changes
+from lsmkv.encoding.expiry import Clock
 from lsmkv.engine.first_key import FirstKeys
 from lsmkv.engine.location import Directory, Location, capture_open
 from lsmkv.engine.readers import Readers
@@ -75,6 +76,7 @@ class Engine:
         read_only: bool,
         refresh_every_s: float | None = None,
         on_event: OnEvent | None = None,
+        clock: Clock | None = None,
     ) -> None:
         storage = location.storage
         self.location = location
@@ -85,6 +87,7 @@ class Engine:
             options,
             storage.stats,
             self._events,
+            clock=clock or Clock(),
             read_only=read_only,
             to_write=_TO_WRITE if location.directory else _TO_WRITE_PUBLISHED,
         )
@@ -392,6 +395,7 @@ class Engine:
             read_only=True,
             refresh_every_s=self.refresh_every_s,
             on_event=self._events.callback,
+            clock=self.state.clock,
         )
         engine._seq_at_fork = self.state.last_seq
         engine.leave_to_first_use()

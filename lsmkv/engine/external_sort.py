@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from lsmkv.compaction.merge import merge_tables
-from lsmkv.encoding.entries import Value
 from lsmkv.encoding.entry_batch import EntryBatch, first_values
+from lsmkv.encoding.expiry import Held
 from lsmkv.filters.policy import NONE
 from lsmkv.memtable.radix_sort import SortedItems
 from lsmkv.options import KIB, MIB
@@ -55,7 +55,7 @@ class ExternalSort:
     def run_count(self) -> int:
         return sum(map(len, self._generations))
 
-    def add(self, keys: list[bytes], values: list[bytes]) -> None:
+    def add(self, keys: list[bytes], values: list[Held]) -> None:
         """Write entries as a run; of a repeated key the last one counts.  Both lists are emptied."""
         batches = sorted_batches(keys, values)
         keys.clear()
@@ -100,7 +100,7 @@ class ExternalSort:
                 self._job.storage.remove(self._job.path(table.number))
 
 
-def sorted_batches(keys: list[bytes], values: list[bytes]) -> Iterator[EntryBatch]:
+def sorted_batches(keys: list[bytes], values: list[Held]) -> Iterator[EntryBatch]:
     """Entries in key order; of a repeated key only the last.  Sorts when it is called."""
     return _batches(SortedItems(keys, values))
 
@@ -109,6 +109,6 @@ def _batches(items: SortedItems) -> Iterator[EntryBatch]:
     start = 0
     while start < items.count:
         keys, values = items.between(start, start + _BATCH_ENTRIES)
-        taken: list[Value] = first_values(values)
+        taken = first_values(values)
         start += len(taken)
         yield EntryBatch.of(keys[: len(taken)], taken, [], may_repeat=False, one_seq=0)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from random import randrange
 from typing import Final
 
-from lsmkv.encoding.entries import MAX_KEY_BYTES, Value
+from lsmkv.encoding.entries import MAX_KEY_BYTES
+from lsmkv.encoding.expiry import Held
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.watch import Watch, Watches
 from lsmkv.read.bounds import Bounds
@@ -51,7 +52,7 @@ class _Search(Watch):
         self._removes = True
         return True
 
-    def note(self, key: bytes, value: Value) -> None:
+    def note(self, key: bytes, value: Held) -> None:
         if value is not None or not self._removes:
             super().note(key, value)
 
@@ -71,7 +72,7 @@ class FirstKeys(Watch):
         self,
         readers: Readers,
         watches: Watches,
-        write: Callable[[bytes, Value, bool, Watch], bool],
+        write: Callable[[bytes, Held, bool, Watch], bool],
     ) -> None:
         super().__init__(watches, b"")
         self._readers = readers
@@ -134,7 +135,7 @@ class FirstKeys(Watch):
             any_gap = 2 * randrange(MOST_GAPS)
             del ends[any_gap : any_gap + 2]
 
-    def note(self, key: bytes, value: Value) -> None:
+    def note(self, key: bytes, value: Held) -> None:
         """A write of ``key`` begins: with a value, it leaves its gap."""
         ends = self._ends
         at = bisect_right(ends, key)

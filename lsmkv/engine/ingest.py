@@ -20,7 +20,7 @@ from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
 from lsmkv.engine.upkeep import Upkeep
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.table_check import open_uncached
-from lsmkv.sstable.format import TABLE_MAGIC
+from lsmkv.sstable.format import TABLE_MAGIC, expiry_of
 from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.table_end import TableEnd, adopted_end, read_end
@@ -156,16 +156,19 @@ def _stage(storage: Storage, staging: Staging, path: str, move: bool) -> None:
 def _verify(upkeep: Upkeep, table: TableReader) -> None:
     """Read every byte of a table; CorruptionError if it is damaged."""
     entries = tombstones = raw_bytes = 0
+    expiries: list[int] = []
     for block in every_block(table):
         entries += block.count
         raw_bytes += len(block.raw)
         if block.has_tags:
             tombstones += block.tags().count(TAG_DELETE)
+            expiries += block.expiries()
         upkeep.state.check_not_ending()
     table.verify_sections()
     stored, footer, block_count = table.properties, table.footer, table.index.block_count
     for what, expected, got in (
         ("entries", (stored.entry_count, stored.tombstone_count), (entries, tombstones)),
+        ("times of expiry", stored.expiry, expiry_of(expiries, entries)),
         ("bytes before compression", stored.raw_bytes, raw_bytes),
         ("blocks", stored.block_count, block_count),
         ("bytes of filters", stored.filter_bytes, footer.filters_length),

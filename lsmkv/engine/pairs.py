@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import Value, key_bytes, out_of_order, value_bytes
+from lsmkv.encoding.entries import key_bytes, out_of_order, value_bytes
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.encoding.expiry import Clock, Held, expiring, held_bytes
 from lsmkv.errors import caused
 
 _BATCH_ENTRIES: Final = 512
@@ -18,9 +19,14 @@ _END: Final = object()
 
 
 class PairReader:
-    """``count`` pairs are read so far; ``is_done`` says that there are no more."""
+    """``count`` pairs are read so far; ``is_done`` says that there are no more.
 
-    def __init__(self, pairs: Iterable[object]) -> None:
+    ``due_s`` is when those are due that tell no time of their own; None: never.
+    """
+
+    def __init__(self, pairs: Iterable[object], clock: Clock, due_s: int | None) -> None:
+        self._clock = clock
+        self._due_s = due_s
         self._pairs: Iterator[object] = iter(pairs)
         self.count = 0
         self.is_done = False
@@ -30,17 +36,16 @@ class PairReader:
         last: bytes | None = None
         while not self.is_done:
             keys: list[bytes] = []
-            values: list[bytes] = []
+            values: list[Held] = []
             self.take(keys, values, _BATCH_BYTES, _BATCH_ENTRIES)
             for key in keys:
                 if last is not None and key <= last:
                     raise ValueError(out_of_order(key, last))
                 last = key
             if keys:
-                taken: list[Value] = [*values]
-                yield EntryBatch.of(keys, taken, [], may_repeat=False, one_seq=0)
+                yield EntryBatch.of(keys, values, [], may_repeat=False, one_seq=0)
 
-    def take(self, keys: list[bytes], values: list[bytes], most_bytes: i64, most_count: i64) -> int:
+    def take(self, keys: list[bytes], values: list[Held], most_bytes: i64, most_count: i64) -> int:
         """Append the next pairs; returns the bytes of memory that they take.
 
         It ends when these are ``most_bytes``, or the pairs ``most_count``.
@@ -52,26 +57,32 @@ class PairReader:
             if pair is _END:
                 self.is_done = True
                 break
-            key, value = _key_and_value(pair)
+            key, value = self._entry(pair)
             keys.append(key)
             values.append(value)
-            taken_bytes += len(key) + len(value) + _ENTRY_BYTES
+            taken_bytes += len(key) + held_bytes(value) + _ENTRY_BYTES
             count += 1
         read: int = count
         self.count += read
         return taken_bytes
 
-
-def _key_and_value(pair: Any) -> tuple[bytes, bytes]:
-    if type(pair) is not tuple or len(pair) != 2:
-        pair = _as_pair(pair)
-    key, value = pair
-    return key_bytes(key), value_bytes(value)
-
-
-def _as_pair(pair: Any) -> tuple[Any, Any]:
-    try:
+    def _entry(self, pair: Any) -> tuple[bytes, Held]:
+        due_s = self._due_s
+        if type(pair) is not tuple or len(pair) != 2:
+            pair, expires_at = _with_expiry(pair)
+            if expires_at is not None:
+                due_s = self._clock.expiry_s(None, expires_at)
         key, value = pair
+        return key_bytes(key), expiring(value_bytes(value), due_s)
+
+
+def _with_expiry(pair: Any) -> tuple[Any, Any]:
+    """Key and value, and the expiry that may follow them."""
+    try:
+        key, value, *others = pair
+        (expires_at,) = others or (None,)
     except (TypeError, ValueError):
-        raise caused(TypeError(f"pairs are (key, value), not {repr(pair)[:100]}"), None)
-    return key, value
+        shown = repr(pair)[:100]
+        reason = f"pairs are (key, value) or (key, value, expires_at), not {shown}"
+        raise caused(TypeError(reason), None)
+    return (key, value), expires_at

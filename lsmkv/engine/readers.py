@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from weakref import ref
 
 from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
+from lsmkv.encoding.expiry import Moment
 from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.engine.state import StoreState
 from lsmkv.memtable.memtable import Memtable
@@ -23,10 +24,11 @@ class StoreView(ReadView):
         memtables: tuple[Memtable, ...],
         version: Version,
         seq: int,
+        moment: Moment,
         retention: Retention | None,
         range_deletes: RangeDeletes | None,
     ) -> None:
-        super().__init__(memtables, version, seq, retention, range_deletes)
+        super().__init__(memtables, version, seq, moment, retention, range_deletes)
         self.state = state
 
 
@@ -35,6 +37,7 @@ class Readers:
 
     def __init__(self, state: StoreState) -> None:
         self.state = state
+        self._clock = state.clock
         self._stats = state.stats
         self._live_snapshots = state.snapshots.live  # read by each write, and faster from here
         self._retention: Callable[[], Retention | None] = ref(Retention())  # dead already
@@ -44,12 +47,18 @@ class Readers:
         current = self.state.super_version
         if current is None:
             current = self.state.require_open()  # raises the right error
-        return current.get(key_bytes(key), self._stats)
+        return current.get(key_bytes(key), self._clock, self._stats)
+
+    def expires_at(self, key: Buffer) -> int | None:
+        """When ``key`` is due.  Raises as ``DB.expires_at``."""
+        held = self.state.require_open().held(key_bytes(key), self._stats)
+        return Moment(self._clock).expiry_of(held)
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The present values of ``keys``.  Raises as ``DB.multi_get``."""
         checked = keys_bytes(keys)
-        return self.state.require_open().get_many(checked, self._stats)
+        moment = Moment(self.state.clock)
+        return self.state.require_open().get_many(checked, moment, self._stats)
 
     def pin_current(self) -> tuple[SuperVersion, Pin]:
         """The current super version, and a pin on the last write."""
@@ -60,7 +69,7 @@ class Readers:
         with state.mutex:
             state.owner = thread
             current = state.require_open()
-            return current, state.snapshots.pin(state.last_seq)
+            return current, state.snapshots.pin(state.last_seq, Moment(state.clock))
 
     def read_view(self) -> StoreView:
         """The store as it is now."""
@@ -70,28 +79,33 @@ class Readers:
         thread = state.entering()
         with state.mutex:
             state.owner = thread
-            read_view = self._view_of(state.require_open(), state.last_seq)
+            moment = Moment(state.clock)
+            read_view = self._view_of(state.require_open(), state.last_seq, moment)
             state.owner = 0
             return read_view
 
-    def read_view_at(self, current: SuperVersion, seq: int) -> StoreView:
-        """``current`` as of ``seq``, which is pinned."""
+    def read_view_at(self, current: SuperVersion, pin: Pin) -> StoreView:
+        """``current`` as the snapshot of ``pin`` sees it."""
         state = self.state
         thread = state.entering()
         with state.mutex:
             state.owner = thread
-            return self._view_of(current, seq)
+            return self._view_of(current, pin.seq, pin.moment)
 
-    def _view_of(self, current: SuperVersion, seq: int) -> StoreView:
+    def _view_of(self, current: SuperVersion, seq: int, moment: Moment) -> StoreView:
         """``current`` as of ``seq`` (the mutex is held)."""
         ranges = current.range_deletes
         if current.memtable.is_empty:  # all that it will hold is newer than the view
-            return StoreView(self.state, current.flushing, current.version, seq, None, ranges)
+            return StoreView(
+                self.state, current.flushing, current.version, seq, moment, None, ranges
+            )
         retention = self._retention()
         if retention is None:
             retention = Retention()
             self._retention = ref(retention)
-        return StoreView(self.state, current.memtables, current.version, seq, retention, ranges)
+        return StoreView(
+            self.state, current.memtables, current.version, seq, moment, retention, ranges
+        )
 
     def need_old_values(self) -> bool:
         """Whether writes must keep what they replace (the mutex is held)."""

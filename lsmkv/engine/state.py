@@ -17,6 +17,7 @@ from librt.threading import Lock
 
 from lsmkv.background.events import BackgroundFailed, EventTeller
 from lsmkv.changes import Changes
+from lsmkv.encoding.expiry import Clock
 from lsmkv.errors import (
     BackgroundError,
     ClosedError,
@@ -59,6 +60,7 @@ class StoreState:
     """What the parts of an open store share.
 
     Attributes:
+        clock: tells which entries are due.
         life: the stage it is in.
         super_version: the current one; None unless the store can be read.
         last_seq: the number of the last write.
@@ -80,9 +82,11 @@ class StoreState:
         stats: Stats,
         events: EventTeller,
         *,
+        clock: Clock,
         read_only: bool,
         to_write: str,
     ) -> None:
+        self.clock = clock
         self.directory = directory
         self.options = options
         self.stats = stats
@@ -232,6 +236,19 @@ class StoreState:
 
     def may_compact(self) -> bool:
         return self.failure is None
+
+    def due_s(self) -> int:
+        return self.snapshots.due_s(self.clock.now_s())
+
+    def drop_due(self) -> int:
+        def read() -> None:
+            due_s = self.due_s()
+            self.clock.dropped_to_s = max(self.clock.dropped_to_s, due_s)
+            due.append(due_s)
+
+        due: list[int] = []
+        self.with_mutex(read)  # under which snapshots are taken
+        return due[0]
 
     def work_failed(self, error: BaseException) -> None:
         """Take no more writes, unless the work was only cancelled.  Notes an event."""

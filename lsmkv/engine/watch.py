@@ -7,7 +7,7 @@ written there meanwhile.  Otherwise one reads again.  So of two threads that rea
 
 from __future__ import annotations
 
-from lsmkv.encoding.entries import Value
+from lsmkv.encoding.expiry import Held
 
 
 class Watch:
@@ -26,7 +26,7 @@ class Watch:
         self.lowest = None
         self._watches.add(self)
 
-    def note(self, key: bytes, value: Value) -> None:
+    def note(self, key: bytes, value: Held) -> None:
         """A write of ``key`` begins; None removes it."""
         if self.start <= key and (self.lowest is None or key < self.lowest):
             self.lowest = key
@@ -57,7 +57,7 @@ class Watches:
         self.active[watch] = None
         self.exist = True
 
-    def note(self, key: bytes, value: Value) -> None:
+    def note(self, key: bytes, value: Held) -> None:
         """Tell every watch that a write of ``key`` begins."""
         active = self.active.copy()
         for watch in active:

@@ -21,7 +21,15 @@ from typing import Final
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import STALL_S, StallReason, WriteStalled
 from lsmkv.changes import await_change
-from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, Value, key_bytes, value_bytes
+from lsmkv.encoding.entries import (
+    MAX_SEQUENCE,
+    Absent,
+    Buffer,
+    Value,
+    key_bytes,
+    value_bytes,
+)
+from lsmkv.encoding.expiry import Held, Moment
 from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place, RecentWrites
@@ -99,7 +107,7 @@ class Writer:
             self.state.events.tell()
             raise
 
-    def write_one(self, key: bytes, value: Value, sync: bool, watch: Watch | None) -> bool:
+    def write_one(self, key: bytes, value: Held, sync: bool, watch: Watch | None) -> bool:
         """Put (or, with None, delete) one key.  Raises as ``DB.put``.
 
         With a ``watch`` that does not admit it, nothing is written: False.
@@ -147,7 +155,7 @@ class Writer:
             self._sync(log, end)
         return True
 
-    def write_watched(self, key: bytes, value: Value, sync: bool, watch: Watch) -> bool:
+    def write_watched(self, key: bytes, value: Held, sync: bool, watch: Watch | None) -> bool:
         """Put or delete ``key`` if ``watch`` admits it; tells whether."""
         try:
             return self.write_one(key, value, sync, watch)
@@ -155,12 +163,11 @@ class Writer:
             self.state.events.tell()
             raise
 
-    def exchange(
-        self, key: bytes, value: Value, sync: bool, fits: Callable[[Value], bool]
-    ) -> Value:
-        """Set ``key`` in one step if its old value ``fits``; returns the old value.
+    def revise(self, key: bytes, sync: bool, revised: Callable[[Value], Held | Absent]) -> Value:
+        """Set ``key`` to what ``revised`` makes of its value, in one step.
 
-        It tries again only after another thread wrote to the key.
+        Returns the old value.  ABSENT leaves it as it is.  It tries again only after another thread wrote
+        to the key.
         """
         self.state.check_for_writing()
         watch = Watch(self.watches, key)
@@ -168,7 +175,8 @@ class Writer:
             while True:
                 self.state.with_mutex(watch.begin)
                 old = self._readers.lookup(key)
-                if not fits(old) or self.write_watched(key, value, sync, watch):
+                new = revised(old)
+                if isinstance(new, Absent) or self.write_watched(key, new, sync, watch):
                     return old
         finally:
             self.watches.active.pop(watch, None)
@@ -437,7 +445,7 @@ class Writer:
             state.owner = thread
             current = state.require_open()
             place = self.recent_writes.begin()
-            return current, state.snapshots.pin(state.last_seq), place
+            return current, state.snapshots.pin(state.last_seq, Moment(state.clock)), place
 
 
 def _following(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from lsmkv.encoding.entries import Absent
+from lsmkv.encoding.expiry import Held, Moment
 from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
@@ -25,19 +26,21 @@ from lsmkv.tree.version import Run
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 Role = Literal["active", "flushing"]
-Outcome = Literal["found", "deleted", "absent"]
-RunOutcome = Literal["found", "deleted", "absent", "no table", "filtered"]
+Outcome = Literal["found", "expired", "deleted", "absent"]
+RunOutcome = Literal["found", "expired", "deleted", "absent", "no table", "filtered"]
 
 _COLUMNS: Final = 80
 _SHOWN_KEY_BYTES: Final = 300  # more than fit
 _PARAMETERS: Final = {RIBBON.name: "r", GRAFITE.name: "l"}
 _IS_THERE: Final[dict[Outcome, str]] = {
     "found": "is in this store",
+    "expired": "has expired",
     "deleted": "was deleted",
     "absent": "is not in this store",
 }
 _ENDS: Final[dict[RunOutcome, str]] = {
     "found": "found",
+    "expired": "expired",
     "deleted": "deleted",
     "absent": "not there",
     "no table": "no table spans the key",
@@ -435,7 +438,7 @@ def _laid_out(lines: list[_Line]) -> list[str]:
     ]
 
 
-def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
+def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) -> Explanation:
     """Report each step of a lookup as of ``seq``; it fills the cache, and counts reads alone."""
     memtable_steps: list[MemtableStep] = []
     run_steps: list[RunStep] = []
@@ -449,31 +452,37 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
     for memtable in current.memtables:
         if memtable.entry_seq < erased_seq:
             return explained("deleted", None)
-        value = memtable.get_at(key, seq)
-        outcome: Outcome = "absent"
-        if not isinstance(value, Absent):
-            outcome = "deleted" if value is None else "found"
+        held = memtable.get_at(key, seq)
+        outcome: Outcome = "absent" if isinstance(held, Absent) else _outcome(held, moment)
         role: Role = "active" if memtable.log_number == current.memtable.log_number else "flushing"
         memtable_steps.append(
             MemtableStep(role, memtable.log_number, len(memtable), outcome, memtable.first_seq)
         )
-        if not isinstance(value, Absent):
-            return explained(outcome, value)
+        if not isinstance(held, Absent):
+            return explained(outcome, moment.value_of(held))
     h = hash_key(key)
     for run in current.version.runs:
         table = run.table_for(key)
-        if table is not None and table.newest_seq < erased_seq:
+        if table is not None and table.meta.newest_seq < erased_seq:
             continue
-        step, value = _search_run(run, key, h, seq)
+        step, value = _search_run(run, key, h, seq, moment)
         run_steps.append(step)
-        if step.outcome == "found" or step.outcome == "deleted":
-            if table is not None and max(step.seq or 0, table.erased_seq) < erased_seq:
+        if step.outcome == "found" or step.outcome == "deleted" or step.outcome == "expired":
+            if table is not None and max(step.seq or 0, table.meta.erased_seq) < erased_seq:
                 break
             return explained(step.outcome, value)
     return explained("deleted" if erased_seq else "absent", None)
 
 
-def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes | None]:
+def _outcome(held: Held, moment: Moment) -> Literal["found", "expired", "deleted"]:
+    if held is None:
+        return "deleted"
+    return "expired" if moment.value_of(held) is None else "found"
+
+
+def _search_run(
+    run: Run, key: bytes, h: int, seq: int, moment: Moment
+) -> tuple[RunStep, bytes | None]:
     table = run.table_for(key)
     if table is None:
         nowhere = run.level, run.number, None, None, None
@@ -508,10 +517,10 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
         if answer.verdict == "maybe" and answer.key_count is None and len(blocks) == 1:
             asked = _with_counted_keys(answer, table, block)
         if position >= 0:
-            value, found_seq = block.value(position), block.seq(position)
+            held, found_seq = block.value(position), block.seq(position)
+            value, outcome = moment.value_of(held), _outcome(held, moment)
             if table.one_seq:
                 found_seq = table.largest_seq
-            outcome = "deleted" if value is None else "found"
             break
     number, file_name = table.meta.number, os.path.basename(table.path)
     place = run.level, run.number, number, file_name, block_number

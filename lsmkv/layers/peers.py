@@ -13,7 +13,9 @@ from typing import Final, NoReturn, TypeVar
 
 _T = TypeVar("_T", bound=type)
 
-_EXPIRING: Final = "lsmkv.cache.Cache has values that expire"
+_EXPIRING: Final = (
+    "put(key, value, ttl_s=60) expires, expires_at(key) tells when, touch(key, ttl_s=60) renews"
+)
 _START: Final = "write start= (the first key of the range)"
 _STOP: Final = "write stop= (the first key beyond the range)"
 _INCLUSIVE: Final = r'ranges are start <= key < stop; key + b"\0" is the next key above'
@@ -42,7 +44,7 @@ _OF_MAPPINGS: Final = {
     "commit": "each write counts at once; sync() makes it safe from a power failure",
     "set insert store": "put(key, value), or db[key] = value",
     "remove discard erase": "delete(key), or del db[key]",
-    "ttl expire expires expiry ex touch": _EXPIRING,
+    "ttl expire expires expiry ex": _EXPIRING,
     "compact vacuum reorganize": "compact_range()",
     "get_snapshot create_snapshot": "snapshot()",
     "approximate_sizes get_approximate_size get_approximate_sizes size": (

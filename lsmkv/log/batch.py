@@ -1,12 +1,13 @@
 """Write batches as bytes, the payloads of a write-ahead log.
 
 Layout, little-endian: u64 sequence number of the first operation, u32 operation count, then each
-operation: u8 tag (0 delete, 1 put, 2 range delete), u16 key length, u32 value length, key, value.
-Operation i has the sequence number of the first plus i.
+operation: u8 tag (0 delete, 1 put, 2 range delete, 4 put with expiry), u16 key length, u32 value length,
+key, value.  Operation i has the sequence number of the first plus i.
 
-A range delete has its first key as its key, and the key before which it ends as its value; without a
-value it has no end.  Range deletes come before all else in a batch, and in a log.  All of a batch have
-the number of its first operation.
+With tag 4 the value begins with the expiry (:mod:`lsmkv.encoding.expiry`).  A range delete has its first
+key as its key, and the key before which it ends as its value; without a value it has no end.  Range
+deletes come before all else in a batch, and in a log.  All of a batch have the number of its first
+operation.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ from lsmkv.encoding.entries import (
     MAX_SEQUENCE,
     MAX_VALUE_BYTES,
     TAG_DELETE,
+    TAG_EXPIRING,
     TAG_PUT,
     TAG_RANGE_DELETE,
     TAGS_RESERVED,
 )
+from lsmkv.encoding.expiry import EXPIRY_BYTES, Expiring, Held, expiring_in
 from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.errors import CorruptionError
 
-Operation = tuple[bytes, bytes | None]  # key and value; None deletes
+Operation = tuple[bytes, Held]  # key and value; None deletes
 
 _HEADER: Final = struct.Struct("<QI")
 HEADER_BYTES: Final = 12
@@ -55,16 +58,20 @@ def write_batch(
         _write_operation(out, key, value)
 
 
-def write_single(out: BytesWriter, seq: i64, key: bytes, value: bytes | None) -> None:
+def write_single(out: BytesWriter, seq: i64, key: bytes, value: Held) -> None:
     """:func:`write_batch` of one operation, without a list."""
     write_i64_le(out, seq)
     write_i32_le(out, 1)
     _write_operation(out, key, value)
 
 
-def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
+def _write_operation(out: BytesWriter, key: bytes, value: Held) -> None:
     length = len(key)
-    out.append(TAG_DELETE if value is None else TAG_PUT)
+    if isinstance(value, Expiring):
+        out.append(TAG_EXPIRING)
+        value = value.stored()
+    else:
+        out.append(TAG_DELETE if value is None else TAG_PUT)
     out.append(length & 0xFF)
     out.append(length >> 8)
     if value is None:
@@ -135,6 +142,8 @@ def decode_batch_in(data: bytes, start: i64, stop: i64, path: str, offset: int) 
             operations.append((data[key_start:key_end], data[key_end:end]))
         elif tag == TAG_DELETE and key_end == end:
             operations.append((data[key_start:key_end], None))
+        elif tag == TAG_EXPIRING and end - key_end >= EXPIRY_BYTES:
+            operations.append((data[key_start:key_end], expiring_in(data, key_end, end)))
         elif tag == TAG_RANGE_DELETE:
             first, last = data[key_start:key_end], data[key_end:end]
             if operations or (last and last <= first) or len(last) > MAX_KEY_BYTES:
@@ -151,4 +160,4 @@ def decode_batch_in(data: bytes, start: i64, stop: i64, path: str, offset: int) 
 
 
 # One operation at its limits must fit a batch.
-assert OPERATION_OVERHEAD_BYTES + MAX_KEY_BYTES + MAX_VALUE_BYTES < MAX_BATCH_BYTES
+assert OPERATION_OVERHEAD_BYTES + MAX_KEY_BYTES + EXPIRY_BYTES + MAX_VALUE_BYTES < MAX_BATCH_BYTES

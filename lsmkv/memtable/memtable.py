@@ -29,8 +29,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import ABSENT, Absent, Value
+from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.encoding.entry_batch import EntryBatch, first_values
+from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.range_deletes import KeyRange, RangeDelete
 from lsmkv.memtable.radix_sort import SortedItems
 
@@ -114,13 +115,13 @@ class Memtable:
     """
 
     def __init__(self, first_seq: int, log_number: int) -> None:
-        self.batches: list[tuple[list[bytes], list[Value]]] = []
-        self._live: dict[bytes, Value] = {}  # newest value of each key
+        self.batches: list[tuple[list[bytes], list[Held]]] = []
+        self._live: dict[bytes, Held] = {}  # newest value of each key
         self.first_seq = self.entry_seq = first_seq
         self.range_deletes: tuple[RangeDelete, ...] = ()
         self.log_number = log_number
         self.log_bytes = 0
-        self._history: dict[bytes, list[tuple[int, Value | Absent]]] = {}
+        self._history: dict[bytes, list[tuple[int, Held | Absent]]] = {}
         self._sorted_keys = SortedKeys()
         self._lock = threading.RLock()  # held while batches move into the dict, or keys are sorted
         self._is_moving = False  # whether one of these is under way
@@ -149,7 +150,7 @@ class Memtable:
         if self.batches and (keep_old or count < _FEWEST_KEPT):
             self._take_in_batches()
 
-    def put(self, key: bytes, value: Value, seq: int, keep_old: bool) -> None:
+    def put(self, key: bytes, value: Held, seq: int, keep_old: bool) -> None:
         """Set ``key``; with ``keep_old`` the old value stays readable."""
         if self.batches:
             self._take_in_batches()
@@ -163,7 +164,7 @@ class Memtable:
         if not replaced or replaced[-1][0] != seq:
             replaced.append((seq, self._live.get(key, ABSENT)))
 
-    def put_all(self, operations: list[tuple[bytes, Value]], seq: int, keep_old: bool) -> None:
+    def put_all(self, operations: list[tuple[bytes, Held]], seq: int, keep_old: bool) -> None:
         """Set many keys in one step, from ``seq`` on: a ``get`` sees all of them or none.
 
         No snapshot is inside a write batch, so ``seq`` stands for all of its numbers.
@@ -222,13 +223,13 @@ class Memtable:
         merged.log_bytes = self.log_bytes + newer.log_bytes
         return merged
 
-    def get(self, key: bytes) -> Value | Absent:
+    def get(self, key: bytes) -> Held | Absent:
         """The newest value; None for a deletion, ABSENT when there is no entry."""
         if self.batches:
             self._take_in_batches()
         return self._live.get(key, ABSENT)
 
-    def get_at(self, key: bytes, seq: int) -> Value | Absent:
+    def get_at(self, key: bytes, seq: int) -> Held | Absent:
         """The value as of sequence number ``seq``."""
         # The value is read first: a later write has put what it replaced into history.
         value = self.get(key)
@@ -237,7 +238,7 @@ class Memtable:
             return replaced[bisect_right(replaced, seq, key=_SEQ)][1]
         return value
 
-    def newest(self) -> list[tuple[bytes, Value]]:
+    def newest(self) -> list[tuple[bytes, Held]]:
         """Each key with its newest value, in the order of first writes."""
         if self.batches:
             self._take_in_batches()
@@ -310,10 +311,10 @@ class Memtable:
 
     def _with_history(self, keys: list[bytes]) -> EntryBatch:
         found_keys: list[bytes] = []
-        values: list[Value] = []
+        values: list[Held] = []
         seqs: list[int] = []
         for key in keys:
-            value: Value | Absent = self._live[key]
+            value: Held | Absent = self._live[key]
             for replaced_by, old in reversed(self._history.get(key, ())):
                 assert not isinstance(value, Absent)
                 found_keys.append(key)

@@ -13,7 +13,7 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
-from lsmkv.encoding.entries import Value
+from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 
@@ -29,7 +29,7 @@ class SortedItems:
     Keys and values stay in the order in which they came, in which memory is read fastest.
     """
 
-    def __init__(self, keys: Iterable[bytes], values: Iterable[Value]) -> None:
+    def __init__(self, keys: Iterable[bytes], values: Iterable[Held]) -> None:
         self._keys = list(keys)
         self._order = vec[i32]()
         self._in_order = True
@@ -44,7 +44,7 @@ class SortedItems:
             self._values = list(values)  # only now: sorting takes memory, too
         self.count: int = len(self._keys) if self._in_order else len(self._order)
 
-    def between(self, start: int, stop: int) -> tuple[list[bytes], list[Value]]:
+    def between(self, start: int, stop: int) -> tuple[list[bytes], list[Held]]:
         """Keys and values from position ``start`` up to ``stop``."""
         if self._in_order:
             return self._keys[start:stop], self._values[start:stop]

@@ -55,7 +55,8 @@ class Scan:
         wanted = self._wanted
         if not wanted.is_empty:
             whole: list[tuple[bytes | None, bytes | None]] = [(wanted.start, wanted.stop)]
-            self._sources.append(MemtableSource(memtable, seq, whole, wanted.reverse))
+            moment = self._read_view.moment
+            self._sources.append(MemtableSource(memtable, seq, whole, wanted.reverse, moment))
         newer = tuple([(start, stop, MAX_SEQUENCE + 1) for start, stop in ranges])
         self._erased = united(self._erased, newer)
 
@@ -101,7 +102,7 @@ class Scan:
         if wanted.is_empty:
             return
         start, stop, seq = wanted.start, wanted.stop, read_view.seq
-        erased = self._erased
+        moment, erased = read_view.moment, self._erased
         if erased is not None and not erased.touches(start, stop, 0):
             erased = None
         for memtable in read_view.memtables:
@@ -110,7 +111,7 @@ class Scan:
                 if erased is not None:
                     ranges = [*erased.gaps(start, stop, memtable.entry_seq)]
                 if ranges:
-                    sources.append(MemtableSource(memtable, seq, ranges, wanted.reverse))
+                    sources.append(MemtableSource(memtable, seq, ranges, wanted.reverse, moment))
         runs = read_view.version.runs
         is_last = not sources and len(runs) == 1
         asked = 0
@@ -122,9 +123,9 @@ class Scan:
                     erased is not None
                     and erased.touches(tables[0].smallest, tables[-1].largest + b"\0", 0)
                 ):
-                    sources.append(BlockSource(tables, wanted, is_last))
+                    sources.append(BlockSource(tables, wanted, is_last, moment))
                 else:
-                    sources.append(MixedSource(tables, seq, wanted, erased))
+                    sources.append(MixedSource(tables, seq, wanted, moment, erased))
         if asked > 1:
             read_view.version.charge_wasted_probes(_WASTED_PROBES * (asked - 1))
         for source in sources:

@@ -8,7 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import Absent, Value
+from lsmkv.encoding.entries import Absent
+from lsmkv.encoding.expiry import Held, Moment
 from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
@@ -42,8 +43,9 @@ class Source:
         questions: while ``UNREAD``, how often :meth:`put_off` may still be asked.
     """
 
-    def __init__(self, reverse: bool) -> None:
+    def __init__(self, reverse: bool, moment: Moment) -> None:
         self.reverse = reverse
+        self.moment = moment
         self.state: i64 = UNREAD
         self.key = b""
         self.questions: i64 = 0
@@ -67,7 +69,7 @@ class Source:
         raise NotImplementedError
 
     def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
-        """Append the next entries before ``bound`` to ``found``, without deletions.
+        """Append the next live entries before ``bound`` to ``found``.
 
         It moves over 1 to ``size`` entries; ``key`` must lie before ``bound``, which is None for the
         last source.
@@ -88,8 +90,10 @@ class BlockSource(Source):
         is_last: whether there is no other source.
     """
 
-    def __init__(self, tables: list[TableReader], wanted: Bounds, is_last: bool) -> None:
-        super().__init__(wanted.reverse)
+    def __init__(
+        self, tables: list[TableReader], wanted: Bounds, is_last: bool, moment: Moment
+    ) -> None:
+        super().__init__(wanted.reverse, moment)
         self._tables = tables
         self._wanted = wanted
         self._step: i64 = -1 if wanted.reverse else 1
@@ -277,7 +281,8 @@ class BlockSource(Source):
             if self.reverse:
                 block.prefetch_values(end + 1, at + 1)  # the processor prefetches less downwards
         key = block.key_after(self._prefix, at) if bound is None else self.key
-        block.append_entries(found, self._prefix, key, at, end, self._step)
+        now_s = self.moment.now_s() if block.has_expiring else 0
+        block.append_entries(found, self._prefix, key, at, end, self._step, now_s)
         self._move(end, bound is None)
 
     def key_ahead(self, count: i64) -> bytes | None:
@@ -312,12 +317,12 @@ class BlockSource(Source):
 class KeysSource(Source):
     """A source with a list of keys, in scan order."""
 
-    def __init__(self, reverse: bool) -> None:
-        super().__init__(reverse)
+    def __init__(self, reverse: bool, moment: Moment) -> None:
+        super().__init__(reverse, moment)
         self._keys: list[bytes] = []
         self._at: i64 = 0
 
-    def _value(self, position: i64) -> Value | Absent:
+    def _held(self, position: i64) -> Held | Absent:
         raise NotImplementedError
 
     def _begin(self, keys: list[bytes]) -> None:
@@ -330,8 +335,9 @@ class KeysSource(Source):
         keys, at = self._keys, self._at
         end = end_before(keys, at, min(i64(len(keys)), at + size), bound, self.reverse)
         while at < end:
-            value = self._value(at)
-            if value is not None and not isinstance(value, Absent):
+            held = self._held(at)
+            value = None if isinstance(held, Absent) else self.moment.value_of(held)
+            if value is not None:
                 found.append((keys[at], value))
             at += 1
         self._move(end)
@@ -358,13 +364,18 @@ class EntrySource(KeysSource):
     """A run's tables of which not every entry is visible."""
 
     def __init__(
-        self, tables: list[TableReader], seq: int, wanted: Bounds, erased: RangeDeletes | None
+        self,
+        tables: list[TableReader],
+        seq: int,
+        wanted: Bounds,
+        moment: Moment,
+        erased: RangeDeletes | None,
     ) -> None:
-        super().__init__(wanted.reverse)
+        super().__init__(wanted.reverse, moment)
         if wanted.reverse:
             tables = tables[::-1]
         self._lists = visible_entries(tables, seq, wanted, erased)
-        self._values: list[Value] = []
+        self._values: list[Held] = []
         if wanted.reverse:
             self.key = (
                 tables[0].largest if wanted.stop is None else min(tables[0].largest, wanted.stop)
@@ -382,7 +393,7 @@ class EntrySource(KeysSource):
         self._values = [value for _, value in entries]
         self._begin([key for key, _ in entries])
 
-    def _value(self, position: i64) -> Value | Absent:
+    def _held(self, position: i64) -> Held | Absent:
         return self._values[position]
 
 
@@ -394,9 +405,14 @@ class MixedSource(Source):
     """
 
     def __init__(
-        self, tables: list[TableReader], seq: int, wanted: Bounds, erased: RangeDeletes | None
+        self,
+        tables: list[TableReader],
+        seq: int,
+        wanted: Bounds,
+        moment: Moment,
+        erased: RangeDeletes | None,
     ) -> None:
-        super().__init__(wanted.reverse)
+        super().__init__(wanted.reverse, moment)
         self._seq = seq
         self._wanted = wanted
         self._erased = erased
@@ -404,7 +420,7 @@ class MixedSource(Source):
         def is_all_visible(table: TableReader) -> bool:
             return table.is_all_visible(seq) and (
                 erased is None
-                or not erased.touches(table.smallest, table.largest + b"\0", table.least_seq)
+                or not erased.touches(table.smallest, table.meta.above, table.meta.least_seq)
             )
 
         stretches = [
@@ -417,8 +433,8 @@ class MixedSource(Source):
     def _next(self) -> Source:
         is_visible, tables = self._to_come.pop()
         if is_visible:
-            return BlockSource(tables, self._wanted, False)
-        return EntrySource(tables, self._seq, self._wanted, self._erased)
+            return BlockSource(tables, self._wanted, False, self.moment)
+        return EntrySource(tables, self._seq, self._wanted, self.moment, self._erased)
 
     def _follow(self) -> None:
         """Stand where the present source stands; where it has ended, at the next one."""
@@ -458,8 +474,9 @@ class MemtableSource(KeysSource):
         seq: int,
         ranges: list[tuple[bytes | None, bytes | None]],
         reverse: bool,
+        moment: Moment,
     ) -> None:
-        super().__init__(reverse)
+        super().__init__(reverse, moment)
         self._memtable = memtable
         self._seq = seq
         self._ranges = ranges if reverse else ranges[::-1]  # the last one is next
@@ -500,7 +517,7 @@ class MemtableSource(KeysSource):
             return [key for key in keys if key >= end]
         return [key for key in keys if key < end]
 
-    def _value(self, position: i64) -> Value | Absent:
+    def _held(self, position: i64) -> Held | Absent:
         return self._memtable.get_at(self._keys[position], self._seq)
 
 

@@ -6,6 +6,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent, Value
+from lsmkv.encoding.expiry import Clock, Expiring, Held, Moment
 from lsmkv.encoding.range_deletes import RangeDeletes, united
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable.memtable import Memtable
@@ -35,23 +36,28 @@ class SuperVersion:
     def memtables(self) -> tuple[Memtable, ...]:
         return (self.memtable, *self.flushing)
 
-    def get(self, key: bytes, stats: Stats) -> Value:
-        """The present value of ``key``; None when it has none."""
-        if self.range_deletes is not None:
-            return self.get_at(key, MAX_SEQUENCE, stats)
+    def get(self, key: bytes, clock: Clock, stats: Stats) -> Value:
+        """The present value of ``key``; None when it has none.  ``clock`` tells whether it is due."""
+        held = self.held(key, stats)
+        if isinstance(held, Expiring):
+            held = Moment(clock).value_of(held)
+        if held is not None:
+            stats.get_hits += 1
+        return held
+
+    def held(self, key: bytes, stats: Stats) -> Held:
+        """The present entry of ``key``, which may be due; None when it has none."""
+        ranges = self.range_deletes
+        if ranges is not None:
+            return held_at(self.memtables, self.version, ranges, key, MAX_SEQUENCE, stats)
         stats.gets += 1
         found = self._get_in_memory(key)
         if isinstance(found, Absent):
-            value = self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
-            if value is not None:
-                stats.get_hits += 1
-            return value
+            return self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
         stats.memtable_hits += 1
-        if found is not None:
-            stats.get_hits += 1
         return found
 
-    def _get_in_memory(self, key: bytes) -> Value | Absent:
+    def _get_in_memory(self, key: bytes) -> Held | Absent:
         if not self.memtable.is_empty:  # an empty one is not worth hashing the key
             found = self.memtable.get(key)
             if not isinstance(found, Absent):
@@ -62,31 +68,36 @@ class SuperVersion:
                 return found
         return ABSENT
 
-    def get_many(self, keys: list[bytes], stats: Stats) -> list[Value]:
-        """The present value of each of ``keys``; None where there is none."""
-        ranges = self.range_deletes
-        if ranges is not None:
-            erased = [key for key in keys if ranges.newest_over(key, MAX_SEQUENCE)]
-            if erased:
-                values = {key: self.get_at(key, MAX_SEQUENCE, stats) for key in erased}
-                others = [key for key in keys if key not in values]
-                values.update(zip(others, self._get_all(others, stats), strict=True))
-                return [values[key] for key in keys]
-        return self._get_all(keys, stats)
-
-    def _get_all(self, keys: list[bytes], stats: Stats) -> list[Value]:
-        """:meth:`get_many` of keys that no range delete covers."""
+    def get_many(self, keys: list[bytes], moment: Moment, stats: Stats) -> list[Value]:
+        """The value of each of ``keys`` at ``moment``; None where there is none."""
         found: list[Value] = []
         together = self.version.lookups_together
         for start in range(0, len(keys), together):
             end = start + together
-            found += self._get_together(keys[start:end], stats)
+            for held in self._held_by(keys[start:end], stats):
+                found.append(moment.value_of(held) if isinstance(held, Expiring) else held)
+        stats.get_hits += len(keys) - found.count(None)
         return found
 
-    def _get_together(self, keys: list[bytes], stats: Stats) -> list[Value]:
+    def _held_by(self, keys: list[bytes], stats: Stats) -> list[Held]:
+        """:meth:`held` of each key; those beside range deletes are looked up one by one."""
+        ranges = self.range_deletes
+        if ranges is None:
+            return self._get_together(keys, stats)
+        held: dict[bytes, Held] = {}
+        others: list[bytes] = []
+        for key in keys:
+            if ranges.newest_over(key, MAX_SEQUENCE):
+                held[key] = self.held(key, stats)
+            else:
+                others.append(key)
+        held.update(zip(others, self._get_together(others, stats), strict=True))
+        return [held[key] for key in keys]
+
+    def _get_together(self, keys: list[bytes], stats: Stats) -> list[Held]:
         count = len(keys)
         stats.gets += count
-        values: list[Value] = [None] * count
+        values: list[Held] = [None] * count
         wanted = vec[i64]([0] * count)
         hashes = vec[i64]([0] * count)
         left: i64 = 0
@@ -104,12 +115,7 @@ class SuperVersion:
             if len(wanted):
                 wanted = run.get_many(keys, hashes, wanted, values, stats)
                 self.version.charge_wasted_probes(len(wanted))
-        stats.get_hits += count - values.count(None)
         return values
-
-    def get_at(self, key: bytes, seq: int, stats: Stats) -> Value:
-        """The value as of ``seq``, which is pinned."""
-        return value_at(self.memtables, self.version, self.range_deletes, key, seq, stats)
 
 
 def value_at(
@@ -118,51 +124,44 @@ def value_at(
     range_deletes: RangeDeletes | None,
     key: bytes,
     seq: int,
+    moment: Moment,
     stats: Stats,
 ) -> Value:
-    """The value that ``key`` had as of ``seq``, which is still readable."""
-    stats.gets += 1
-    if range_deletes is not None:
-        erased_seq = range_deletes.newest_over(key, seq)
-        if erased_seq:
-            return _value_unerased(memtables, version, key, seq, erased_seq, stats)
-    for memtable in memtables:
-        found = memtable.get_at(key, seq)
-        if not isinstance(found, Absent):
-            stats.memtable_hits += 1
-            break
-    else:
-        found = version.get(key, hash_key(key), seq, stats)
-    if found is not None:
+    """The value of ``key`` as of ``seq``, at ``moment``."""
+    value = moment.value_of(held_at(memtables, version, range_deletes, key, seq, stats))
+    if value is not None:
         stats.get_hits += 1
-    return found
+    return value
 
 
-def _value_unerased(
+def held_at(
     memtables: tuple[Memtable, ...],
     version: Version,
+    range_deletes: RangeDeletes | None,
     key: bytes,
     seq: int,
-    erased_seq: int,
     stats: Stats,
-) -> Value:
-    """:func:`value_at` beside range deletes of the key, the newest numbered ``erased_seq``."""
+) -> Held:
+    """The entry of ``key`` as of ``seq``, which is still readable.
+
+    It may be due; None: there is none.
+    """
+    stats.gets += 1
+    erased_seq = 0 if range_deletes is None else range_deletes.newest_over(key, seq)
     for memtable in memtables:
         if memtable.entry_seq < erased_seq:  # so are all that follow, and all tables
             return None
         found = memtable.get_at(key, seq)
         if not isinstance(found, Absent):
             stats.memtable_hits += 1
-            break
-    else:
-        found = version.get_unerased(key, hash_key(key), seq, erased_seq, stats)
-    if found is not None:
-        stats.get_hits += 1
-    return found
+            return found
+    if erased_seq:
+        return version.get_unerased(key, hash_key(key), seq, erased_seq, stats)
+    return version.get(key, hash_key(key), seq, stats)
 
 
 class ReadView:
-    """The store as it was after the write ``seq``.
+    """The store as it was after the write ``seq``, at one ``moment``.
 
     ``memtables`` are newest first, without a live one that was empty.  ``retention``, if needed, makes
     the live one keep old values while this view exists.  ``range_deletes`` may have newer ones, too.
@@ -173,9 +172,11 @@ class ReadView:
         memtables: tuple[Memtable, ...],
         version: Version,
         seq: int,
+        moment: Moment,
         retention: Retention | None,
         range_deletes: RangeDeletes | None = None,
     ) -> None:
+        self.moment = moment
         self.memtables = memtables
         self.version = version
         self.seq = seq
@@ -184,4 +185,4 @@ class ReadView:
 
     def get(self, key: bytes, stats: Stats) -> Value:
         ranges = self.range_deletes
-        return value_at(self.memtables, self.version, ranges, key, self.seq, stats)
+        return value_at(self.memtables, self.version, ranges, key, self.seq, self.moment, stats)

@@ -8,14 +8,15 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Final
 
-from lsmkv.encoding.entries import MAX_SEQUENCE, Value
+from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.read.bounds import Bounds, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
 
-Entry = tuple[bytes, Value]
+Entry = tuple[bytes, Held]
 _KEY: Final = itemgetter(0)
 
 
@@ -37,11 +38,13 @@ def visible_entries(
         if start is None or start < table.smallest:
             start = table.smallest
         if stop is None or stop > table.largest:
-            stop = table.largest + b"\0"
+            stop = table.meta.above
         # What is older than a range delete as a whole is not read; of the rest each entry is compared.
-        gaps = erased.gaps(start, stop, table.newest_seq)
-        is_mixed = table.least_seq < table.newest_seq
-        compared = erased if is_mixed and erased.touches(start, stop, table.least_seq) else None
+        gaps = erased.gaps(start, stop, table.meta.newest_seq)
+        is_mixed = table.meta.least_seq < table.meta.newest_seq
+        compared = (
+            erased if is_mixed and erased.touches(start, stop, table.meta.least_seq) else None
+        )
         for low, high in reversed(gaps) if wanted.reverse else gaps:
             part = Bounds(low, high, wanted.prefix, wanted.reverse)
             yield from _of_table(table, seq, part, compared)
@@ -63,7 +66,9 @@ def _of_table(
     blocks = blocks_ahead(table, numbers)
     # mypyc would make a list of a generator.
     if erased is not None:
-        decoded = map(_unerased, blocks, repeat(max_seq), repeat(erased), repeat(table.erased_seq))
+        decoded = map(
+            _unerased, blocks, repeat(max_seq), repeat(erased), repeat(table.meta.erased_seq)
+        )
     else:
         decoded = map(_entries, blocks, repeat(max_seq))
     for entries in _whole_keys(table, numbers, decoded, wanted.reverse):

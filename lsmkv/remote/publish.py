@@ -172,7 +172,7 @@ def publish(
     sent: list[int] = []
     if is_new:
         # Tables from outside take numbers of their own, which memtables need not know.
-        newest = max((reader.newest_seq for reader in readers.values()), default=0)
+        newest = max((reader.meta.newest_seq for reader in readers.values()), default=0)
         flushed = min(memtable.first_seq for memtable in current.memtables) - 1
         last_seq = max(newest, flushed)
         sent = _send(publication, readers, names, progress)

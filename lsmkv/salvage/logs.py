@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsmkv.encoding.entries import Value
+from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.range_deletes import RangeDelete
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Problem
@@ -26,7 +26,7 @@ class SalvagedLogs:
     """
 
     def __init__(self, storage: Storage, closed: ClosedLog) -> None:
-        self.newest: dict[bytes, tuple[Value, int]] = {}
+        self.newest: dict[bytes, tuple[Held, int]] = {}
         self.range_deletes: list[RangeDelete] = []
         self.record_count = self.operation_count = 0
         self.lost_bytes = 0

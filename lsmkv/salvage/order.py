@@ -16,6 +16,7 @@ from operator import attrgetter, itemgetter
 from typing import Final
 
 from lsmkv.encoding.entry_batch import Entry
+from lsmkv.encoding.expiry import Held
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 
@@ -24,7 +25,7 @@ _LARGEST: Final = attrgetter("largest")
 _ORDER: Final = itemgetter(0, 1, 2)
 
 # Key, minus sequence number, minus the table's number, value.
-SortableEntry = tuple[bytes, int, int, bytes | None]
+SortableEntry = tuple[bytes, int, int, Held]
 
 
 @dataclass(frozen=True, slots=True)

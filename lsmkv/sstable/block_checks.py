@@ -8,6 +8,7 @@ from typing import NoReturn
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
+from lsmkv.encoding.expiry import value_length
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import NONE, FilterPolicy
 from lsmkv.sstable.block.block import Block
@@ -27,7 +28,7 @@ def why_not_mergeable(block: Block, index: TableIndex, block_number: i64, may_re
     if reason := _misplaced(block, index, block_number, may_repeat):
         return reason
     if len(block.raw) > MAX_VALUE_BYTES:
-        longest = max([len(value) for value in block.values() if value is not None], default=0)
+        longest = max(map(value_length, block.values()))
         if longest > MAX_VALUE_BYTES:
             return f"value of {longest} bytes is over the limit"
     return ""

@@ -33,6 +33,7 @@ import msgspec
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.expiry import MAX_EXPIRY_S
 from lsmkv.errors import CorruptionError, UnsupportedFormatError, unfit
 from lsmkv.filters.policy import MAX_PARAMETER
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
@@ -73,14 +74,49 @@ class TableFormat:
     plan: bytes = b""
 
 
+class TableExpiry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """When entries of a table are due, in seconds since 1970.
+
+    Attributes:
+        count: how many of them expire.
+        earliest_s, latest_s: when the first and the last of these are due.
+        half_due_s: when half of all the table's entries are due; None: never.
+    """
+
+    count: int
+    earliest_s: int
+    half_due_s: int | None
+    latest_s: int
+
+    def problem(self, entry_count: int) -> str | None:
+        """The reason why these values are impossible, or None."""
+        half_due_s = self.earliest_s if self.half_due_s is None else self.half_due_s
+        if not 0 < self.count <= entry_count:
+            return f"{self.count} of {entry_count} entries expire"
+        if not 0 <= self.earliest_s <= half_due_s <= self.latest_s <= MAX_EXPIRY_S:
+            return "times of expiry are out of order, or out of range"
+        return None
+
+
+def expiry_of(expiries: list[int], entry_count: int) -> TableExpiry | None:
+    """The expiry of a table of which entries expire at these times."""
+    if not expiries:
+        return None
+    ordered = sorted(expiries)
+    half = (entry_count + 1) // 2
+    half_due_s = ordered[half - 1] if half <= len(ordered) else None
+    return TableExpiry(len(ordered), ordered[0], half_due_s, ordered[-1])
+
+
 class TableMeta(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
     """The manifest's record of a table; keys are base64 in JSON.
 
     ``checksum`` covers index and properties, as in the footer: it identifies the table.
-    ``sealed_number`` is as in :class:`TableProperties`.  Range deletes numbered up to ``erased_seq`` have
-    been applied to the table: they hide nothing of it.  The table's file does not know that.
+    ``sealed_number`` is as in :class:`TableProperties`.  ``expiry`` is None if no entry expires.  Range
+    deletes numbered up to ``erased_seq`` have been applied to the table: they hide nothing of it.  The
+    table's file does not know that.
     """
 
     number: int
@@ -93,7 +129,13 @@ class TableMeta(
     tombstone_count: int
     checksum: int = 0
     sealed_number: int = 0
+    expiry: TableExpiry | None = None
     erased_seq: int = 0
+
+    @property
+    def above(self) -> bytes:
+        """The lowest key above all of its keys."""
+        return self.largest + b"\0"
 
     @property
     def least_seq(self) -> int:
@@ -119,6 +161,8 @@ class TableMeta(
             return "the number of its range deletes is out of range"
         if self.number < 1 or self.entry_count < 1 or self.tombstone_count < 0:
             return "a number or a count of it is out of range"
+        if self.expiry is not None and (problem := self.expiry.problem(self.entry_count)):
+            return problem
         return None if self.size_bytes > FOOTER_BYTES else "its size is too small"
 
 
@@ -141,6 +185,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
             was written outside the store has another.
         one_seq: every entry counts as having the sequence number ``largest_seq``, whatever its block
             says.  It is so in an adopted table (:mod:`lsmkv.sstable.table_end`).
+        expiry: when entries are due; None if none expires.
     """
 
     number: int
@@ -167,6 +212,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     beside: list[int] = []
     sealed_number: int = 0
     one_seq: bool = False
+    expiry: TableExpiry | None = None
 
     @property
     def seal(self) -> int:
@@ -185,6 +231,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
             tombstone_count=self.tombstone_count,
             checksum=checksum,
             sealed_number=self.sealed_number,
+            expiry=self.expiry,
             erased_seq=erased_seq,
         )
 

@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import ABSENT, Absent
+from lsmkv.encoding.expiry import Held
 from lsmkv.errors import CorruptionError, caused
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.sstable.ask_counts import AskCounts
@@ -116,19 +117,6 @@ class TableReader:
         """Whether a view of ``seq`` sees every entry, one for each key."""
         return seq >= self.largest_seq and not self.has_versions
 
-    @property
-    def least_seq(self) -> int:
-        """As of ``meta``, like the following two."""
-        return self.meta.least_seq
-
-    @property
-    def newest_seq(self) -> int:
-        return self.meta.newest_seq
-
-    @property
-    def erased_seq(self) -> int:
-        return self.meta.erased_seq
-
     # Index and filters, read at first use
 
     @property
@@ -182,7 +170,7 @@ class TableReader:
 
     # Lookups
 
-    def get(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
+    def get(self, key: bytes, h: i64, max_seq: int) -> Held | Absent:
         """The newest version of ``key`` with a sequence number up to ``max_seq``.
 
         ``key`` must lie between the table's smallest and largest key; ``h`` is its hash.  Returns the
@@ -204,15 +192,13 @@ class TableReader:
             position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
 
-    def get_unerased(
-        self, key: bytes, h: i64, max_seq: int, erased_seq: int
-    ) -> bytes | Absent | None:
+    def get_unerased(self, key: bytes, h: i64, max_seq: int, erased_seq: int) -> Held | Absent:
         """:meth:`get` beside range deletes of the key, the newest numbered ``erased_seq``.
 
         An entry that they hide counts as a deletion: it hides older ones.
         """
         found = self.get(key, h, max_seq)
-        if isinstance(found, Absent) or self.least_seq >= erased_seq:
+        if isinstance(found, Absent) or self.meta.least_seq >= erased_seq:
             return found
         # The newest visible version is older if no version from that number on is visible.
         return found if self._has_version(key, erased_seq, max_seq) else None
@@ -232,7 +218,7 @@ class TableReader:
             if not index.begins_at(number, key):
                 return False
 
-    def _get_version(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
+    def _get_version(self, key: bytes, h: i64, max_seq: int) -> Held | Absent:
         """:meth:`get` in a table of which blocks may share a key."""
         filters = self.filters
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):

@@ -7,17 +7,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import TAG_DELETE, Value
+from lsmkv.encoding.entries import TAG_DELETE, TAG_EXPIRING
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
+from lsmkv.encoding.expiry import Held
 from lsmkv.filters.hashing import DIGEST_BYTES
 from lsmkv.filters.policy import NONE
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES, Block
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
 from lsmkv.sstable.filter_builder import FilterBuilder
-from lsmkv.sstable.format import CODEC_NONE, TableFormat, TableMeta, TableProperties
+from lsmkv.sstable.format import (
+    CODEC_NONE,
+    TableFormat,
+    TableMeta,
+    TableProperties,
+    expiry_of,
+)
 from lsmkv.sstable.pages import PAGE_BYTES, PageFit
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.stored_blocks import StoredBlocks
@@ -68,6 +76,7 @@ class TableWriter:
         self._has_entries = False
         self._last_key = b""
         self._tombstone_count = 0
+        self._expiries = vec[i64]()
 
     @property
     def size_bytes(self) -> int:
@@ -85,7 +94,7 @@ class TableWriter:
         """The size of its index, once it is finished."""
         return self._file.index_bytes
 
-    def add(self, key: bytes, value: Value, seq: int) -> None:
+    def add(self, key: bytes, value: Held, seq: int) -> None:
         self.add_from(EntryBatch.of([key], [value], [seq], may_repeat=False), 0, NO_LIMIT)
 
     def add_from(self, versions: EntryBatch, start: i64, limit_bytes: i64) -> int:
@@ -130,8 +139,12 @@ class TableWriter:
             elif repeats:
                 self._has_versions = True
                 self._block_repeats = number > begun or bool(self._block)
-            if has_tags and tags[position] == TAG_DELETE:
-                tombstones += 1
+            if has_tags:
+                tag = tags[position]
+                if tag == TAG_DELETE:
+                    tombstones += 1
+                elif tag == TAG_EXPIRING:
+                    self._expiries = append(self._expiries, versions.expiry_s(position))
             block_bytes += size
             number += 1
             # If keys do not repeat in the batch, only its first can repeat the one added before.
@@ -150,7 +163,7 @@ class TableWriter:
 
         That is their count, or the first at which the table has ``limit_bytes`` or is full.  A table
         without entries takes at least one.  They must have this table's format, their entries one
-        sequence number, none twice, and no deletion.
+        sequence number, none twice, and no deletion or expiry.
         """
         table, index, end = blocks.table, blocks.table.index, blocks.end
         number = blocks.first + start
@@ -240,6 +253,7 @@ class TableWriter:
             largest_seq=file.largest_seq,
             entry_count=file.entry_count,
             tombstone_count=self._tombstone_count,
+            expiry=expiry_of(list(self._expiries), file.entry_count),
             has_versions=self._has_versions,
             block_count=file.block_count,
             raw_bytes=file.raw_bytes,

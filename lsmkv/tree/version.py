@@ -15,7 +15,8 @@ from librt.strings import read_i64_be, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.entries import Absent, Value
+from lsmkv.encoding.entries import Absent
+from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.fences import MASK_63, fence, lower_bound
 from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
@@ -92,7 +93,7 @@ class Run:
         keys: list[bytes],
         hashes: vec[i64],
         wanted: vec[i64],
-        values: list[Value],
+        values: list[Held],
         stats: Stats,
     ) -> vec[i64]:
         """Put the values of keys that this run has into ``values``.
@@ -184,7 +185,7 @@ def _find_entries(
     places: vec[i64],
     wanted: vec[i64],
     unknown: i64,
-    values: list[Value],
+    values: list[Held],
 ) -> i64:
     """Put the values of asked keys, in the blocks ``places``, into ``values``.
 
@@ -273,7 +274,7 @@ class Version:
             (reader.file.lookups_together for reader in readers.values()), default=LOOKUPS_TOGETHER
         )
 
-    def get(self, key: bytes, h: i64, max_seq: int, stats: Stats) -> Value:
+    def get(self, key: bytes, h: i64, max_seq: int, stats: Stats) -> Held:
         """The newest value of ``key`` numbered ``max_seq`` or lower; None: there is none."""
         for run in self.runs:
             table = run.table_for(key)
@@ -288,15 +289,13 @@ class Version:
                     self._spend_read_compaction_budget()
         return None
 
-    def get_unerased(
-        self, key: bytes, h: i64, max_seq: int, erased_seq: int, stats: Stats
-    ) -> Value:
+    def get_unerased(self, key: bytes, h: i64, max_seq: int, erased_seq: int, stats: Stats) -> Held:
         """:meth:`get` beside range deletes of the key, the newest numbered ``erased_seq``."""
         for run in self.runs:
             table = run.table_for(key)
             if table is None:
                 stats.range_negatives += 1
-            elif table.newest_seq >= erased_seq:
+            elif table.meta.newest_seq >= erased_seq:
                 found = table.get_unerased(key, h, max_seq, erased_seq)
                 if not isinstance(found, Absent):
                     return found

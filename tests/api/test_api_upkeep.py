@@ -220,6 +220,8 @@ USES: dict[str, Callable[[DB], object]] = {
     "bulk_load": lambda db: db.bulk_load([]),
     "transaction": lambda db: db.transaction(),
     "transact": lambda db: db.transact(len),
+    "expires_at": lambda db: db.expires_at(b"k"),
+    "touch": lambda db: db.touch(b"k"),
     "compare_and_set": lambda db: db.compare_and_set(b"k", b"v", None),
     "sync": lambda db: db.sync(),
     "flush": lambda db: db.flush(),

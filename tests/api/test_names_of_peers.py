@@ -28,7 +28,7 @@ ARGUMENTS: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
     "put True": (lambda db: db.put(b"k", b"v", True), r"DB\.put\(\.\.\., True\): .* sync=True"),
     "put ttl": (
         lambda db: db.put(b"k", b"v", ttl=5),
-        r"DB\.put has no argument 'ttl': lsmkv\.cache",
+        r"DB\.put has no argument 'ttl': put\(key, value, ttl_s=60\)",
     ),
     "delete True": (lambda db: db.delete(b"k", True), r"DB\.delete\(\.\.\., True\): .* sync=True"),
     "prefix put": (
@@ -77,7 +77,7 @@ def test_an_argument_of_another_store_is_refused_with_what_to_write(db: Any, nam
         ("put_if_absent", r"compare_and_set\(key, None, value\)"),
         ("has_key", "write: key in db"),
         ("incr", r"transact\(function\)"),
-        ("ttl", r"lsmkv\.cache\.Cache"),
+        ("ttl", r"ttl_s=60"),
         ("compact", r"compact_range\(\)"),
         ("get_approximate_size", r"approximate_size\(start, stop\)"),
     ],
@@ -126,7 +126,8 @@ def test_no_name_hides_a_method_of_mappings() -> None:
 
 def test_help_shows_the_arguments_that_a_write_takes() -> None:
     assert str(inspect.signature(lsmkv.DB.put)) == (
-        "(self, key: 'Buffer', value: 'Buffer', *, sync: 'bool' = False) -> 'None'"
+        "(self, key: 'Buffer', value: 'Buffer', *, ttl_s: 'float | None' = None, "
+        "expires_at: 'float | None' = None, sync: 'bool' = False) -> 'None'"
     )
     assert str(inspect.signature(lsmkv.DB.delete)) == (
         "(self, key: 'Buffer', *, sync: 'bool' = False) -> 'None'"
@@ -141,7 +142,7 @@ def test_help_shows_the_arguments_that_a_write_takes() -> None:
     [
         ("p", "error_rate"),
         ("fpr", "error_rate"),
-        ("ttl", "lsmkv.cache.Cache"),
+        ("ttl", "default_ttl_s"),
         ("mode", "read_only=True"),
     ],
 )

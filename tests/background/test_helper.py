@@ -132,6 +132,8 @@ def flush_of(db: lsmkv.DB, keys: int, known_keys: int | None) -> FlushJob:
             first_number=100,
             number_count=100,
             snapshots=[],
+            drop_deletions=False,
+            due_s=0,
             replaces=[],
         ),
         log_number=int(log.stem),
@@ -139,7 +141,6 @@ def flush_of(db: lsmkv.DB, keys: int, known_keys: int | None) -> FlushJob:
         first_seq=1,
         end_seq=keys + 1,
         key_count=known_keys,
-        drop_deletions=False,
     )
 
 

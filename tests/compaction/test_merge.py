@@ -14,6 +14,7 @@ from columns import as_columns, as_rows
 from lsmkv.compaction.merge import flushed_batches, merge_tables, surviving
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
 from lsmkv.encoding.entry_batch import Entry, EntryBatch, EntrySlice, batches_of, joined
+from lsmkv.encoding.expiry import Held
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -44,11 +45,11 @@ NOW = 99
 
 
 def seen(versions: list[Entry], snapshot: int) -> dict[bytes, bytes]:
-    newest: dict[bytes, bytes | None] = {}
+    newest: dict[bytes, Held] = {}
     for key, value, seq in versions:
         if seq <= snapshot:
             newest.setdefault(key, value)
-    return {key: value for key, value in newest.items() if value is not None}
+    return {key: value for key, value in newest.items() if isinstance(value, bytes)}
 
 
 def retained(batches: list[list[Entry]], snapshots: list[int], drop: bool) -> list[Entry]:
@@ -260,7 +261,7 @@ def split_histories(
     number of keys.
     """
     drawn = draw(st.dictionaries(keys, st.lists(values, min_size=1, max_size=5), max_size=12))
-    history = [
+    history: list[list[Entry]] = [
         [(key, value, len(drawn[key]) - age) for age, value in enumerate(drawn[key])]
         for key in sorted(drawn)
     ]

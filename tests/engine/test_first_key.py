@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import lsmkv
 from costs import COMPILED, instructions
 from interruptions import at_each_place
+from lsmkv.encoding.expiry import Held
 from lsmkv.engine.engine import Engine
 from lsmkv.engine.first_key import MOST_GAPS, FirstKeys
 from lsmkv.engine.recent_writes import Place, RecentWrites
@@ -102,7 +103,7 @@ def test_what_is_put_right_after_a_removal_is_in_no_gap(later: bytes, tmp_path: 
     with lsmkv.open(tmp_path) as db:
         readers, writer = db._engine.readers, db._engine.writer
 
-        def write(key: bytes, value: bytes | None, sync: bool, watch: Watch) -> bool:
+        def write(key: bytes, value: Held, sync: bool, watch: Watch) -> bool:
             is_done = writer.write_one(key, value, sync, watch)
             db.put(later, b"later")
             return is_done

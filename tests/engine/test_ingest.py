@@ -14,6 +14,7 @@ import pytest
 from conftest import open_small
 
 import lsmkv
+from lsmkv.encoding.expiry import Clock, Moment
 from lsmkv.inspection.explain import explain_lookup
 from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import UNFINISHED
@@ -60,7 +61,8 @@ def test_explain_tells_the_sequence_number_of_the_ingest(db: lsmkv.DB, tmp_path:
     step = next(step for step in db.explain(b"k").runs if step.outcome == "found")
     assert step.seq == snapshot.sequence_number + 1
     engine = db._engine
-    earlier = explain_lookup(engine.state.require_open(), b"k", snapshot.sequence_number)
+    current, now = engine.state.require_open(), Moment(Clock())
+    earlier = explain_lookup(current, b"k", snapshot.sequence_number, now)
     assert earlier.outcome == "absent"
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import lsmkv
 from damage import Entry, flip, footer_of, open_table, write_table
+from lsmkv.encoding.expiry import Clock, Moment
 from lsmkv.filters.family.strategies import product_probes
 from lsmkv.filters.maths.sizing import exact_rate
 from lsmkv.inspection.explain import (
@@ -97,7 +98,7 @@ def test_memtables_are_asked_the_active_one_first(tmp_path: Path) -> None:
     flushing, active = Memtable(1, 4), Memtable(2, 5)
     flushing.put(b"a", b"old", 1, False)
     view = SuperVersion(active, (flushing,), Version(Levels(), {}))
-    steps = explain_lookup(view, b"a", 9).memtables
+    steps = explain_lookup(view, b"a", 9, Moment(Clock())).memtables
     assert [(step.role, step.log_number, step.outcome) for step in steps] == [
         ("active", 5, "absent"),
         ("flushing", 4, "found"),
@@ -136,14 +137,14 @@ def test_a_filter_that_errs_is_called_a_false_positive(tmp_path: Path) -> None:
 def test_the_newest_run_that_knows_the_key_ends_the_lookup(tmp_path: Path) -> None:
     runs: list[list[Entry]] = [[(b"b", b"x", 8)], [(b"a", b"new", 6), (b"c", None, 7)]]
     view = _view(*runs, [(b"a", b"old", 4), (b"c", b"1", 3)], path=tmp_path)
-    explanation = explain_lookup(view, b"a", 9)
+    explanation = explain_lookup(view, b"a", 9, Moment(Clock()))
     assert [step.outcome for step in explanation.runs] == ["no table", "found"]
     assert (explanation.value, explanation.runs[1].seq) == (b"new", 6)
     assert (explanation.runs[1].level, explanation.runs[1].file_name) == (0, "000002.sst")
-    explanation = explain_lookup(view, b"c", 9)
+    explanation = explain_lookup(view, b"c", 9, Moment(Clock()))
     assert [step.outcome for step in explanation.runs] == ["no table", "deleted"]
     assert (explanation.outcome, explanation.value) == ("deleted", None)
-    assert explain_lookup(view, b"b", 7).outcome == "absent"
+    assert explain_lookup(view, b"b", 7, Moment(Clock())).outcome == "absent"
 
 
 def test_a_block_is_read_once_and_then_cached(db: lsmkv.DB) -> None:
@@ -156,7 +157,7 @@ def test_a_block_is_read_once_and_then_cached(db: lsmkv.DB) -> None:
 def test_an_older_version_is_found_as_of_its_sequence_number(tmp_path: Path) -> None:
     versions: list[Entry] = [(b"a", b"%0100d" % seq, seq) for seq in range(40, 0, -1)]
     view = _view(versions, path=tmp_path, block_size_bytes=256)
-    explanation = explain_lookup(view, b"a", 3)
+    explanation = explain_lookup(view, b"a", 3, Moment(Clock()))
     step = _only_run(explanation)
     assert (explanation.value, step.seq) == (b"%0100d" % 3, 3)
     assert [block.number for block in step.blocks] == list(range(len(step.blocks)))
@@ -208,7 +209,9 @@ def test_a_block_without_a_filter_is_searched(tmp_path: Path) -> None:
     version = Version(Levels(), {})
     table = open_table(path, write_table(path, [(b"a", b"", 1), (b"c", b"", 1)], form))
     version.runs = [Run(0, 1, [table])]
-    step = _only_run(explain_lookup(SuperVersion(Memtable(5, 1), (), version), b"b", 9))
+    step = _only_run(
+        explain_lookup(SuperVersion(Memtable(5, 1), (), version), b"b", 9, Moment(Clock()))
+    )
     assert step.filter is not None and step.filter.verdict == "none"
     assert (step.outcome, len(step.blocks)) == ("absent", 1)
 
@@ -232,8 +235,8 @@ def test_n_of_a_prefix_filter_is_counted_in_the_block_that_is_read(tmp_path: Pat
     ]
     form = {"filter_key": lsmkv.DelimitedPrefix(b"/"), "filter_policy": "bloom"}
     view = _view(entries, path=tmp_path, **form)
-    found = _only_run(explain_lookup(view, b"1/1", 9)).filter
-    denied = _only_run(explain_lookup(view, b"1x", 9)).filter
+    found = _only_run(explain_lookup(view, b"1/1", 9, Moment(Clock()))).filter
+    denied = _only_run(explain_lookup(view, b"1x", 9, Moment(Clock()))).filter
     assert found is not None and found.key_count == 5
     assert found.expected_rate == exact_rate(found.bit_count, 5, found.probe_count)
     assert denied is not None and denied.verdict == "no"

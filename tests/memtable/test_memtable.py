@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from columns import as_rows
-from lsmkv.encoding.entries import ABSENT, Value
+from lsmkv.encoding.entries import ABSENT
+from lsmkv.encoding.expiry import Clock, Held, Moment
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.sources import ENDED, UNREAD, MemtableSource
 
 small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
 bounds = st.none() | small_keys | st.sampled_from([b"\0", b"a\0", b"zz", b"\xff\xff\xff"])
-Write = tuple[bytes, Value]
+Write = tuple[bytes, Held]
 Step = Write | list[Write] | Literal["snapshot", "release"]
 writes = st.tuples(small_keys, st.none() | st.binary(max_size=2))
 # A write, a batch (which, repeated, is long enough to stay unindexed), a new snapshot, or the release of
@@ -22,7 +23,7 @@ writes = st.tuples(small_keys, st.none() | st.binary(max_size=2))
 _REPEATS = 16
 _snapshots: st.SearchStrategy[Step] = st.sampled_from(["snapshot", "snapshot", "release"])
 steps = st.lists(writes | st.lists(writes, min_size=1, max_size=5) | _snapshots, max_size=30)
-Frozen = dict[bytes, Value]
+Frozen = dict[bytes, Held]
 
 
 def play(steps: list[Step]) -> tuple[Memtable, dict[int, Frozen]]:
@@ -74,7 +75,7 @@ def rest_of(source: MemtableSource) -> list[tuple[bytes, bytes]]:
 def scanned(
     memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
-    return rest_of(MemtableSource(memtable, seq, [(start, stop)], reverse))
+    return rest_of(MemtableSource(memtable, seq, [(start, stop)], reverse, Moment(Clock())))
 
 
 @given(steps, bounds, bounds, st.booleans())
@@ -142,7 +143,7 @@ def test_a_scan_goes_on_while_keys_are_written() -> None:
     memtable = Memtable(1, 1)
     for number in range(600):
         memtable.put(b"%04d" % number, b"old", number + 1, False)
-    scan = MemtableSource(memtable, 600, [(None, None)], reverse=False)
+    scan = MemtableSource(memtable, 600, [(None, None)], False, Moment(Clock()))
     found: list[tuple[bytes, bytes]] = []
     scan.take(None, 5, found)
     for number in range(600):
@@ -151,7 +152,7 @@ def test_a_scan_goes_on_while_keys_are_written() -> None:
     assert found + rest_of(scan) == [(b"%04d" % number, b"old") for number in range(600)]
 
 
-class _Interrupted(dict[bytes, Value]):
+class _Interrupted(dict[bytes, Held]):
     """A dict that another thread writes to when it is walked backwards."""
 
     def __init__(self, arrivals: list[bytes]) -> None:
@@ -194,7 +195,7 @@ def test_old_versions_are_kept_only_on_demand(keep_old: bool, kept: int) -> None
     assert memtable.history_count == kept
 
 
-def _batch(count: int, value: Value) -> list[Write]:
+def _batch(count: int, value: Held) -> list[Write]:
     return [(b"%04d" % number, value) for number in range(count)]
 
 

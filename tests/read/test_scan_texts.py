@@ -11,6 +11,7 @@ import pytest
 from lsmkv.api.cursor import Cursor
 from lsmkv.api.ranges import scan_range
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.expiry import Clock, Moment
 from lsmkv.filters.keys import FixedPrefix
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
@@ -131,7 +132,9 @@ class Scanned:
     def _view(self, command: Command) -> ReadView:
         """All of it, or what a snapshot ``at`` a sequence number sees."""
         seq = int(command.option("at") or MAX_SEQUENCE)
-        return ReadView(tuple(self.memtables), Version(self.levels, self.readers), seq, None)
+        return ReadView(
+            tuple(self.memtables), Version(self.levels, self.readers), seq, Moment(Clock()), None
+        )
 
     def _reads(self) -> str:
         """The blocks read since the last call, ``table.block``; those of one read joined by a dash."""

@@ -97,6 +97,7 @@ def test_every_public_method_is_tried_on_a_closed_snapshot(db: DB) -> None:
     snapshot = db.snapshot()
     snapshot.close()
     uses: dict[str, Callable[[], object]] = {
+        "expires_at": lambda: snapshot.expires_at(b"k"),
         "prefixed": lambda: snapshot.prefixed(b"k"),
         "sequence_number": lambda: snapshot.sequence_number,
         "with": snapshot.__enter__,

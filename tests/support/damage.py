@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.expiry import Held
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
@@ -31,7 +32,7 @@ from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
 from torture.fuzz.encoded import encode_block, encode_block_frame
 
-Entry = tuple[bytes, bytes | None, int]
+Entry = tuple[bytes, Held, int]
 
 
 def flip(path: Path, offset: int, mask: int = 0x01) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent, Value
+from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent
+from lsmkv.encoding.expiry import Held
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -18,7 +19,7 @@ from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 
-Entry = tuple[bytes, Value, int]  # key, value (None: a deletion), sequence number
+Entry = tuple[bytes, Held, int]  # key, value (None: a deletion), sequence number
 
 RESIDENCIES = ("resident", "cached", "off")
 
@@ -92,7 +93,7 @@ def alike(count: int) -> list[Entry]:
     ]
 
 
-def ask(table: TableReader, key: bytes, max_seq: int = MAX_SEQUENCE) -> Value | Absent:
+def ask(table: TableReader, key: bytes, max_seq: int = MAX_SEQUENCE) -> Held | Absent:
     """The table's answer for ``key``, looked up as a version does it."""
     if not table.meta.smallest <= key <= table.meta.largest:
         return ABSENT
@@ -107,7 +108,7 @@ def contents(table: TableReader) -> list[Entry]:
     return found
 
 
-def expected(entries: Iterable[Entry], key: bytes, max_seq: int) -> Value | Absent:
+def expected(entries: Iterable[Entry], key: bytes, max_seq: int) -> Held | Absent:
     """The newest version up to ``max_seq``, by a plain search."""
     for found, value, seq in entries:
         if found == key and seq <= max_seq:

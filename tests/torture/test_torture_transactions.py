@@ -11,6 +11,7 @@ from lsmkv.api import reads
 from lsmkv.api.snapshot import Snapshot
 from lsmkv.api.transaction import TransactionState
 from lsmkv.encoding.entries import Absent
+from lsmkv.encoding.expiry import Held
 from lsmkv.engine.recent_writes import RecentWrites
 from torture.framework.part import Scale, UnsoundError
 from torture.load import transactions
@@ -38,7 +39,7 @@ def nothing(*_: object) -> None:
     pass
 
 
-def newest(state: TransactionState, key: bytes) -> bytes | None:
+def newest(state: TransactionState, key: bytes) -> Held:
     own = state.own.get(key)
     if isinstance(own, Absent):
         state.reads.keys.add(key)

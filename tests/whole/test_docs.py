@@ -9,8 +9,10 @@ import pkgutil
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -89,7 +91,7 @@ def parameters(function: Callable[..., object]) -> list[tuple[str, object, objec
 @pytest.mark.parametrize("documented", SIGNATURES)
 def test_a_signature_in_the_api_is_that_of_the_code(documented: str) -> None:
     name, _, arguments = documented.partition("(")
-    names: dict[str, Callable[..., object]] = {}
+    names: dict[str, Any] = {"time": time}
     exec(f"def found({arguments}: ...", names)
     is_a_method = not name.startswith("lsmkv.")
     try:

@@ -19,6 +19,7 @@ from histories import Anomaly, Done, List, anomalies
 from lsmkv.api import reads
 from lsmkv.api.transaction import TransactionState
 from lsmkv.encoding.entries import Absent
+from lsmkv.encoding.expiry import Held
 from lsmkv.engine.recent_writes import Place, RecentWrites
 from threaded_stores import run_all
 
@@ -227,7 +228,7 @@ def without_keys(found: reads.Reads, place: Place, check: Any = reads.Reads.chec
     check(found, place)
 
 
-def newest(state: TransactionState, key: bytes) -> bytes | None:
+def newest(state: TransactionState, key: bytes) -> Held:
     own = state.own.get(key)
     if isinstance(own, Absent):
         state.reads.keys.add(key)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from unittest import mock
 
 import lsmkv
+from lsmkv.encoding.expiry import Held
 from lsmkv.log.batch import decode_batch
 from lsmkv.log.reader import HEADER_BYTES, RECORD_BYTES, read_log
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
@@ -25,7 +26,7 @@ from lsmkv.tree.manifest import read_current, read_state
 from torture.framework.changes import Contents
 
 Image = dict[str, bytes]
-Entry = tuple[bytes, bytes | None, int]
+Entry = tuple[bytes, Held, int]
 
 _ROOM_BYTES: Final = 64
 
@@ -86,7 +87,7 @@ class RecordModel:
     start: int
     end: int
     first_seq: int
-    operations: tuple[tuple[bytes, bytes | None], ...]
+    operations: tuple[tuple[bytes, Held], ...]
     durable: int
 
 
@@ -125,14 +126,14 @@ class Sample:
     def state_after(self, record_count: int, tables: list[Entry] | None = None) -> Contents:
         """The contents from entries of tables (default: all) and the first records of the log."""
         entries = _entries_of(self.tables.values()) if tables is None else tables
-        newest: dict[bytes, tuple[int, bytes | None]] = {}
+        newest: dict[bytes, tuple[int, Held]] = {}
         for key, value, seq in entries:
             if key not in newest or newest[key][0] < seq:
                 newest[key] = seq, value
         for record in self.records[:record_count]:
             for seq, (key, value) in enumerate(record.operations, record.first_seq):
                 newest[key] = seq, value
-        found = {key: value for key, (_, value) in newest.items() if value is not None}
+        found = {key: value for key, (_, value) in newest.items() if isinstance(value, bytes)}
         return dict(sorted(found.items()))
 
     def restore(self, directory: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from librt.strings import BytesWriter
 
-from lsmkv.encoding.entries import Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
+from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.log.batch import Operation, write_batch
 from lsmkv.sstable.block.builder import BlockBuilder
@@ -23,7 +23,7 @@ def encode_batch(seq: int, operations: list[Operation], ranges: Sequence[KeyRang
 
 def encode_block(
     keys: list[bytes],
-    values: list[Value],
+    values: list[Held],
     seqs: list[int],
     fingerprints: bytes,
     *,

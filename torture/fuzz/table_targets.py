@@ -64,7 +64,7 @@ def _check_block(data: bytes) -> None:
     for step in (1, -1):
         entries: list[tuple[bytes, bytes]] = []
         at, end = (0, count) if step > 0 else (count - 1, -1)
-        block.append_entries(entries, block.prefix(), block.key(at), at, end, step)
+        block.append_entries(entries, block.prefix(), block.key(at), at, end, step, 0)
         expect(entries == wanted[::step], "a scan with bounds differs from the block")
     for position in range(0, count, 1 + count // _MOST_ASKED):
         expect(block.value(position) == values[position], "the value differs")

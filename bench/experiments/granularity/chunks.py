@@ -19,7 +19,8 @@ from typing import Final
 
 from bench.experiments.granularity.contenders import keys_within
 from bench.harness.table_readers import keys_of, open_tables
-from lsmkv.encoding.entries import MAX_SEQUENCE, Absent, Value
+from lsmkv.encoding.entries import MAX_SEQUENCE, Absent
+from lsmkv.encoding.expiry import Clock, Held, Moment
 from lsmkv.filters.bloom import may_contain
 from lsmkv.filters.hashing import digests, hash_key
 from lsmkv.filters.policy import BLOOM
@@ -128,7 +129,7 @@ class ChunkedStore:
             reader.load()
         self.chunk_searches = 0
 
-    def get(self, key: bytes) -> Value:
+    def get(self, key: bytes) -> bytes | None:
         """The value of ``key``; None if there is none."""
         stats = self._stats
         stats.gets += 1
@@ -144,7 +145,7 @@ class ChunkedStore:
             found = self._search(table, self._tables[number][chunk], key, h)
             if not isinstance(found, Absent):
                 stats.get_hits += 1
-                return found
+                return Moment(Clock()).value_of(found)
         return None
 
     def stats(self) -> Stats:
@@ -186,7 +187,7 @@ class ChunkedStore:
         self._cache.put(slots, at, FilterChunk(bits, 0))
         return bits
 
-    def _search(self, table: TableReader, chunk: Chunk, key: bytes, h: int) -> Value | Absent:
+    def _search(self, table: TableReader, chunk: Chunk, key: bytes, h: int) -> Held | Absent:
         """The table's own lookup, counted as one after a filter's maybe."""
         stats = self._stats
         unfiltered = stats.unfiltered_probes

@@ -42,6 +42,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
         directory: the store's, encoded as the file system does.
         first_number, number_count: the table numbers allocated for the job.
         snapshots: sequence numbers of live snapshots, ascending.
+        drop_deletions: nothing older is left for a deletion to hide.
+        due_s: by which time entries are due for every reader.
         replaces: numbers of the tables that the new ones replace.
     """
 
@@ -53,6 +55,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     first_number: int
     number_count: int
     snapshots: list[int]
+    drop_deletions: bool
+    due_s: int
     replaces: list[int]
 
     @property
@@ -71,7 +75,6 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         log_bytes: where the log's last record ends.
         first_seq, end_seq: sequence number of its first write, and the one after its last.
         key_count: number of distinct keys; None when the memtable has not counted them.
-        drop_deletions: the store has no data older than the log's.
     """
 
     spec: JobSpec
@@ -80,7 +83,6 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     first_seq: int
     end_seq: int
     key_count: int | None
-    drop_deletions: bool
 
 
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -91,7 +93,6 @@ class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     spec: JobSpec
     runs: list[list[TableMeta]]
-    drop_deletions: bool
     may_copy: bool = False
     erased: list[RangeDelete] = []
 
@@ -119,7 +120,7 @@ def run_job(
     runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
     form = spec.format if job.may_copy else None
     erased = RangeDeletes(tuple(job.erased)) if job.erased else None
-    batches = compact_tables(runs, spec.snapshots, job.drop_deletions, form, erased)
+    batches = compact_tables(runs, spec.snapshots, spec.drop_deletions, form, spec.due_s, erased)
     return _write(spec, storage, batches, directory, is_cancelled)
 
 
@@ -153,7 +154,7 @@ def _write(
 def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
     """The entries of a log, which must be exactly the memtable's."""
     path = log_path(job.spec.path, job.log_number)
-    snapshots = job.spec.snapshots
+    spec, snapshots = job.spec, job.spec.snapshots
     memtable = Memtable(job.first_seq, job.log_number)
     try:
         contents = read_log(storage, path, job.log_number, "log")
@@ -166,4 +167,4 @@ def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
     keys_differ = job.key_count is not None and len(memtable) != job.key_count
     if found != (job.log_bytes, job.end_seq) or keys_differ:
         raise LogUnusableError(f"{path} does not hold what the memtable holds")
-    return flushed_batches(memtable.entry_batches(), snapshots, job.drop_deletions)
+    return flushed_batches(memtable.entry_batches(), snapshots, spec.drop_deletions, spec.due_s)

@@ -128,9 +128,12 @@ class JobRunner:
         self,
         form: TableFormat,
         snapshots: list[int],
+        *,
+        drop_deletions: bool,
+        due_s: int,
         input_bytes: int,
         max_tables: int,
-        replaces: Sequence[int] = (),
+        replaces: Sequence[int],
     ) -> jobs.JobSpec:
         """The spec of a job that writes at most ``max_tables`` tables."""
         tables = self._tables
@@ -145,6 +148,8 @@ class JobRunner:
             first_number=tables.manifest.allocate(count),
             number_count=count,
             snapshots=snapshots,
+            drop_deletions=drop_deletions,
+            due_s=due_s,
             replaces=[*replaces, *tables.unremoved],
         )
 

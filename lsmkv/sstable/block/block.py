@@ -14,10 +14,11 @@ Layout, little-endian, before compression::
              fingerprints  n bytes: the low byte of each key's hash
              key_lengths   n u16: each key's length without the prefix
              value_lengths n u32
-             tags          n u8, only with flag bit 0: 0 delete, 1 put
+             tags          n u8, only with flag bit 0: 0 delete, 1 put, 4 put with expiry
              seqs          n * seq_width
              keys          keys_length bytes: the keys without the prefix, one after another
-             values        values_length bytes
+             values        values_length bytes; with tag 4 the expiry comes first
+                           (:mod:`lsmkv.encoding.expiry`)
 
 Entries are in key order, the versions of one key newest first.  In memory, lengths are held as
 running ends, unless all are equal, so that an entry is found without summing.  Compressed blocks store
@@ -39,10 +40,11 @@ from lsmkv.encoding.entries import (
     MAX_SEQUENCE,
     MAX_VALUE_BYTES,
     TAG_DELETE,
+    TAG_EXPIRING,
     TAG_PUT,
     TAGS_RESERVED,
-    Value,
 )
+from lsmkv.encoding.expiry import EXPIRY_BYTES, Expiring, Held, expiring_in, expiry_in, value_length
 from lsmkv.encoding.fences import end_before_head, fence, first_head
 from lsmkv.encoding.words import COMPILED, compare, find_byte, is_same
 from lsmkv.filters.hashing import hash_key
@@ -104,8 +106,11 @@ class Block(CacheItem):
         )
         if key_ends is None or value_ends is None:
             fail("key or value lengths of a block do not add up")
+        self.has_expiring = False
         if tags < seqs:
-            for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
+            found = set(raw[tags:seqs])
+            self.has_expiring = TAG_EXPIRING in found
+            for tag in found - {TAG_DELETE, TAG_PUT, TAG_EXPIRING}:
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
         self.has_versions: bool = flags & HAS_VERSIONS != 0
@@ -134,6 +139,11 @@ class Block(CacheItem):
         may_exceed = self._base_seq > MAX_SEQUENCE - _MAX_SEQ_DISTANCE or seq_width == 8
         if may_exceed and max(self.seqs()) > MAX_SEQUENCE:
             fail(f"sequence number {max(self.seqs())} of a block is out of range")
+        if self.has_expiring:
+            for position in range(count):
+                length = self._value_at(position + 1) - self._value_at(position)
+                if raw[tags + position] == TAG_EXPIRING and length < EXPIRY_BYTES:
+                    fail(f"entry {position} of a block has no room for its expiry")
 
     def _key_at(self, position: i64) -> i64:
         """Start of the key at ``position``; for ``count``, the end of the last."""
@@ -239,12 +249,16 @@ class Block(CacheItem):
         self._prints = made
         return made
 
-    def value(self, position: i64) -> Value:
+    def value(self, position: i64) -> Held:
         """The value at ``position``; None for a deletion."""
-        if self._tags >= 0 and self.raw[self._tags + position] == TAG_DELETE:
-            return None
         start = self._value_at(position)
         end = self._value_at(position + 1)
+        if self._tags >= 0:
+            tag = self.raw[self._tags + position]
+            if tag == TAG_DELETE:
+                return None
+            if tag == TAG_EXPIRING:
+                return expiring_in(self.raw, start, end)
         return self.raw[start:end]
 
     def seq(self, position: i64) -> int:
@@ -366,23 +380,29 @@ class Block(CacheItem):
         position: i64,
         end: i64,
         step: i64,
+        now_s: i64,
     ) -> None:
-        """Append keys and values from ``position`` to ``end``, without deletions.
+        """Append the live keys and values from ``position`` to ``end``.
 
-        ``step`` is 1 or -1, ``first`` the key at ``position``, ``prefix`` the :meth:`prefix`.
+        ``step`` is 1 or -1, ``first`` the key at ``position``, ``prefix`` the :meth:`prefix`.  ``now_s``
+        counts if the block ``has_expiring``.
         """
         raw, tags = self.raw, self._tags
         key_width, value_width = self._key_width, self._value_width
         keys, values = self._keys, self._values
         key = first
         while position != end:
-            if tags < 0 or raw[tags + position] != TAG_DELETE:
+            if tags < 0 or raw[tags + position] == TAG_PUT:
                 if value_width >= 0:  # no calls: they are slow when interpreted
                     start = values + value_width * position
                     found.append((key, raw[start : start + value_width]))
                 else:
                     start, stop = self._value_at(position), self._value_at(position + 1)
                     found.append((key, raw[start:stop]))
+            elif raw[tags + position] == TAG_EXPIRING:
+                start, stop = self._value_at(position), self._value_at(position + 1)
+                if expiry_in(raw, start) > now_s:
+                    found.append((key, raw[start + EXPIRY_BYTES : stop]))
             position += step
             if position != end:
                 if key_width >= 0:
@@ -401,15 +421,21 @@ class Block(CacheItem):
             append_parts(found, self.key_data(), 0, count, width, self._key_ends, length)
         return found
 
-    def values(self) -> list[Value]:
-        found: list[Value] = []
+    def values(self) -> list[Held]:
+        found: list[Held] = []
         width = self._value_width
         append_parts(found, self.raw, self._values, self.count, width, self._value_ends, 0)
         if self.has_tags:
             for position, tag in enumerate(self.tags()):
-                if tag == TAG_DELETE:
-                    found[position] = None
+                if tag != TAG_PUT:
+                    found[position] = self.value(position)
         return found
+
+    def expiries(self) -> list[int]:
+        """When those entries are due that expire."""
+        if not self.has_expiring:
+            return []
+        return [held.expires_at_s for held in self.values() if isinstance(held, Expiring)]
 
     def key_data(self) -> bytes:
         """The keys with their prefix, one after another."""
@@ -431,11 +457,11 @@ class Block(CacheItem):
 
     @property
     def has_tags(self) -> bool:
-        """Whether the payload has tags; without them no entry is a deletion."""
+        """Whether the payload has tags; without them each entry is a plain put."""
         return self._tags >= 0
 
     def tags(self) -> bytes:
-        """``TAG_DELETE`` or ``TAG_PUT`` for each entry."""
+        """The tag of each entry."""
         if self._tags < 0:
             return bytes([TAG_PUT]) * self.count
         return self.raw[self._tags : self._tags + self.count]
@@ -469,7 +495,7 @@ class Block(CacheItem):
         last_key: bytes | None = None
         last_seq = 0
         for key, seq, value in zip(self.keys(), self.seqs(), self.values(), strict=True):
-            if len(key) > MAX_KEY_BYTES or (value is not None and len(value) > MAX_VALUE_BYTES):
+            if len(key) > MAX_KEY_BYTES or value_length(value) > MAX_VALUE_BYTES:
                 fail(f"entry of {len(key)} key bytes is over the limits")
             if last_key is not None and (key < last_key or (key == last_key and seq >= last_seq)):
                 fail(f"key {key[:40]!r} is out of order")

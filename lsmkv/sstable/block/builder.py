@@ -108,7 +108,7 @@ class BlockBuilder:
             self._values_length += end - ends[position - length]
 
     def _tags_of_all(self) -> bytes:
-        """A tag for each entry; empty if none of them is a deletion."""
+        """A tag for each entry; empty if all are plain puts."""
         tags = b"".join([part.tags() for part in self._parts])
         return b"" if tags.count(TAG_PUT) == len(tags) else tags
 
