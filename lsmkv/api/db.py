@@ -194,7 +194,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         prefix: Buffer | None = None,
         sync: bool = False,
     ) -> None:
-        """Remove every key of a range, in one step, and in the same time however many there are.
+        """Remove every key of a range, in one step.
+
+        However many there are, it takes the same time.
 
         Args:
             start, stop, prefix: as for :meth:`keys`, at least one of them.

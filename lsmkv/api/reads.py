@@ -100,7 +100,7 @@ class _Ranges:
         return stop is None or key < stop
 
     def first_between(self, start: bytes, stop: bytes | None) -> bytes | None:
-        """Their first key at or above ``start``, unless that is not below ``stop``."""
+        """Their first key from ``start`` to below ``stop``."""
         if self.have(start):
             return start
         at = bisect_right(self._starts, start)

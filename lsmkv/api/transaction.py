@@ -393,9 +393,9 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
         *,
         prefix: Buffer | None = None,
     ) -> None:
-        """Remove the keys of a range when the transaction commits, also those that others put meanwhile.
+        """Remove the keys of a range when the transaction commits.
 
-        Arguments as for ``DB.delete_range``.  Raises as :meth:`put`.
+        Those that others put meanwhile go, too.          Arguments as for ``DB.delete_range``.  Raises as :meth:`put`.
         """
         ranges = deleted_range(start, stop, prefix)
         self._writer.state.check_for_writing()

@@ -38,7 +38,7 @@ def applied(version: Version, tables: list[TableMeta], snapshots: list[int]) -> 
 
 
 def pick_erased(version: Version, oldest_view: int) -> Compaction | None:
-    """The tables to drop because range deletes hide all of them, or one to rewrite where it is.
+    """Drop the tables that range deletes hide, or rewrite one where it is.
 
     The latter pays if they hide half of its blocks, or if there are too many of them.
     """
@@ -69,7 +69,7 @@ def pick_erased(version: Version, oldest_view: int) -> Compaction | None:
 
 
 def _is_half_hidden(erased: RangeDeletes, table: TableReader) -> bool:
-    """Whether no more than half of the blocks have keys that are not covered.  O(gaps log blocks)."""
+    """Whether half of the blocks or more are covered.  O(gaps log blocks)."""
     left = 0
     for start, stop in erased.gaps(table.smallest, table.meta.above, table.meta.least_seq):
         first, end = table.block_range(start, stop)

@@ -25,7 +25,7 @@ _MOST_OLDER: Final = 8  # earlier moments whose range deletes are kept sorted
 
 
 def why_impossible(each: RangeDelete, last_seq: int) -> str | None:
-    """The reason why a store whose last write is ``last_seq`` cannot have this range delete, or None."""
+    """The reason why a store cannot have this range delete, or None."""
     start, stop, seq = each
     if not 0 < seq <= last_seq:
         return f"range delete {seq} is above the last write, {last_seq}"
@@ -72,7 +72,7 @@ class RangeDeletes:
         return self._seqs[at] if at >= 0 else 0
 
     def touches(self, start: bytes | None, stop: bytes | None, above_seq: int) -> bool:
-        """Whether one numbered above ``above_seq`` has a key from ``start`` to below ``stop``."""
+        """Whether one above ``above_seq`` covers something from ``start`` to ``stop``."""
         borders = self._border_list()
         count: i64 = len(borders)
         at: i64 = max(0, bisect_right(borders, start or b"") - 1)

@@ -81,7 +81,7 @@ def _write_small(
 def _looked_up(
     readers: Readers, ranges: list[KeyRange], *, all_small: bool
 ) -> tuple[int, list[Operation], list[KeyRange]]:
-    """A moment, deletions of what small ranges had then, and the other ranges."""
+    """A moment, deletions of all in small ranges then, the other ranges."""
     view = readers.read_view()
     deletions: list[Operation] = []
     large: list[KeyRange] = []

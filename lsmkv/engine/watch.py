@@ -66,7 +66,7 @@ class Watches:
             self.exist = False
 
     def note_range(self, start: bytes, stop: bytes | None) -> None:
-        """Tell every watch that all keys from ``start`` to below ``stop`` are removed."""
+        """Tell every watch that all keys of a range are removed."""
         for watch in self.active.copy():
             if stop is None or watch.start < stop:
                 watch.note(max(start, watch.start), None)

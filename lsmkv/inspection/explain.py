@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,13 +11,12 @@ from typing import ClassVar, Final, Literal, NamedTuple
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.expiry import Held, Moment
 from lsmkv.encoding.text_form import shortened, to_text
-from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.policy import BLOOM, GRAFITE, RIBBON
+from lsmkv.filters.policy import GRAFITE, RIBBON
 from lsmkv.inspection.drawing import Fate, Row, drawn
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, size
-from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
+from lsmkv.inspection.store_info import Scope, bits_of_key, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
@@ -569,23 +567,10 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
     content = filters.bits_of(number)
     if not content:
         return FilterStep("lost", *shape)
-    key_bits = _key_bits(policy, len(content), probes, filter_hash)
+    key_bits = bits_of_key(policy, len(content), probes, filter_hash)
     unset = tuple(bit for bit in key_bits if not content[bit >> 3] >> (bit & 7) & 1)
     allows = table.filter_policy.may_contain(content, 0, len(content), probes, filter_hash)
     return FilterStep("maybe" if allows else "no", *shape, key_bits, unset)
-
-
-def _key_bits(policy: str, byte_count: int, probe_count: int, h: int) -> tuple[int, ...]:
-    """The bits of one hash in a Bloom filter: those of a filter that holds nothing else."""
-    if policy != BLOOM.name:
-        return ()
-    alone = bloom.build([h], byte_count, probe_count)
-    return tuple(
-        8 * found.start() + bit
-        for found in re.finditer(rb"[^\0]", alone, re.DOTALL)
-        for bit in range(8)
-        if found[0][0] >> bit & 1
-    )
 
 
 def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
+from lsmkv.filters import bloom
+from lsmkv.filters.policy import BLOOM
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, count_entries
 from lsmkv.read.view import SuperVersion
@@ -320,6 +323,19 @@ def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count:
     if bit_count == 0:
         return 1.0
     return table.filters.policy.exact_rate(bit_count // 8, key_count, probe_count)
+
+
+def bits_of_key(policy: str, byte_count: int, probe_count: int, h: int) -> tuple[int, ...]:
+    """The bits of one hash in a Bloom filter: those of a filter that holds nothing else."""
+    if policy != BLOOM.name:
+        return ()
+    alone = bloom.build([h], byte_count, probe_count)
+    return tuple(
+        8 * found.start() + bit
+        for found in re.finditer(rb"[^\0]", alone, re.DOTALL)
+        for bit in range(8)
+        if found[0][0] >> bit & 1
+    )
 
 
 def expected_error_rate(table: TableReader) -> float | None:

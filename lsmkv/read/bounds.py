@@ -1,4 +1,4 @@
-"""The bounds of a scan, and what filters tell of a table's blocks between them."""
+"""The bounds of a scan, and a table's blocks between them."""
 
 from __future__ import annotations
 

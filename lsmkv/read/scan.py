@@ -48,9 +48,9 @@ class Scan:
         self._erased: RangeDeletes | None = None if ranges is None else ranges.as_of(read_view.seq)
 
     def lay_over(self, memtable: Memtable, seq: int, ranges: list[KeyRange]) -> None:
-        """Show what a memtable has as of ``seq`` over the view's entries, without those in ``ranges``.
+        """Show what a memtable has as of ``seq`` over the view's entries.
 
-        To be called first.
+        Those in ``ranges`` are not shown.  To be called first.
         """
         wanted = self._wanted
         if not wanted.is_empty:

@@ -204,7 +204,7 @@ class TableReader:
         return found if self._has_version(key, erased_seq, max_seq) else None
 
     def _has_version(self, key: bytes, min_seq: int, max_seq: int) -> bool:
-        """Whether ``key``, which has a version, has one of a number from ``min_seq`` on."""
+        """Whether ``key``, which has versions, has one between two numbers."""
         index = self.index
         number = index.find_first(key) if self.has_versions else index.find(key)
         while True:
