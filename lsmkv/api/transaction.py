@@ -395,7 +395,9 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
     ) -> None:
         """Remove the keys of a range when the transaction commits.
 
-        Those that others put meanwhile go, too.          Arguments as for ``DB.delete_range``.  Raises as :meth:`put`.
+        Those that others put meanwhile go, too.  Arguments as for ``DB.delete_range``.
+
+        Raises as :meth:`put`.
         """
         ranges = deleted_range(start, stop, prefix)
         self._writer.state.check_for_writing()

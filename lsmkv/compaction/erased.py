@@ -38,7 +38,7 @@ def applied(version: Version, tables: list[TableMeta], snapshots: list[int]) -> 
 
 
 def pick_erased(version: Version, oldest_view: int) -> Compaction | None:
-    """Drop the tables that range deletes hide, or rewrite one where it is.
+    """Drop the tables that range deletes hide, or rewrite one in place.
 
     The latter pays if they hide half of its blocks, or if there are too many of them.
     """

@@ -10,7 +10,9 @@ from lsmkv.encoding.expiry import Clock, Expiring, Held, Moment
 from lsmkv.encoding.range_deletes import RangeDeletes, united
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable.memtable import Memtable
+from lsmkv.read.bounds import Bounds
 from lsmkv.read.snapshots import Retention
+from lsmkv.read.visible import visible_entries
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 
@@ -48,7 +50,7 @@ class SuperVersion:
     def held(self, key: bytes, stats: Stats) -> Held:
         """The present entry of ``key``, which may be due; None when it has none."""
         ranges = self.range_deletes
-        if ranges is not None:
+        if ranges is not None and ranges.newest_over(key, MAX_SEQUENCE):
             return held_at(self.memtables, self.version, ranges, key, MAX_SEQUENCE, stats)
         stats.gets += 1
         found = self._get_in_memory(key)
@@ -155,9 +157,21 @@ def held_at(
         if not isinstance(found, Absent):
             stats.memtable_hits += 1
             return found
-    if erased_seq:
-        return version.get_unerased(key, hash_key(key), seq, erased_seq, stats)
-    return version.get(key, hash_key(key), seq, stats)
+    if range_deletes is None or not erased_seq:
+        return version.get(key, hash_key(key), seq, stats)
+    h, only = hash_key(key), Bounds(key, key + b"\0")
+    for run in version.runs:
+        table = run.table_for(key)
+        if table is None or table.meta.newest_seq < erased_seq:
+            continue
+        if table.meta.least_seq >= erased_seq:
+            found = table.get(key, h, seq)
+            if not isinstance(found, Absent):
+                return found
+        else:  # the number of the entry decides
+            for entries in visible_entries([table], seq, only, range_deletes.as_of(seq)):
+                return entries[0][1]
+    return None
 
 
 class ReadView:

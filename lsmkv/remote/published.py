@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lsmkv.encoding.range_deletes import united
 from lsmkv.errors import BackgroundError, CorruptionError, NotAStoreError
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
@@ -166,7 +167,7 @@ class PublishedTables(VersionSet):
         }
         self._readers = {table.meta.number: self._by_name[table.name] for table in tables}
         ranges = tuple(generation.range_deletes)
-        return Version(generation.levels(), self._readers, self._range_deletes(ranges))
+        return Version(generation.levels(), self._readers, united(None, ranges))
 
     def _reader(self, table: PublishedTable) -> TableReader | None:
         reader = self._by_name.get(table.name)

@@ -192,32 +192,6 @@ class TableReader:
             position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
 
-    def get_unerased(self, key: bytes, h: i64, max_seq: int, erased_seq: int) -> Held | Absent:
-        """:meth:`get` beside range deletes of the key, the newest numbered ``erased_seq``.
-
-        An entry that they hide counts as a deletion: it hides older ones.
-        """
-        found = self.get(key, h, max_seq)
-        if isinstance(found, Absent) or self.meta.least_seq >= erased_seq:
-            return found
-        # The newest visible version is older if no version from that number on is visible.
-        return found if self._has_version(key, erased_seq, max_seq) else None
-
-    def _has_version(self, key: bytes, min_seq: int, max_seq: int) -> bool:
-        """Whether ``key``, which has versions, has one between two numbers."""
-        index = self.index
-        number = index.find_first(key) if self.has_versions else index.find(key)
-        while True:
-            block = self.block(number, True)
-            position = block.lower_bound(key)
-            while position < block.count and block.is_key(position, key, 0, len(key)):
-                if min_seq <= block.seq(position) <= max_seq:
-                    return True
-                position += 1
-            number += 1
-            if not index.begins_at(number, key):
-                return False
-
     def _get_version(self, key: bytes, h: i64, max_seq: int) -> Held | Absent:
         """:meth:`get` in a table of which blocks may share a key."""
         filters = self.filters

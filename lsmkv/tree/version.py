@@ -289,18 +289,6 @@ class Version:
                     self._spend_read_compaction_budget()
         return None
 
-    def get_unerased(self, key: bytes, h: i64, max_seq: int, erased_seq: int, stats: Stats) -> Held:
-        """:meth:`get` beside range deletes of the key, the newest numbered ``erased_seq``."""
-        for run in self.runs:
-            table = run.table_for(key)
-            if table is None:
-                stats.range_negatives += 1
-            elif table.meta.newest_seq >= erased_seq:
-                found = table.get_unerased(key, h, max_seq, erased_seq)
-                if not isinstance(found, Absent):
-                    return found
-        return None
-
     def set_read_compaction_budget(
         self, read_compaction_budget: int, budget_spent: Callable[[], None]
     ) -> None:

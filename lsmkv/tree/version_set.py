@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
+from lsmkv.encoding.range_deletes import RangeDelete, united
 from lsmkv.filters.policy import FilterPolicy, chosen_policy
 from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
@@ -52,7 +52,6 @@ class VersionSet:
         self._still_read: dict[int, int] = {}  # of ``unremoved``: numbers of shared files
         self._manifest: Manifest | None = None
         self.store_id = ""  # of the store that was read last; a published one has none
-        self._known_ranges: RangeDeletes | None = None
         self.prepare: Callable[[Version], None] = lambda version: None
 
     def check_place(self) -> None:
@@ -100,16 +99,7 @@ class VersionSet:
         for number, reader in before.items():
             if readers.get(number) is not reader:
                 reader.leave_cache()
-        return Version(levels, readers, self._range_deletes(ranges))
-
-    def _range_deletes(self, ranges: tuple[RangeDelete, ...]) -> RangeDeletes | None:
-        """The same object while they are the same: it sorts them at its first use."""
-        known = self._known_ranges
-        if not ranges:
-            return None
-        if known is None or known.ranges is not ranges:
-            known = self._known_ranges = RangeDeletes(ranges)
-        return known
+        return Version(levels, readers, united(None, ranges))
 
     def forget_replaced(self, *, all_are: bool = False) -> None:
         """Forget the readers of files that are no longer at their paths; or all.
@@ -209,7 +199,7 @@ class VersionSet:
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish the manifest's version, and mark tables obsolete; idempotent."""
         state = self.manifest.state
-        version = Version(state.levels, self._readers, self._range_deletes(state.range_deletes))
+        version = Version(state.levels, self._readers, united(None, state.range_deletes))
         self.prepare(version)
         publish(version)
         for number in gone:
