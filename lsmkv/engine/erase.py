@@ -17,9 +17,6 @@ from lsmkv.log.batch import Operation
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
 
-MOST_DELETIONS: Final = 128
-"""A range of more keys gets a range delete."""
-
 _ATTEMPTS: Final = 3
 
 
@@ -64,7 +61,7 @@ def _write_small(
     _WrittenMeanwhileError: they may be others now.
     """
     state = writer.state
-    seq, deletions, large = _looked_up(readers, ranges, all_small=not writer.rotates)
+    seq, deletions, large = _looked_up(readers, writer, ranges)
 
     def check_all() -> None:
         if deletions and state.last_seq != seq:
@@ -79,7 +76,7 @@ def _write_small(
 
 
 def _looked_up(
-    readers: Readers, ranges: list[KeyRange], *, all_small: bool
+    readers: Readers, writer: Writer, ranges: list[KeyRange]
 ) -> tuple[int, list[Operation], list[KeyRange]]:
     """A moment, deletions of all in small ranges then, the other ranges."""
     view = readers.read_view()
@@ -89,7 +86,7 @@ def _looked_up(
         found: list[Operation] = []
         for items in Scan(view, Bounds(start, stop)):
             found += [(key, None) for key, _ in items]
-            if len(found) > MOST_DELETIONS and not all_small:
+            if len(found) > writer.most_deletions and writer.rotates:
                 large.append((start, stop))
                 break
         else:

@@ -76,6 +76,8 @@ class Writer:
     Attributes:
         recent_writes: the record that transactions are checked by.
         watches: what is told of each write.
+        rotates: whether memtables are set aside and others begun.
+        most_deletions: a range of more keys is deleted by a range delete.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Writer:
         self._full_bytes: int = self.state.options.write_buffer_size_bytes
         self._is_held = False
         self.rotates = True
+        self.most_deletions = 128
         self.recent_writes = RecentWrites()
         self.watches = Watches()
 
