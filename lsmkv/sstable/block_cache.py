@@ -1,7 +1,11 @@
 """The block cache: decoded blocks and filter chunks, within one byte budget.
 
-Eviction is CLOCK (Corbato 1969): a hit only marks its item as visited, which takes no lock; the oldest
-item is evicted first, but a marked one gets one more round.
+Eviction is S3-FIFO (Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023), in
+bytes.  A new item enters a small queue, which has a tenth of the memory.  At its end it moves to the
+main queue if it was hit twice; otherwise it is evicted, and its key is remembered for a while.  A
+remembered item that comes again enters the main queue at once.  There an item gets as many more rounds
+as it had hits, up to three.  Before anything has to leave, new items fill both queues.  A hit only
+counts, and takes no lock.
 """
 
 from __future__ import annotations
@@ -14,16 +18,23 @@ from mypy_extensions import i64
 
 from lsmkv.stats import Stats
 
+_SMALL_DIVISOR: Final = 10  # the small queue has a tenth of the memory
+_HITS_TO_STAY: Final = 2  # in the small queue
+_MOST_HITS: Final = 3  # that count
+PLACE_BYTES: Final = 150  # of memory: an item's place in a queue, and one in the memory of keys
+
 
 class CacheItem:
-    """An item that the cache can hold; ``charge_bytes`` is about its memory."""
+    """An item that the cache can hold.
 
-    charge_bytes: int
-    visited: bool
+    Attributes:
+        charge_bytes: about its memory, with its places in the queues.
+        hits: how often it was found since it entered its queue, up to three.
+    """
 
-    def __init__(self, charge_bytes: int) -> None:
-        self.charge_bytes = charge_bytes
-        self.visited = False
+    def __init__(self, size_bytes: int) -> None:
+        self.charge_bytes: int = size_bytes + PLACE_BYTES
+        self.hits: i64 = 0
 
 
 class TableCacheSlots:
@@ -43,7 +54,7 @@ _NO_BUDGET: Final = 1 << 50
 
 
 class BlockCache:
-    """Items of all tables, evicted oldest first.  Thread-safe.
+    """Items of all tables.  Thread-safe.
 
     Tables reserve the memory of their indexes and resident filters, which the cache may not use: all
     together keep to ``budget_bytes``, unless indexes alone exceed it.
@@ -62,7 +73,13 @@ class BlockCache:
         self._has_refused = False
         self.used_bytes = 0
         self._stats = stats
-        self._order: OrderedDict[int, TableCacheSlots] = OrderedDict()  # taken slots, oldest first
+        # By key, oldest first: taken slots, and the charges of items that left the small queue.
+        self._small: OrderedDict[int, TableCacheSlots] = OrderedDict()
+        self._main: OrderedDict[int, TableCacheSlots] = OrderedDict()
+        self._main_bytes = 0
+        self._left: OrderedDict[int, int] = OrderedDict()
+        self._left_bytes = 0
+        self._has_evicted = False
         self._next_key = 0
         self.lock = threading.RLock()
         self._is_changing = False
@@ -74,12 +91,13 @@ class BlockCache:
         return TableCacheSlots(first_key, slot_count)
 
     def get(self, slots: TableCacheSlots, slot: i64) -> CacheItem | None:
-        """The item in ``slot``, marked as visited; None if there is none.  O(1)."""
+        """The item in ``slot``, as a hit; None if there is none.  O(1)."""
         item = slots.items[slot]
         if item is None:
             self._stats.block_cache_misses += 1
             return None
-        item.visited = True
+        if item.hits < _MOST_HITS:
+            item.hits += 1
         self._stats.block_cache_hits += 1
         return item
 
@@ -102,30 +120,88 @@ class BlockCache:
 
     def _put(self, slots: TableCacheSlots, slot: i64, item: CacheItem) -> None:
         self._drop(slots, slot)
+        key: int = slots.first_key + slot
+        has_left = key in self._left
+        if has_left:
+            self._forget(key)
         self._make_room(item.charge_bytes)
         if self.used_bytes + item.charge_bytes > self.capacity_bytes:
             return  # tables have reserved the rest meanwhile
-        self._order[slots.first_key + slot] = slots
+        item.hits = 0
+        if has_left or self._fills_main():
+            self._main[key] = slots
+            self._main_bytes += item.charge_bytes
+        else:
+            self._small[key] = slots
         slots.items[slot] = item
         self.used_bytes += item.charge_bytes
 
+    def _fills_main(self) -> bool:
+        """Whether the small queue is full, and nothing had to leave the cache yet."""
+        small_bytes = self.used_bytes - self._main_bytes
+        return not self._has_evicted and small_bytes >= self.capacity_bytes // _SMALL_DIVISOR
+
     def _make_room(self, size_bytes: int) -> None:
         """Evict items until one of this size fits, or none is left."""
-        order = self._order
-        while order and self.used_bytes + size_bytes > self.capacity_bytes:
-            # An interrupt may come after each call, so order, slot and bytes change between two calls.
-            key = next(iter(order))
-            owner = order[key]
-            oldest = owner.items[key - owner.first_key]
-            assert oldest is not None  # every key in the order has an item
-            if oldest.visited:
-                oldest.visited = False
-                order.move_to_end(key)
+        small, main = self._small, self._main
+        while (small or main) and self.used_bytes + size_bytes > self.capacity_bytes:
+            self._has_evicted = True
+            small_bytes = self.capacity_bytes // _SMALL_DIVISOR
+            if not small or self._main_bytes > self.capacity_bytes - small_bytes:
+                self._evict_from_main()
             else:
-                owner.items[key - owner.first_key] = None
-                self.used_bytes -= oldest.charge_bytes
-                self._stats.block_cache_evictions += 1
-                del order[key]
+                self._evict_from_small()
+
+    # An interrupt may come after each call, so queue, slot and bytes change between two calls.
+
+    def _evict_from_small(self) -> None:
+        """Evict the oldest item of the small queue that does not move to the main one."""
+        small, main, left = self._small, self._main, self._left
+        while small:
+            key = next(iter(small))
+            owner = small[key]
+            oldest = owner.items[key - owner.first_key]
+            assert oldest is not None  # every key in a queue has an item
+            charge_bytes = oldest.charge_bytes
+            if oldest.hits >= _HITS_TO_STAY:
+                oldest.hits = 0
+                main[key] = owner
+                self._main_bytes += charge_bytes
+                del small[key]
+                continue
+            owner.items[key - owner.first_key] = None
+            self.used_bytes -= charge_bytes
+            self._stats.block_cache_evictions += 1
+            del small[key]
+            most_bytes = self.capacity_bytes - self.capacity_bytes // _SMALL_DIVISOR
+            while left and self._left_bytes + charge_bytes > most_bytes:
+                self._forget(next(iter(left)))
+            left[key] = charge_bytes
+            self._left_bytes += charge_bytes
+            return
+
+    def _evict_from_main(self) -> None:
+        """Evict the oldest item of the main queue that has no more rounds."""
+        main = self._main
+        while True:
+            key = next(iter(main))
+            owner = main[key]
+            oldest = owner.items[key - owner.first_key]
+            assert oldest is not None
+            if oldest.hits == 0:
+                break
+            oldest.hits -= 1
+            main.move_to_end(key)
+        owner.items[key - owner.first_key] = None
+        self.used_bytes -= oldest.charge_bytes
+        self._main_bytes -= oldest.charge_bytes
+        self._stats.block_cache_evictions += 1
+        del main[key]
+
+    def _forget(self, key: int) -> None:
+        """Forget that an item left the small queue."""
+        self._left_bytes -= self._left[key]
+        del self._left[key]
 
     # The budget
 
@@ -158,12 +234,18 @@ class BlockCache:
     def _drop(self, slots: TableCacheSlots, slot: i64) -> None:
         item = slots.items[slot]
         if item is not None:
+            key: int = slots.first_key + slot
+            is_in_main = key in self._main
             slots.items[slot] = None
-            del self._order[slots.first_key + slot]
             self.used_bytes -= item.charge_bytes
+            if is_in_main:
+                self._main_bytes -= item.charge_bytes
+                del self._main[key]
+            else:
+                del self._small[key]
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self._small) + len(self._main)
 
 
 class TableMemory:

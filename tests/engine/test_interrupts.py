@@ -27,7 +27,7 @@ from leaks import open_descriptors, our_threads
 from lsmkv.background import handles
 from lsmkv.background.worker import Worker
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.sstable.block_cache import BlockCache, CacheItem
+from lsmkv.sstable.block_cache import PLACE_BYTES, BlockCache, CacheItem
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import lock_store
@@ -166,11 +166,14 @@ def test_a_cache_that_is_interrupted_knows_what_it_holds() -> None:
         for _ in range(2):
             place = next(places) % 50
             cache.get(slots, place)
-            cache.put(slots, place, CacheItem(30))
+            cache.put(slots, place, CacheItem(30 - PLACE_BYTES))
 
     def check() -> None:
         held = [place for place, item in enumerate(slots.items) if item is not None]
-        assert sorted(cache._order) == held
+        assert sorted([*cache._small, *cache._main]) == held
+        main = [slots.items[place] for place in cache._main]
+        assert cache._main_bytes == sum(item.charge_bytes for item in main if item)
+        assert cache._left_bytes == sum(cache._left.values())
         assert cache.used_bytes == 30 * len(held) <= 100
 
     assert at_each_place(put, check)

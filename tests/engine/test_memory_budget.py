@@ -15,7 +15,7 @@ import lsmkv
 from gates import WAIT_S, GatedStorage
 from lsmkv import MemoryUsage, Options
 from lsmkv.engine.writer import SLOWED_BYTES_PER_S, Throttle
-from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableMemory
+from lsmkv.sstable.block_cache import PLACE_BYTES, BlockCache, CacheItem, TableMemory
 from lsmkv.stats import Stats
 from threaded_stores import open_store, run_all, wait_until
 
@@ -120,7 +120,7 @@ def filled_cache() -> BlockCache:
     cache = BlockCache(100, Stats(), budget_bytes=120)
     slots = cache.slots(10)
     for slot in range(10):
-        cache.put(slots, slot, CacheItem(10))
+        cache.put(slots, slot, CacheItem(10 - PLACE_BYTES))
     assert cache.used_bytes == 100
     return cache
 
