@@ -143,14 +143,6 @@ def test_a_batch_deletes_ranges_in_its_order(db: lsmkv.DB, most: int) -> None:
     assert dict(db) == dict.fromkeys(LEFT, b"old") | {KEYS[100]: b"after"}
 
 
-def test_a_batch_forgets_its_ranges_when_it_is_cleared(db: lsmkv.DB) -> None:
-    with db.write_batch() as batch:
-        batch.delete_range(LOW, HIGH)
-        batch.clear()
-        assert len(batch) == 0
-    assert list(db) == KEYS
-
-
 def test_ranges_count_towards_the_limit_of_a_batch(db: lsmkv.DB) -> None:
     batch = db.write_batch()
     batch._size_bytes = lsmkv.MAX_BATCH_BYTES - OPERATION_OVERHEAD_BYTES - 1
@@ -176,14 +168,6 @@ def test_a_transaction_sees_its_own_range_deletes_and_earlier_views_do_not(db: l
         assert cursor.value == b"own"
         assert list(db) == KEYS
     assert dict(db) == dict.fromkeys(LEFT, b"old") | {KEYS[61]: b"later"}
-
-
-def test_a_discarded_transaction_deletes_no_range(db: lsmkv.DB) -> None:
-    t = db.transaction()
-    t.clear()
-    assert not t
-    t.close()
-    assert list(db) == KEYS
 
 
 @pytest.mark.parametrize("most", [0, 1000])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes, united, why_impossible
+from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
 
 KEYS = [b"", b"a", b"a\0", b"b", b"c", b"d", b"\xff"]
 bounds = st.sampled_from(KEYS)
@@ -53,16 +52,3 @@ def test_gaps_are_what_no_newer_range_covers(
     assert ends == sorted(set(ends)), "they ascend, and do not touch"
     if inside:
         assert known.touches(start, stop, above) == (gaps != [(start or b"", stop)])
-
-
-def test_nothing_united_with_nothing_is_nothing() -> None:
-    assert united(None, ()) is None
-
-
-@pytest.mark.parametrize(
-    "impossible",
-    [(b"b", b"a", 1), (b"a", b"a", 1), (b"a", None, 0), (b"a", None, 10), (b"a" * 70_000, None, 1)],
-)
-def test_an_impossible_range_delete_is_told(impossible: RangeDelete) -> None:
-    assert why_impossible(impossible, 9)
-    assert why_impossible((b"a", b"b", 9), 9) is None
