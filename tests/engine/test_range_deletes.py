@@ -177,16 +177,18 @@ def test_entries_that_compactions_number_anew_are_not_hidden_by_an_older_range(
 
 
 def test_versions_of_a_key_in_two_blocks_stay_together_where_a_range_ends(tmp_path: Path) -> None:
-    with erasing(tmp_path, block_size_bytes=256, **NEVER) as db:
+    with erasing(tmp_path, block_size_bytes=1024, fit_pages=False, **NEVER) as db:
         for key in KEYS[:20]:
-            db.put(key, b"v" * 200)
+            db.put(key, b"old")
         with db.snapshot():
-            db.delete(KEYS[19])
+            db.put(KEYS[19], b"new" * 400)  # ends the first block
             db.compact_range()
+        (table,) = db.tables()
+        assert table.block_count == 2
         db.delete_range(KEYS[2], KEYS[18])
-        db.put(KEYS[5], b"new")
         db.compact_range()
-        assert list(db) == [KEYS[0], KEYS[1], KEYS[5], KEYS[18]]
+        assert list(db) == [KEYS[0], KEYS[1], KEYS[18], KEYS[19]]
+        assert entry_count(db) == 4
 
 
 @pytest.mark.parametrize("later", ["flush", "compact"])
