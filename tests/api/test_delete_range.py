@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from conftest import number_key, open_small
 import lsmkv
 import lsmkv.aio
 from costs import COMPILED
+from event_loops import run
 from lsmkv.engine.erase import delete_ranges
 from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
 from lsmkv.typed import Bytes, Str, TypedDB
@@ -250,7 +250,7 @@ def test_an_event_loop_deletes_ranges(db: lsmkv.DB) -> None:
             batch.delete_range(KEYS[200], HIGH)
         await shared.close()
 
-    asyncio.run(delete())
+    run(delete())
     assert list(db) == LEFT
 
 
