@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from lsmkv.inspection.explain import RunStep as RunStep
     from lsmkv.inspection.report import Problem as Problem
     from lsmkv.inspection.store_info import BlockInfo as BlockInfo
+    from lsmkv.inspection.store_info import ExpiryInfo as ExpiryInfo
     from lsmkv.inspection.store_info import FilterInfo as FilterInfo
     from lsmkv.inspection.store_info import LevelInfo as LevelInfo
     from lsmkv.inspection.store_info import RunInfo as RunInfo
@@ -159,6 +160,7 @@ _HOMES: Final = {
     "lsmkv.inspection.report": ("Problem",),
     "lsmkv.inspection.store_info": (
         "BlockInfo",
+        "ExpiryInfo",
         "FilterInfo",
         "LevelInfo",
         "RunInfo",

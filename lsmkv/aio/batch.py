@@ -29,10 +29,17 @@ class AsyncBatch:
             raise lsmkv.ClosedError("the write batch was committed or discarded already")
         return self._batch
 
-    def put(self, key: Buffer, value: Buffer) -> None:
-        """Set ``key`` to ``value`` when the batch is committed.  Raises as ``WriteBatch.put``."""
+    def put(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
+        """Set ``key`` to ``value`` when the batch is committed: ``WriteBatch.put``."""
         own_key, own_value = copied(key), copied(value)
-        self._open().put(own_key, own_value)
+        self._open().put(own_key, own_value, ttl_s=ttl_s, expires_at=expires_at)
         self._add(own_key, len(own_value))
 
     def delete(self, key: Buffer) -> None:

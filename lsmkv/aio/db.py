@@ -63,8 +63,16 @@ class AsyncDB(AsyncReader):
 
     # Writing
 
-    async def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
-        """Set ``key`` to ``value``.
+    async def put(
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+        sync: bool = False,
+    ) -> None:
+        """Set ``key`` to ``value``; ``ttl_s`` and ``expires_at`` are as for ``DB.put``.
 
         Writes of one task take place in their order.  ``sync``: return once the write is safe from a
         power failure; one fdatasync serves all tasks that wait.
@@ -72,12 +80,28 @@ class AsyncDB(AsyncReader):
         if type(key) is not bytes or type(value) is not bytes:
             key, value = copied(key), copied(value)
         await self._begin_write()
+        put: Callable[..., None] = self._reader.put
+        if ttl_s is not None or expires_at is not None:
+            put = partial(put, ttl_s=ttl_s, expires_at=expires_at)
         if not self._may_write_inline(len(value) if type(value) is bytes else 0):
-            await self._work.write(self._reader.put, key, value, sync=sync)
+            await self._work.write(put, key, value, sync=sync)
             return
-        self._reader.put(key, value)
+        put(key, value)
         if sync:
             await self._sync()
+
+    async def touch(
+        self,
+        key: Buffer,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+        sync: bool = False,
+    ) -> bool:
+        """Set anew when ``key`` goes; returns whether it was there: ``DB.touch``."""
+        self._work.check()
+        touch = partial(self._reader.touch, copied(key), ttl_s=ttl_s, expires_at=expires_at)
+        return await self._work.write(touch, sync=sync)
 
     async def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Remove ``key`` if it is there.  Arguments as :meth:`put`."""

@@ -74,6 +74,16 @@ class AsyncReader:
         """Whether ``key`` is there.  Arguments as :meth:`get`."""
         return await self.get(key, in_thread=in_thread) is not None
 
+    async def expires_at(self, key: Buffer, *, in_thread: bool = False) -> int | None:
+        """When ``key`` goes: ``DB.expires_at``.  Arguments as :meth:`get`."""
+        key = copied(key)
+        if in_thread:
+            return await self._work.read(self._reader.expires_at, key)
+        self._work.check()
+        if self._work.turns.must_wait():
+            await self._work.turns.wait()
+        return self._reader.expires_at(key)
+
     async def multi_get(
         self, keys: Iterable[Buffer], *, in_thread: bool = False
     ) -> list[bytes | None]:

@@ -95,7 +95,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._read_view = engine.readers.read_view
         self._put = engine.writer.put
         if engine.state.options.default_ttl_s is not None:
-            self._put = self._put_by_default
+            self._put = engine.writer.put_by_default
         self._delete = engine.writer.delete
         engine.follow_fork = WeakMethod(self._use)
         self._engine = engine  # last: ``__del__`` looks for it
@@ -176,7 +176,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             if unnamed is not None or ttl is not None:
                 raise wrong_write("DB.put", unnamed, ttl)
             if ttl_s is not None or expires_at is not None:
-                self._put_held(key, value, sync, ttl_s, expires_at)
+                self._engine.writer.put_expiring(key, value, sync, ttl_s, expires_at)
             else:
                 self._put(key, value, sync)
 
@@ -214,15 +214,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         ranges = deleted_range(start, stop, prefix)
         delete_ranges(self._engine.readers, self._engine.writer, ranges, [], sync)
-
-    def _put_by_default(self, key: Buffer, value: Buffer, sync: bool) -> None:
-        self._put_held(key, value, sync, None, None)
-
-    def _put_held(
-        self, key: Buffer, value: Buffer, sync: bool, ttl_s: object, expires_at: object
-    ) -> None:
-        data, held = key_bytes(key), self._state.clock.held(value_bytes(value), ttl_s, expires_at)
-        self._engine.writer.write_watched(data, held, sync, None)
 
     def expires_at(self, key: Buffer) -> int | None:
         """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there.

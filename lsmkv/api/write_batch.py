@@ -38,6 +38,7 @@ class WriteBatch:
             raise TypeError("make a batch with db.write_batch(), not with WriteBatch(...)")
         self._readers = readers
         self._writer = writer
+        self._clock = writer.state.clock
         self._sync = sync
         self._operations: list[Operation] | None = []  # None once committed or discarded
         self._ranges: list[RangeDelete] = []  # each with the number of operations before it
@@ -52,7 +53,8 @@ class WriteBatch:
 
     def _add(self, key: bytes, value: Held) -> None:
         operations = self._open()
-        size = self._size_with(len(key) + held_bytes(value))
+        length = len(value) if isinstance(value, bytes) else held_bytes(value)
+        size = self._size_with(len(key) + length)
         operations.append((key, value))
         self._size_bytes = size
 
@@ -81,9 +83,7 @@ class WriteBatch:
             TypeError, ValueError: not a key or value, or the batch would exceed its limit of 1 GiB.
             ClosedError: the batch was committed or discarded already.
         """
-        self._add(
-            key_bytes(key), self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at)
-        )
+        self._add(key_bytes(key), self._clock.held(value_bytes(value), ttl_s, expires_at))
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""

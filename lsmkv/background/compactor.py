@@ -202,7 +202,8 @@ class Compactor(BackgroundThread):
         if chosen.move:
             tables = chosen.tables()
         elif chosen.drop:
-            self.store.drop_due()
+            if self.store.drop_due() < self._picked.due_s:
+                return  # the clock was set back, and a snapshot taken
         else:
             tables = self._merge(current, chosen, is_cancelled)
         self._install(chosen, tables, started)

@@ -34,9 +34,12 @@ class _BytesOrInput(parameters.Bytes):
 @click.argument("key", type=parameters.BYTES)
 @click.argument("value", type=_BytesOrInput())
 @parameters.form_options
+@parameters.ttl_option
 @parameters.create_option
 @parameters.wait_option
-def put(store: str, key: bytes, value: bytes, create: bool, wait_s: float) -> None:
+def put(
+    store: str, key: bytes, value: bytes, ttl_s: float | None, create: bool, wait_s: float
+) -> None:
     """Set KEY to VALUE in STORE.
 
     When the command ends, the entry survives a loss of power.
@@ -47,9 +50,10 @@ def put(store: str, key: bytes, value: bytes, create: bool, wait_s: float) -> No
     \b
     Example:  lsmkv put users.db alice '{"age": 34}'
               lsmkv put users.db photo - < alice.jpeg
+              lsmkv put users.db session:7 alice --ttl 3600
     """
     with lsmkv.open(store, create_if_missing=create, wait_s=wait_s) as db:
-        db.put(key, value)
+        db.put(key, value, ttl_s=ttl_s)
 
 
 @click.command()

@@ -1,7 +1,8 @@
-"""Takes key and value out of a row of a file.
+"""Takes key, value and expiry out of a row of a file.
 
-Without field names a row has two fields, key and value.  With ``--key-field`` or ``--value-field`` it
-may have any.  Without ``--value-field``, the value is a JSON object of all fields but the key.
+Without field names a row has two fields, key and value, and one more if the entry expires.  With
+``--key-field`` or ``--value-field`` it may have any.  Without ``--value-field``, the value is a JSON
+object of all fields but the key.
 
 In JSON, a string means its text, ``{"hex": "..."}`` bytes, and anything else its own JSON without
 spaces.  A key is a string, a number or bytes.  A value is not null.
@@ -22,6 +23,7 @@ from lsmkv.encoding.text_form import shortened
 from lsmkv.inspection.report import count
 
 NAMES: Final = ("key", "value")
+Entry = tuple[bytes, bytes, float | None]  # key, value, when it is due
 _ADVICE: Final = "--key-field and --value-field say which fields to load"
 _MOST_NAMED: Final = 12  # columns in a message
 
@@ -58,11 +60,13 @@ class _Hex(msgspec.Struct, forbid_unknown_fields=True):
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     key: str | _Hex
     value: str | _Hex
+    expires_at: float | None = None
 
 
 class _RawEntry(msgspec.Struct, forbid_unknown_fields=True):
     key: msgspec.Raw
     value: msgspec.Raw
+    expires_at: float | None = None
 
 
 _entry = msgspec.json.Decoder(_Entry).decode
@@ -72,15 +76,15 @@ _text = msgspec.json.Decoder(str).decode
 _hex = msgspec.json.Decoder(_Hex).decode
 
 
-def json_reader(fields: Fields) -> Callable[[bytes], tuple[bytes, bytes]]:
-    """A function from a line of JSON to its key and value.
+def json_reader(fields: Fields) -> Callable[[bytes], Entry]:
+    """A function from a line of JSON to its entry.
 
     ``msgspec.DecodeError`` or UnicodeDecodeError for what is not JSON; ValueError without key or value.
     """
     return partial(_named_entry, fields) if fields.are_named else _plain_entry
 
 
-def _plain_entry(line: bytes) -> tuple[bytes, bytes]:
+def _plain_entry(line: bytes) -> Entry:
     try:
         entry = _entry(line)  # five times as fast as _raw_entry, for what dump writes
     except msgspec.ValidationError:
@@ -90,11 +94,12 @@ def _plain_entry(line: bytes) -> tuple[bytes, bytes]:
             raise ValueError(
                 f'not {{"key": ..., "value": ...}}: {error}; {_advice(line)}'
             ) from None
-        return _key(raw.key, "key"), _value(raw.value, "value")
+        return _key(raw.key, "key"), _value(raw.value, "value"), raw.expires_at
     key, value = entry.key, entry.value
     return (
         key.encode() if isinstance(key, str) else _from_hex(key, "key"),
         value.encode() if isinstance(value, str) else _from_hex(value, "value"),
+        entry.expires_at,
     )
 
 
@@ -104,7 +109,7 @@ def _advice(line: bytes) -> str:
     return _ADVICE
 
 
-def _named_entry(fields: Fields, line: bytes) -> tuple[bytes, bytes]:
+def _named_entry(fields: Fields, line: bytes) -> Entry:
     try:
         row = _row(line)
     except msgspec.ValidationError as error:
@@ -117,7 +122,7 @@ def _named_entry(fields: Fields, line: bytes) -> tuple[bytes, bytes]:
     key = _key(row.pop(fields.key_name), fields.key_name)
     if fields.value is None:
         value = _compact(msgspec.json.encode(row))
-    return key, value
+    return key, value, None
 
 
 def _key(raw: msgspec.Raw, name: str) -> bytes:
@@ -170,6 +175,8 @@ def _shown(text: bytes) -> str:
 
 # Tables: TSV and CSV
 
+_EXPIRES: Final = "expires_at="
+
 
 class Columns:
     """Turns rows of a table into entries; a ``header`` of None means key and value."""
@@ -179,6 +186,7 @@ class Columns:
         self._names = list(NAMES) if header is None else header
         self._key, self._value = 0, 1
         self._has_rest = False
+        self._has_names = fields.are_named
         self._advice = ""
         if not fields.are_named:
             if header is None:
@@ -201,20 +209,23 @@ class Columns:
         if fields.value is not None:
             self._value = self._column(fields.value)
 
-    def entry(self, row: list[str]) -> tuple[bytes, bytes]:
-        """Key and value of a row; ValueError for a wrong number or form of fields."""
+    def entry(self, row: list[str]) -> Entry:
+        """The entry of a row; ValueError for a wrong number or form of fields."""
+        expires_at = None
+        if not self._has_names and len(row) == len(NAMES) + 1 and row[-1].startswith(_EXPIRES):
+            expires_at = _time(row.pop())
         if len(row) != len(self._names):
             advice = self._advice if len(row) > 2 else ""
             raise ValueError(f"{count(len(row), 'field')} instead of {len(self._names)}{advice}")
         key = self._bytes(row, self._key)
         if not self._has_rest:
-            return key, self._bytes(row, self._value)
+            return key, self._bytes(row, self._value), expires_at
         rest = {
             name: json_text(self._bytes(row, column))
             for column, name in enumerate(self._names)
             if column != self._key
         }
-        return key, msgspec.json.encode(rest)
+        return key, msgspec.json.encode(rest), None
 
     def _column(self, name: str) -> int:
         if name not in self._names:
@@ -227,6 +238,22 @@ class Columns:
         except ValueError as error:
             advice = ", or load with --raw" if self._form is Form.TEXT else ""
             raise ValueError(f"{self._names[column]}: {error}{advice}") from None
+
+
+def expiry_field(expires_at: int) -> str:
+    """The third field of a row.  It says what it is: another number must not make entries expire.
+
+    >>> expiry_field(1795838400)
+    'expires_at=1795838400'
+    """
+    return f"{_EXPIRES}{expires_at}"
+
+
+def _time(field: str) -> float:
+    try:
+        return float(field.removeprefix(_EXPIRES))
+    except ValueError:
+        raise ValueError(f"{shortened(field)!r} is no number of seconds since 1970") from None
 
 
 def looks_like_header(row: list[str]) -> bool:

@@ -31,6 +31,8 @@ from lsmkv.inspection.report import count_entries
 _BATCH_BYTES: Final = 4 * 1024 * 1024  # a batch takes its memory twice: here and in the memtable
 _REPORT_EVERY: Final = 1000  # entries
 
+_Item = tuple[bytes, bytes, int | None]  # key, value, when it is due
+
 
 def _format_option(help_text: str) -> parameters.Decorator:
     return click.option(
@@ -46,18 +48,21 @@ def _format_option(help_text: str) -> parameters.Decorator:
 class Loader:
     """Writes entries to a store in batches; ``loaded`` counts those written."""
 
-    def __init__(self, db: lsmkv.DB, batch_size: int, sync: bool) -> None:
+    def __init__(
+        self, db: lsmkv.DB, batch_size: int, sync: bool, ttl_s: float | None = None
+    ) -> None:
         self.loaded = 0
         self._db = db
+        self._ttl_s = ttl_s
         self._batch_size = batch_size
         self._sync = sync
-        self._waiting: list[tuple[bytes, bytes]] = []
+        self._waiting: list[_Item] = []
         self._waiting_bytes = 0
 
-    def load(self, pairs: Iterator[tuple[bytes, bytes]]) -> None:
-        for key, value in pairs:
-            self._waiting.append((key, value))
-            self._waiting_bytes += len(key) + len(value)
+    def load(self, items: Iterator[_Item]) -> None:
+        for item in items:
+            self._waiting.append(item)
+            self._waiting_bytes += len(item[0]) + len(item[1])
             if len(self._waiting) >= self._batch_size or self._waiting_bytes >= _BATCH_BYTES:
                 self._write()
         self._write()
@@ -69,21 +74,25 @@ class Loader:
     def _write(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         with self._db.write_batch(sync=self._sync) as batch:
-            for key, value in waiting:
-                batch.put(key, value)
+            for key, value, due_s in waiting:
+                batch.put(
+                    key, value, ttl_s=self._ttl_s if due_s is None else None, expires_at=due_s
+                )
         self.loaded += len(waiting)
 
 
 class BulkLoader:
     """Adds all entries in one step; ``loaded`` counts them afterwards."""
 
-    def __init__(self, db: lsmkv.DB, is_sorted: bool) -> None:
+    def __init__(self, db: lsmkv.DB, is_sorted: bool, ttl_s: float | None) -> None:
         self.loaded = 0
         self._db = db
+        self._ttl_s = ttl_s
         self._is_sorted = is_sorted
 
-    def load(self, pairs: Iterator[tuple[bytes, bytes]]) -> None:
-        self.loaded = self._db.bulk_load(pairs, sorted=self._is_sorted).entries
+    def load(self, items: Iterator[_Item]) -> None:
+        report = self._db.bulk_load(items, ttl_s=self._ttl_s, sorted=self._is_sorted)
+        self.loaded = report.entries
 
     def give_up(self) -> None:
         """Nothing is loaded."""
@@ -124,6 +133,7 @@ class BulkLoader:
     help="With --bulk: the keys of FILE ascend, each once, so nothing needs sorting.",
 )
 @parameters.form_options
+@parameters.ttl_option
 @click.option("--sync", is_flag=True, help="Sync each batch to the disk before the next.")
 @parameters.create_option
 @parameters.settings_option()
@@ -138,6 +148,7 @@ def load(  # more than 60 lines: its parameters and its help
     batch_size: int,
     bulk: bool,
     is_sorted: bool,
+    ttl_s: float | None,
     sync: bool,
     create: bool,
     settings: dict[str, Any],
@@ -154,6 +165,9 @@ def load(  # more than 60 lines: its parameters and its help
            kind, but not null, is stored as JSON without spaces.
     tsv    key, tab, value on each line, without quoting
     csv    key, comma, value, with quoting as in spreadsheets
+
+    An entry that expires has, in JSON, "expires_at" too, in seconds since 1970, and in TSV and CSV a
+    third field, expires_at=SECONDS.  One that is due by now replaces its key all the same: it is gone.
 
     The first row of TSV and CSV is an entry, unless --header, --key-field or --value-field is given.
     With --header alone, load skips that row, and all rows are key and value.  With --key-field or
@@ -191,14 +205,14 @@ def load(  # more than 60 lines: its parameters and its help
         db = stack.enter_context(
             lsmkv.open(store, create_if_missing=create, wait_s=wait_s, **settings)
         )
-        loader = BulkLoader(db, is_sorted) if bulk else Loader(db, batch_size, sync)
+        loader = BulkLoader(db, is_sorted, ttl_s) if bulk else Loader(db, batch_size, sync, ttl_s)
         size = os.path.getsize(file) if os.path.isfile(file) else None  # a pipe has none
         report = stack.enter_context(progress("Loading", of_bytes=size is not None))
         records = read_records(stream, file_format, form, fields, hints.append)
         stack.enter_context(saying_how_far(lambda: f"{count_entries(loader.loaded)} loaded"))
         try:
             checked = _ascending(records) if is_sorted else records
-            loader.load((key, value) for _, key, value in _reporting(checked, stream, size, report))
+            loader.load(record[1:] for record in _reporting(checked, stream, size, report))
         except ValueError as error:  # a bad line; those before it are good
             loader.give_up()
             advice = ""
@@ -212,7 +226,7 @@ def _ascending(records: Iterator[Record]) -> Iterator[Record]:
     """The same records; BadRecordError at a key that is not above the one before."""
     before: bytes | None = None
     for record in records:
-        number, key, _ = record
+        number, key, *_ = record
         if before is not None and key <= before:
             what = "comes twice" if key == before else f"follows {to_text(before)}"
             raise BadRecordError(
@@ -262,9 +276,9 @@ def _refuse_header(file_format: str, fields: Fields) -> None:
 def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
     """Write every entry of STORE as "lsmkv load" reads it back.
 
-    Entries are in key order, in the formats of "lsmkv load".  A FILE whose name ends in .gz is packed
-    by gzip.  The dump shows the store as it was when the command began, whatever other programs write
-    meanwhile.
+    Entries are in key order, in the formats of "lsmkv load", with when they expire.  A FILE whose name
+    ends in .gz is packed by gzip.  The dump shows the store as it was when the command began, whatever
+    other programs write meanwhile.
 
     What is at FILE stays as it is until the dump is whole, and for good if it fails.  A symbolic link
     stays a link: the file that it names is replaced.  Pipes and devices are written as they are.
@@ -280,13 +294,15 @@ def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
     number = 0
     with (
         lsmkv.open(store, create_if_missing=False, read_only=True) as db,
+        db.snapshot() as snapshot,
         output_file(output, packed=is_packed(output)) as stream,
         progress("Dumping", beside_data=output == "-") as report,
     ):
         total = db.approximate_count()
         writer = RecordWriter(stream, file_format, form)
-        for number, (key, value) in enumerate(db.items(), 1):
-            writer.add(key, value)
+        expires = db.inspect().expiry is not None  # then each key is looked up once more
+        for number, (key, value) in enumerate(snapshot.items(), 1):
+            writer.add(key, value, snapshot.expires_at(key) if expires else None)
             if number % _REPORT_EVERY == 0:
                 report(number, max(total, number))
     if output != "-":

@@ -44,6 +44,15 @@ wait_option = click.option(
 )
 
 
+ttl_option = click.option(
+    "--ttl",
+    "ttl_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long an entry is there that has no expiry of its own (default: for ever).",
+)
+
+
 def json_option(prints: str = 'Print JSON; bytes that are not UTF-8 as {"hex": ...}.') -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=prints)
 

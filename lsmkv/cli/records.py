@@ -2,11 +2,13 @@
 
 jsonl
     ``{"key": K, "value": V}`` on each line; K and V are strings, or ``{"hex": "..."}`` for bytes that
-    are not UTF-8.  The reader takes more: see :mod:`lsmkv.cli.fields`.
+    are not UTF-8.  The reader takes more: see :mod:`lsmkv.cli.fields`.  An entry that expires has
+    ``"expires_at": N`` too, in seconds since 1970.
 tsv
-    Key, tab, value on each line, in a form of :mod:`lsmkv.cli.keys`; a quote is a plain character.
+    Key, tab, value on each line, in a form of :mod:`lsmkv.cli.keys`; a quote is a plain character.  An
+    entry that expires has the field ``expires_at=N`` behind them.
 csv
-    Key, comma, value (RFC 4180 quoting), in a form of :mod:`lsmkv.cli.keys`.
+    Key, comma, value (RFC 4180 quoting), in a form of :mod:`lsmkv.cli.keys`; likewise.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from lsmkv.cli.fields import Columns, Fields, json_reader, looks_like_header
+from lsmkv.cli.fields import Columns, Fields, expiry_field, json_reader, looks_like_header
 from lsmkv.cli.keys import Form, json_text
 from lsmkv.cli.streams import Lines
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
+from lsmkv.encoding.expiry import Clock
 from lsmkv.encoding.text_form import to_text
 
 FORMATS: Final = ("jsonl", "tsv", "csv")
@@ -39,7 +42,8 @@ _KEY_AND_VALUE: Final = Fields()
 _MOST_CHARACTERS: Final = {"jsonl": 6, "tsv": 4, "csv": 4}  # for a byte: \u00NN, \xNN
 _REST_BYTES: Final = 64 * 1024  # of a record: names, quotes, spaces
 
-Record = tuple[int, bytes, bytes]  # number of its first line, key, value
+Record = tuple[int, bytes, bytes, int | None]  # number of its first line, key, value, expiry
+_Read = tuple[int, bytes, bytes, float | None]  # the same, unchecked
 
 
 class BadRecordError(ValueError):
@@ -82,24 +86,25 @@ def read_records(
         if file_format == "jsonl"
         else _read_delimited(lines, file_format, form, fields, hint)
     )
-    for record in records:
-        number, key, value = record
+    clock = Clock()
+    for number, key, value, expires_at in records:
         try:
             key_bytes(key)
             value_bytes(value)
-        except ValueError as error:  # too long
+            due_s = clock.expiry_s(None, expires_at)
+        except ValueError as error:  # too long, or not a time
             raise BadRecordError(number, str(error)) from None
-        yield record
+        yield number, key, value, due_s
 
 
-def _read_json_lines(lines: Lines, fields: Fields) -> Iterator[Record]:
+def _read_json_lines(lines: Lines, fields: Fields) -> Iterator[_Read]:
     entry_of = json_reader(fields)
     for number, line in enumerate(lines, 1):
         lines.begin_record()
         if line.isspace():
             continue
         try:
-            key, value = entry_of(line)
+            entry = entry_of(line)
         except msgspec.DecodeError as error:
             raise BadRecordError(number, f"not JSON: {error}") from None
         except UnicodeDecodeError as error:
@@ -108,7 +113,7 @@ def _read_json_lines(lines: Lines, fields: Fields) -> Iterator[Record]:
             raise BadRecordError(number, "it is nested too deep") from None
         except ValueError as error:
             raise BadRecordError(number, str(error)) from None
-        yield number, key, value
+        yield number, *entry
 
 
 class _Tsv(csv.Dialect):
@@ -130,7 +135,7 @@ _DIALECTS: Final[dict[str, type[csv.Dialect]]] = {"tsv": _Tsv, "csv": _Csv}
 
 def _read_delimited(
     lines: Lines, file_format: str, form: Form, fields: Fields, hint: Callable[[str], None]
-) -> Iterator[Record]:
+) -> Iterator[_Read]:
     columns = None if fields.have_header else Columns(fields, form, None)
     may_hint = fields.header is None
     for number, row in _rows(lines, file_format):
@@ -139,7 +144,7 @@ def _read_delimited(
                 columns = Columns(fields, form, row)
                 may_hint = False
                 continue
-            key, value = columns.entry(row)
+            entry = columns.entry(row)
         except ValueError as error:
             raise BadRecordError(number, str(error)) from None
         if may_hint:
@@ -149,7 +154,7 @@ def _read_delimited(
                     f"line {number}, {', '.join(map(repr, row))}, is loaded as an entry; with "
                     "--header it names the columns, --no-header silences this hint"
                 )
-        yield number, key, value
+        yield number, *entry
 
 
 def _rows(lines: Lines, file_format: str) -> Iterator[tuple[int, list[str]]]:
@@ -186,20 +191,25 @@ class RecordWriter:
         if file_format != "jsonl":
             self._rows = csv.writer(self, _DIALECTS[file_format])
 
-    def add(self, key: bytes, value: bytes) -> None:
+    def add(self, key: bytes, value: bytes, expires_at: int | None = None) -> None:
         if self._rows is None:
-            self._stream.write(json_line(key, value))
-        else:
-            self._rows.writerow((self._show(key), self._show(value)))
+            self._stream.write(json_line(key, value, expires_at))
+            return
+        row = [self._show(key), self._show(value)]
+        if expires_at is not None:
+            row.append(expiry_field(expires_at))
+        self._rows.writerow(row)
 
     def write(self, text: str) -> None:
         """Write one line; ``csv.writer`` calls this."""
         self._stream.write(text.encode("utf-8"))
 
 
-def json_line(key: bytes, value: bytes | None) -> bytes:
-    """A line of the jsonl format; None means no value."""
+def json_line(key: bytes, value: bytes | None, expires_at: int | None = None) -> bytes:
+    """A line of the jsonl format; None means no value, or that it does not expire."""
     record: dict[str, object] = {"key": json_text(key)}
     if value is not None:
         record["value"] = json_text(value)
+    if expires_at is not None:
+        record["expires_at"] = expires_at
     return msgspec.json.encode(record) + b"\n"

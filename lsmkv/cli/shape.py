@@ -11,7 +11,7 @@ import lsmkv
 from lsmkv.cli.output import percent, print_json, print_table
 from lsmkv.cli.parameters import BYTES, form_options, json_option, store_argument
 from lsmkv.encoding.text_form import shortened, to_text
-from lsmkv.inspection.report import count, size
+from lsmkv.inspection.report import count, size, utc
 from lsmkv.inspection.store_info import BlockInfo, LevelInfo, StoreInfo, TableInfo
 
 _KEYS: Final = ("first key", "last key")
@@ -104,7 +104,8 @@ def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None
     keys with m bits and k probes (of ribbon filters: columns; of Grafite filters: low bits).  A table
     shows the mean of its blocks, or "?" where only reading the blocks would tell.  Bytes of filters
     count once, although a file holds them twice: in its blocks, and together for loading.  Index and
-    filters are told side by side, in all, by key and by block.
+    filters are told side by side, in all, by key and by block.  Where entries expire, it is told how
+    many, and when half of all are due.
 
     \b
     Example:  lsmkv inspect users.db
@@ -157,6 +158,8 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
     }
     headings = ["level\n/run", "table", *_KEYS, "entries", "deleted", "blocks", "bytes", "index"]
     headings += ["filters", "p, %\nasked", "p, %\nexact"]
+    has_expiry = any(table.expiry is not None for table in chosen)
+    headings += ["expire", "half due"] if has_expiry else []
     rows = [
         [
             places[table.number],
@@ -171,6 +174,7 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
             table.filter_bytes,
             "none" if table.filter_kind == "none" else percent(table.requested_rate),
             "?" if table.expected_rate is None else percent(table.expected_rate),
+            *(_expiry(table) if has_expiry else []),
         ]
         for table in chosen
     ]
@@ -182,9 +186,19 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
     )
     about = chosen[0] if len(chosen) == 1 else info
     click.echo(f"In all: {about.index_and_filters()}")
+    if info.expiry is not None:
+        click.echo(f"In tables and memtables: {info.expiry}")
     if info.store_id:
         click.echo(f"Identity of the store: {info.store_id}")
     _tell_of_cut_keys(is_whole, [key for it in chosen for key in (it.smallest, it.largest)])
+
+
+def _expiry(table: TableInfo) -> list[object]:
+    """How many entries expire, and when half of all are due."""
+    expiry = table.expiry
+    if expiry is None:
+        return [0, "never"]
+    return [expiry.count, "never" if expiry.half_due_s is None else utc(expiry.half_due_s)]
 
 
 def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:

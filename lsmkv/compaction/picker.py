@@ -224,13 +224,15 @@ def _due_count(table: TableMeta, due_s: int) -> int:
     return (table.entry_count + 1) // 2 if is_half_due else 0
 
 
-def _is_soon_due(table: TableMeta) -> bool:
-    """Whether a table's later half is due soon after its earlier half.
+def _is_soon_due(table: TableMeta, due_s: int) -> bool:
+    """Whether a table's later half is not due, but soon after its earlier half.
 
     Then it is dropped unread sooner than a merge would pay.
     """
     expiry = table.expiry
     if expiry is None or expiry.half_due_s is None or expiry.count < table.entry_count:
+        return False
+    if expiry.latest_s <= due_s:  # it hides something, or it would be gone
         return False
     return expiry.latest_s - expiry.half_due_s <= 2 * (expiry.half_due_s - expiry.earliest_s)
 
@@ -243,7 +245,7 @@ def _pick_deletions(levels: Levels, options: Options, state: PickState) -> Compa
             if (
                 2 * gone < table.entry_count
                 or table.largest_seq > state.oldest_view
-                or (_is_soon_due(table) and table.tombstone_count == 0)
+                or (table.tombstone_count == 0 and _is_soon_due(table, state.due_s))
             ):
                 continue
             high = table.largest + b"\0"

@@ -353,10 +353,7 @@ def first_values(values: list[Held]) -> list[Held]:
     for value in values:
         if size_bytes >= _BATCH_BYTES:
             return values[:count]
-        if isinstance(value, Expiring):
-            size_bytes += held_bytes(value)
-        elif value is not None:
-            size_bytes += len(value)
+        size_bytes += len(value) if isinstance(value, bytes) else held_bytes(value)
         count = count + 1
     return values
 
@@ -408,13 +405,11 @@ def _set_ends(items: list[Held], ends: vec[i64]) -> bool:
     at: i64 = 0
     end: i64 = 0
     for item in items:
-        if item is None:
-            has_tags = True
-        elif isinstance(item, Expiring):
+        if isinstance(item, bytes):
+            end += len(item)
+        else:
             has_tags = True
             end += held_bytes(item)
-        else:
-            end += len(item)
         at = at + 1
         ends[at] = end
     return has_tags

@@ -115,16 +115,19 @@ class Clock:
             raise ValueError(f"{name}={given!r}: give more than 0 seconds")
         if given == math.inf:
             return None
-        due_s = int(given) if expires_at is not None else int(self.reading_s() + given)
+        # A larger integer cannot be added to a float.
+        due_s = given if expires_at is not None else self.reading_s() + min(given, 2 * MAX_EXPIRY_S)
         if due_s > MAX_EXPIRY_S:
             raise ValueError(
-                f"{name}={given!r} is due at {due_s}, beyond the limit of {MAX_EXPIRY_S} seconds "
-                "since 1970: math.inf is never"
+                f"{name}={given!r} is due beyond the limit of {MAX_EXPIRY_S} seconds since 1970: "
+                "math.inf is never"
             )
-        return due_s
+        return int(due_s)
 
     def held(self, value: bytes, ttl_s: object, expires_at: object) -> Held:
         """The entry of a value that is put now.  Raises as :meth:`expiry_s`."""
+        if ttl_s is None and expires_at is None and self.default_ttl_s is None:
+            return value  # sooner: most entries do not expire
         return expiring(value, self.expiry_s(ttl_s, expires_at))
 
 
@@ -139,6 +142,10 @@ class Moment:
         if self._now_s < 0:
             self._now_s = self._clock.now_s()
         return self._now_s
+
+    def drop(self) -> None:
+        """Entries that this reading found due count as dropped."""
+        self._clock.dropped_to_s = max(self._clock.dropped_to_s, self._now_s)
 
     def value_of(self, held: Held) -> Value:
         """The value; None for a deletion, or an entry that is due."""

@@ -15,7 +15,7 @@ from random import randrange
 from typing import Final
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.expiry import Held, Moment
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.watch import Watch, Watches
 from lsmkv.read.bounds import Bounds
@@ -31,7 +31,7 @@ _END: Final = b"\xff" * (MAX_KEY_BYTES + 1)  # above every key
 class _Search(Watch):
     """Watches a range while its first entry is looked for and removed.
 
-    It begins at ``first``; nothing from ``start`` up to ``end`` is there, or left.
+    It begins at ``first``; nothing from ``start`` up to ``end`` is there, or left, at ``moment``.
     """
 
     def __init__(self, watches: Watches, gaps: FirstKeys, start: bytes) -> None:
@@ -39,6 +39,7 @@ class _Search(Watch):
         self._gaps = gaps
         self._removes = False
         self.first = self.end = start
+        self.moment: Moment | None = None
 
     def begin(self) -> None:
         super().begin()
@@ -58,7 +59,8 @@ class _Search(Watch):
 
     def leave_gap(self) -> None:
         """Make a gap of what was searched, unless something was put there."""
-        if self.lowest is None or self.lowest >= self.end:
+        if self.moment is not None and (self.lowest is None or self.lowest >= self.end):
+            self.moment.drop()
             self._gaps.add(self.start, self.end)
 
 
@@ -103,7 +105,9 @@ class FirstKeys(Watch):
         """The first entry as of now.  What the search reads is let go before the removal."""
         self._readers.state.with_mutex(search.begin)
         bounds = Bounds(search.first, wanted.stop, wanted.prefix)
-        found = next(Scan(self._readers.read_view(), bounds), None)
+        read_view = self._readers.read_view()
+        found = next(Scan(read_view, bounds), None)
+        search.moment = read_view.moment
         return None if found is None else found[0]
 
     # The gaps (the mutex is held)

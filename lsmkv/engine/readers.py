@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from weakref import ref
 
-from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
+from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, keys_bytes
 from lsmkv.encoding.expiry import Moment
 from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.engine.state import StoreState
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.snapshots import Pin, Retention
-from lsmkv.read.view import ReadView, SuperVersion
+from lsmkv.read.view import ReadView, SuperVersion, held_at
 from lsmkv.tree.version import Version
 
 
@@ -51,7 +51,10 @@ class Readers:
 
     def expires_at(self, key: Buffer) -> int | None:
         """When ``key`` is due.  Raises as ``DB.expires_at``."""
-        held = self.state.require_open().held(key_bytes(key), self._stats)
+        current = self.state.require_open()
+        data, seq = key_bytes(key), MAX_SEQUENCE
+        entries = current.memtables, current.version, current.range_deletes
+        held = held_at(*entries, data, seq, self._stats)
         return Moment(self._clock).expiry_of(held)
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:

@@ -103,6 +103,16 @@ class Writer:
             self.state.events.tell()
             raise
 
+    def put_by_default(self, key: Buffer, value: Buffer, sync: bool) -> None:
+        """:meth:`put`, where what is put expires by default."""
+        self.put_expiring(key, value, sync, None, None)
+
+    def put_expiring(
+        self, key: Buffer, value: Buffer, sync: bool, ttl_s: object, expires_at: object
+    ) -> None:
+        data, held = key_bytes(key), self.state.clock.held(value_bytes(value), ttl_s, expires_at)
+        self.write_watched(data, held, sync, None)
+
     def delete(self, key: Buffer, sync: bool) -> None:
         try:
             self.write_one(key_bytes(key), None, sync, None)

@@ -13,11 +13,11 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
-RunOutcome = Literal["found", "deleted", "absent", "no table", "filtered"]
-Outcome = Literal["found", "deleted", "absent"]
+RunOutcome = Literal["found", "expired", "deleted", "absent", "no table", "filtered"]
+Outcome = Literal["found", "expired", "deleted", "absent"]
 LookupKind = Literal["present", "absent", "false positive", "typed"]
 StepKind = Literal["state", "flush", "compaction", "move"]
 
@@ -265,6 +265,7 @@ class Lookup(Part):
         position: the key's place on the axis of keys.
         value_text: the value as text, cut; None unless it was found.
         value_bytes: the value's whole size; 0 unless it was found.
+        expires_at_s: when the entry is or was due, in seconds since 1970; None: never.
         blocks_searched, blocks_read, read_bytes, filters_asked, filter_negatives, false_positives:
             the totals of ``Explanation``.
         reads_without_filters: blocks that span the key, up to where the lookup ended: with filters off
@@ -283,6 +284,7 @@ class Lookup(Part):
     outcome: Outcome
     value_text: str | None
     value_bytes: int
+    expires_at_s: int | None
     memtables: list[MemtableStep]
     runs: list[RunStep]
     blocks_searched: int

@@ -1,4 +1,4 @@
-"""One lookup as a picture for notebooks: a row for each place.
+"""One lookup, with a row for each place: as lines of text, and as a picture for notebooks.
 
 The colours are those of the page of ``lsmkv explore`` (``web/src/base.css``).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from lsmkv.encoding.text_form import to_text
 
@@ -23,6 +23,35 @@ _ROW: Final = 26
 _WIDE: Final = 620
 _MOST_ROWS: Final = 40
 _SHOWN_BYTES: Final = 60
+
+
+class Line(NamedTuple):
+    """A step in text: what ends the lookup has the sign +, a saved read -, a wasted search !."""
+
+    sign: str
+    place: str
+    file: str
+    block: str
+    told: str
+
+
+def laid_out(lines: list[Line]) -> list[str]:
+    """The lines in columns as wide as they need."""
+    widths = [max((len(line[column]) for line in lines), default=0) for column in (1, 2, 3)]
+    return [
+        "  ".join(
+            [
+                f"{line.sign} {line.place.ljust(widths[0])}",
+                *(
+                    cell.ljust(width)
+                    for cell, width in zip((line.file, line.block), widths[1:], strict=True)
+                    if width
+                ),
+                line.told,
+            ]
+        )
+        for line in lines
+    ]
 
 
 def drawn(key: bytes, is_there: str, answer: str, rows: Sequence[Row]) -> str:

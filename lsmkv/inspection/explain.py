@@ -6,16 +6,16 @@ import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal
 
 from lsmkv.encoding.entries import Absent
-from lsmkv.encoding.expiry import Held, Moment
+from lsmkv.encoding.expiry import Expiring, Held, Moment
 from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import GRAFITE, RIBBON
-from lsmkv.inspection.drawing import Fate, Row, drawn
+from lsmkv.inspection.drawing import Fate, Line, Row, drawn, laid_out
 from lsmkv.inspection.index_and_filters import IndexAndFilters
-from lsmkv.inspection.report import Report, count, size
+from lsmkv.inspection.report import Report, count, size, utc
 from lsmkv.inspection.store_info import Scope, bits_of_key, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block.block import Block
@@ -46,16 +46,6 @@ _ENDS: Final[dict[RunOutcome, str]] = {
 }
 
 
-class _Line(NamedTuple):
-    """A step in text: what ends the lookup has the sign +, a saved read -, a wasted search !."""
-
-    sign: str
-    place: str
-    file: str
-    block: str
-    told: str
-
-
 @dataclass(frozen=True, slots=True)
 class MemtableStep(Report):
     """The lookup in one memtable.
@@ -63,7 +53,8 @@ class MemtableStep(Report):
     Attributes:
         role: ``"active"``, or ``"flushing"`` while its table is being written.
         log_number: the log with the same writes.
-        outcome: ``"found"``, ``"deleted"``, or ``"absent"`` when it has no entry for the key.
+        outcome: ``"found"``, ``"expired"``, ``"deleted"``, or ``"absent"`` when it has no entry for the
+            key.
         first_seq: sequence number of the first write that it can hold.  The entry found is no older
             (memtables do not keep the number of each write).
     """
@@ -79,13 +70,13 @@ class MemtableStep(Report):
         return ("memtable", "aside" if self.outcome == "absent" else "found", _ENDS[self.outcome])
 
     def __str__(self) -> str:
-        return _laid_out([self._line()])[0]
+        return laid_out([self._line()])[0]
 
-    def _line(self) -> _Line:
+    def _line(self) -> Line:
         keys = count(self.entry_count, "key")
         flushing = ", being flushed" if self.role == "flushing" else ""
         sign = " " if self.outcome == "absent" else "+"
-        return _Line(sign, "memtable", "", "", f"{keys}{flushing}: {_ENDS[self.outcome]}")
+        return Line(sign, "memtable", "", "", f"{keys}{flushing}: {_ENDS[self.outcome]}")
 
     def _details(self) -> str:
         return f"the {self.role} one, of log {self.log_number}"
@@ -191,8 +182,8 @@ class RunStep(IndexAndFilters):
             of the whole table answered no before the index was searched.
         filter: the answer of the filter; None if the lookup did not reach it.
         blocks: the blocks searched (several only for an old version of a key that has many).
-        outcome: ``"found"`` and ``"deleted"`` end the lookup.  ``"absent"``: a block was searched and
-            lacks the key.  ``"no table"`` and ``"filtered"``: there was no block to search.
+        outcome: ``"found"``, ``"expired"`` and ``"deleted"`` end the lookup.  ``"absent"``: a block was
+            searched and lacks the key.  ``"no table"`` and ``"filtered"``: there was no block to search.
         seq: sequence number of the version found; 0 once compaction found that no snapshot needs it.
         spanning: the block that a lookup without filters would search; None if there is no table.
             ``was_cached`` is as of when the lookup came to this run.
@@ -250,14 +241,14 @@ class RunStep(IndexAndFilters):
         return _ENDS[self.outcome]
 
     def __str__(self) -> str:
-        return _laid_out([self._line()])[0]
+        return laid_out([self._line()])[0]
 
-    def _line(self) -> _Line:
+    def _line(self) -> Line:
         sign = "-" if self.is_read_saved else " "
         if self.blocks:
             sign = "!" if self.outcome == "absent" else "+"
         block = "" if self.block is None else f"block {self.block}"
-        return _Line(sign, f"L{self.level}/{self.run}", self.file_name or "", block, self._told())
+        return Line(sign, f"L{self.level}/{self.run}", self.file_name or "", block, self._told())
 
     def _told(self) -> str:
         """The filter's answer, and its consequence."""
@@ -290,8 +281,9 @@ class Explanation(Report):
 
     Attributes:
         seq: the sequence number as of which.
-        outcome: ``"found"``, ``"deleted"`` or ``"absent"`` (no entry for the key).
+        outcome: ``"found"``, ``"expired"``, ``"deleted"`` or ``"absent"`` (no entry for the key).
         value: the value; None unless it was found.
+        expires_at_s: when the entry is or was due, in seconds since 1970; None: never.
         range_delete: the number of the newest range delete of the key, which hides all that is older;
             None without one.
     """
@@ -312,6 +304,7 @@ class Explanation(Report):
     runs: tuple[RunStep, ...]
     outcome: Outcome
     value: bytes | None
+    expires_at_s: int | None = None
     range_delete: int | None = None
 
     @property
@@ -354,9 +347,15 @@ class Explanation(Report):
         rows = [*(step.row() for step in self.memtables), *(step.row() for step in self.runs)]
         steps = Report._repr_html_(self)
         return (
-            drawn(self.key, _IS_THERE[self.outcome], self._answer(), rows)
+            drawn(self.key, _IS_THERE[self.outcome] + self._when(), self._answer(), rows)
             + f"<details><summary>every step</summary>{steps}</details>"
         )
+
+    def _when(self) -> str:
+        if self.expires_at_s is None:
+            return ""
+        when = "until" if self.outcome == "found" else "due since"
+        return f", {when} {utc(self.expires_at_s)}"
 
     def _answer(self) -> str:
         """Who could have the key, what filters said, and what was read."""
@@ -391,21 +390,20 @@ class Explanation(Report):
         """
         steps: list[MemtableStep | RunStep] = [*self.memtables, *self.runs]
         lines = [self._title()]
-        for step, line in zip(steps, _laid_out([step._line() for step in steps]), strict=True):
+        for step, line in zip(steps, laid_out([step._line() for step in steps]), strict=True):
             lines.append(line)
             if with_filters:
                 lines += textwrap.wrap(
                     step._details(), _COLUMNS, initial_indent="    ", subsequent_indent="      "
                 )
         result: str = self.outcome
+        saved = f"filters saved {self.reads_saved} of"
         if self.outcome == "deleted" and self.range_delete is not None:
             result = f"deleted, by range delete {self.range_delete} if by nothing newer"
         if self.value is not None:
             result = f"found, a value of {size(len(self.value))}"
         reads = count(self.reads_saved + self.blocks_read, "read")
-        lines.append(
-            f"{result}; {size(self.read_bytes)} read; filters saved {self.reads_saved} of {reads}"
-        )
+        lines.append(f"{result}{self._when()}; {size(self.read_bytes)} read; {saved} {reads}")
         return lines
 
     def _title(self) -> str:
@@ -417,33 +415,15 @@ class Explanation(Report):
         return f"get {text}{ending}"
 
 
-def _laid_out(lines: list[_Line]) -> list[str]:
-    """The lines in columns as wide as they need."""
-    widths = [max((len(line[column]) for line in lines), default=0) for column in (1, 2, 3)]
-    return [
-        "  ".join(
-            [
-                f"{line.sign} {line.place.ljust(widths[0])}",
-                *(
-                    cell.ljust(width)
-                    for cell, width in zip((line.file, line.block), widths[1:], strict=True)
-                    if width
-                ),
-                line.told,
-            ]
-        )
-        for line in lines
-    ]
-
-
 def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) -> Explanation:
     """Report each step of a lookup as of ``seq``; it fills the cache, and counts reads alone."""
     memtable_steps: list[MemtableStep] = []
     run_steps: list[RunStep] = []
 
-    def explained(outcome: Outcome, value: bytes | None) -> Explanation:
-        steps = tuple(memtable_steps), tuple(run_steps)
-        return Explanation(key, seq, *steps, outcome, value, erased_seq or None)
+    def explained(outcome: Outcome, held: Held) -> Explanation:
+        due_s = held.expires_at_s if isinstance(held, Expiring) else None
+        told = outcome, moment.value_of(held), due_s, erased_seq or None
+        return Explanation(key, seq, tuple(memtable_steps), tuple(run_steps), *told)
 
     ranges = current.range_deletes
     erased_seq = 0 if ranges is None else ranges.newest_over(key, seq)
@@ -457,18 +437,18 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) 
             MemtableStep(role, memtable.log_number, len(memtable), outcome, memtable.first_seq)
         )
         if not isinstance(held, Absent):
-            return explained(outcome, moment.value_of(held))
+            return explained(outcome, held)
     h = hash_key(key)
     for run in current.version.runs:
         table = run.table_for(key)
         if table is not None and table.meta.newest_seq < erased_seq:
             continue
-        step, value = _search_run(run, key, h, seq, moment)
+        step, found = _search_run(run, key, h, seq, moment)
         run_steps.append(step)
         if step.outcome == "found" or step.outcome == "deleted" or step.outcome == "expired":
             if table is not None and max(step.seq or 0, table.meta.erased_seq) < erased_seq:
                 break
-            return explained(step.outcome, value)
+            return explained(step.outcome, found)
     return explained("deleted" if erased_seq else "absent", None)
 
 
@@ -478,15 +458,13 @@ def _outcome(held: Held, moment: Moment) -> Literal["found", "expired", "deleted
     return "expired" if moment.value_of(held) is None else "found"
 
 
-def _search_run(
-    run: Run, key: bytes, h: int, seq: int, moment: Moment
-) -> tuple[RunStep, bytes | None]:
+def _search_run(run: Run, key: bytes, h: int, seq: int, moment: Moment) -> tuple[RunStep, Held]:
     table = run.table_for(key)
     if table is None:
         nowhere = run.level, run.number, None, None, None
         return RunStep(*nowhere, None, (), "no table", None, None), None
     found_seq: int | None = None
-    value: bytes | None = None
+    held: Held = None
     blocks: list[BlockStep] = []
     block_number: int | None = None
     asked: FilterStep | None = None
@@ -516,7 +494,7 @@ def _search_run(
             asked = _with_counted_keys(answer, table, block)
         if position >= 0:
             held, found_seq = block.value(position), block.seq(position)
-            value, outcome = moment.value_of(held), _outcome(held, moment)
+            outcome = _outcome(held, moment)
             if table.one_seq:
                 found_seq = table.largest_seq
             break
@@ -533,7 +511,7 @@ def _search_run(
         table.properties.block_count,
         table.footer.index_length,
         table.footer.filters_length,
-    ), value
+    ), held
 
 
 def _block_step(table: TableReader, number: int) -> BlockStep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
@@ -105,6 +106,18 @@ def size(number: float) -> str:
         number /= 1024
         power += 1
     return f"{number:.1f} {_UNITS[power]}"
+
+
+def utc(at_s: int) -> str:
+    """A time in seconds since 1970.
+
+    >>> utc(1795838400), utc(1 << 40)
+    ('2026-11-28 04:00:00 UTC', 'in the year 10000 or later')
+    """
+    try:
+        return f"{datetime.datetime.fromtimestamp(at_s, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return "in the year 10000 or later"
 
 
 def _plain(value: object) -> int | str:

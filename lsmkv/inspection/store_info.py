@@ -6,16 +6,19 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Final, Literal
 
+from lsmkv.encoding.expiry import Expiring
 from lsmkv.filters import bloom
 from lsmkv.filters.policy import BLOOM
 from lsmkv.inspection.index_and_filters import IndexAndFilters
-from lsmkv.inspection.report import Report, count, count_entries
+from lsmkv.inspection.report import Report, count, count_entries, utc
+from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, TableExpiry, expiry_of
 from lsmkv.sstable.reader import TableReader
 
 Scope = Literal["block", "table"]
@@ -80,6 +83,31 @@ class FilterInfo(Report):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpiryInfo(Report):
+    """When entries are due, in seconds since 1970 UTC.
+
+    Attributes:
+        count: how many expire.
+        earliest_s, latest_s: when the first and the last of these are due.
+        half_due_s: when half of all entries are due, also counting those that never are; None: never.
+            Of several tables together it is a time by which they are.
+    """
+
+    count: int
+    earliest_s: int
+    half_due_s: int | None
+    latest_s: int
+
+    def __str__(self) -> str:
+        half = "never" if self.half_due_s is None else utc(self.half_due_s)
+        verb = "entry expires" if self.count == 1 else "entries expire"
+        return (
+            f"{self.count:,} {verb}, the first {utc(self.earliest_s)}, half of all {half}, "
+            f"the last {utc(self.latest_s)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TableInfo(IndexAndFilters):
     """One table.
 
@@ -97,6 +125,7 @@ class TableInfo(IndexAndFilters):
             (``Options.adaptive_filters``).
         requested_rate: the false-positive rate that the filters were sized for.
         expected_rate: their exact rate, as the mean over the blocks; None if the index cannot tell it.
+        expiry: when entries are due; None if none expires.
     """
 
     number: int
@@ -121,6 +150,7 @@ class TableInfo(IndexAndFilters):
     requested_rate: float
     expected_rate: float | None
     writer: str
+    expiry: ExpiryInfo | None
 
     def __str__(self) -> str:
         filters = "no filters"
@@ -137,8 +167,12 @@ class TableInfo(IndexAndFilters):
             f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes:,} stored), "
             f"{self.smallest!r} to {self.largest!r}, "
             f"sequence numbers {self.smallest_seq} to {self.largest_seq}, "
-            f"{count(self.index_bytes, 'byte')} of index, {filters}"
+            f"{count(self.index_bytes, 'byte')} of index, {filters}{_expiry_text(self.expiry)}"
         )
+
+
+def _expiry_text(expiry: ExpiryInfo | None) -> str:
+    return "" if expiry is None else f"; {expiry}"
 
 
 class _Sum(IndexAndFilters):
@@ -152,6 +186,7 @@ class _Sum(IndexAndFilters):
         "index_bytes",
         "filter_bytes",
         "filter_memory_bytes",
+        "expiry",
         *IndexAndFilters.derived,
     )
 
@@ -187,6 +222,11 @@ class _Sum(IndexAndFilters):
     def filter_memory_bytes(self) -> int:
         """Size of the filters that stay in memory."""
         return sum(part.filter_memory_bytes for part in self._parts())
+
+    @property
+    def expiry(self) -> ExpiryInfo | None:
+        """When entries of its tables are due; None if none expires."""
+        return _together((part.expiry, part.entry_count) for part in self._parts())
 
     def _totals(self) -> str:
         return f"{count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')}"
@@ -230,13 +270,22 @@ class StoreInfo(_Sum):
             checkpoint, a backup and a repaired copy each have their own; who copies the files copies it.
         memtable_key_counts: keys of each memtable, the active one first.
         levels: the levels of the tree, from level 0 down; levels without tables too.
+        memtable_expiries: when entries of each memtable are due.
         range_delete_count: range deletes that may hide entries.
     """
 
     store_id: str
     memtable_key_counts: tuple[int, ...]
     levels: tuple[LevelInfo, ...]
+    memtable_expiries: tuple[ExpiryInfo | None, ...]
     range_delete_count: int = 0
+
+    @property
+    def expiry(self) -> ExpiryInfo | None:
+        """When entries are due, in memtables and tables; None if none expires."""
+        memtables = zip(self.memtable_expiries, self.memtable_key_counts, strict=True)
+        tables = ((table.expiry, table.entry_count) for table in self.tables())
+        return _together([*memtables, *tables])
 
     def _parts(self) -> tuple[LevelInfo, ...]:
         return self.levels
@@ -261,9 +310,47 @@ class StoreInfo(_Sum):
         lines.append(
             f"in all: {self._totals()} in {count(sum(1 for _ in self.tables()), 'table')}; "
             f"{self.index_and_filters()}; "
-            f"{count(self.filter_memory_bytes, 'byte')} of filters in memory"
+            f"{count(self.filter_memory_bytes, 'byte')} of filters in memory{_expiry_text(self.expiry)}"
         )
         return "\n".join(lines)
+
+
+def _together(parts: Iterable[tuple[ExpiryInfo | None, int]]) -> ExpiryInfo | None:
+    """The expiry of parts, each with its count of entries."""
+    counted = list(parts)
+    found = [expiry for expiry, _ in counted if expiry is not None]
+    if not found:
+        return None
+    steps: list[tuple[int, int]] = []  # when more entries are due at the latest, and how many
+    for expiry, entries in counted:
+        if expiry is not None:
+            half = [] if expiry.half_due_s is None else [(expiry.half_due_s, (entries + 1) // 2)]
+            known = [(0, 0), (expiry.earliest_s, 1), *half, (expiry.latest_s, expiry.count)]
+            steps += [(at_s, due - before) for (_, before), (at_s, due) in pairwise(known)]
+    half_due_s, due = None, 0
+    for at_s, more in sorted(steps):
+        due += more
+        if 2 * due >= sum(entries for _, entries in counted):
+            half_due_s = at_s
+            break
+    return ExpiryInfo(
+        sum(expiry.count for expiry in found),
+        min(expiry.earliest_s for expiry in found),
+        half_due_s,
+        max(expiry.latest_s for expiry in found),
+    )
+
+
+def _expiry_info(stored: TableExpiry | None) -> ExpiryInfo | None:
+    if stored is None:
+        return None
+    return ExpiryInfo(stored.count, stored.earliest_s, stored.half_due_s, stored.latest_s)
+
+
+def _memtable_expiry(memtable: Memtable) -> ExpiryInfo | None:
+    values = [value for _, value in memtable.newest()]
+    expiries = [value.expires_at_s for value in values if isinstance(value, Expiring)]
+    return _expiry_info(expiry_of(expiries, len(values)))
 
 
 def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
@@ -277,6 +364,7 @@ def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
         store_id,
         tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
+        tuple(map(_memtable_expiry, current.memtables)),
         0 if current.range_deletes is None else len(current.range_deletes.ranges),
     )
 
@@ -380,4 +468,5 @@ def table_info(table: TableReader) -> TableInfo:
         properties.error_rate,
         expected_error_rate(table),
         properties.writer,
+        _expiry_info(properties.expiry),
     )

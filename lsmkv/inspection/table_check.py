@@ -12,7 +12,7 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Problem
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableMeta, expiry_of
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import Storage
 
@@ -89,6 +89,7 @@ class _Sums:
         self.entries = self.tombstones = self.raw_bytes = 0
         self.smallest_seq: int | None = None
         self.largest_seq = 0
+        self.expiries: list[int] = []
         self.has_versions = False
         self.out_of_order = False
         self._last: tuple[bytes, int] | None = None
@@ -104,6 +105,7 @@ class _Sums:
         self._last = keys[-1], seqs[-1]
         self.entries += len(keys)
         self.tombstones += block.values().count(None)
+        self.expiries += block.expiries()
         self.raw_bytes += len(block.raw)
         counted = seqs if self._one_seq is None else [self._one_seq]
         low = min(counted)
@@ -117,6 +119,7 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
     for name, expected, got in (
         ("entry_count", sums.entries, stored.entry_count),
         ("tombstone_count", sums.tombstones, stored.tombstone_count),
+        ("expiry", expiry_of(sums.expiries, sums.entries), stored.expiry),
         ("raw_bytes", sums.raw_bytes, stored.raw_bytes),
         ("smallest_seq", sums.smallest_seq, stored.smallest_seq),
         ("largest_seq", sums.largest_seq, stored.largest_seq),

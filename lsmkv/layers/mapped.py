@@ -208,7 +208,19 @@ class MappedReader(
         return MappedCursor(self._below.cursor(), self._coding)
 
 
-class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn], _Closing):
+class _Dated(Generic[KeyIn]):
+    """What tells when keys go."""
+
+    _below: Any
+    _coding: Any
+
+    def expires_at(self, key: KeyIn) -> int | None:
+        """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there."""
+        due_s: int | None = self._below.expires_at(self._coding.encode_key(key))
+        return due_s
+
+
+class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn], _Dated[KeyIn], _Closing):
     """The reading part, of a snapshot; end it with ``close`` or ``with``."""
 
     @property
@@ -232,10 +244,21 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
                 )
         super().__init__(below, coding)
 
-    def put(self, key: KeyIn, value: ValueIn) -> None:
-        """Set ``key`` to ``value``.  TypeError or ValueError: not a key or value."""
+    def put(
+        self,
+        key: KeyIn,
+        value: ValueIn,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
+        """Set ``key`` to ``value``: ``DB.put``.  TypeError or ValueError: not a key or value."""
         data = self._coding.encode_key(key)
-        self._below.put(data, self._coding.encode_value(key, value))
+        encoded = self._coding.encode_value(key, value)
+        if ttl_s is None and expires_at is None:  # all that another library's transaction takes
+            self._below.put(data, encoded)
+        else:
+            self._below.put(data, encoded, ttl_s=ttl_s, expires_at=expires_at)
 
     def delete(self, key: KeyIn) -> None:
         """Remove ``key`` if it is there.  Raises as :meth:`put`."""
@@ -277,10 +300,18 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
             self._below.delete(key)
 
 
-class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
+class MappedDB(MappedStore[K, V, KeyIn, ValueIn], _Dated[KeyIn]):
     """Reading and writing, of an open store.  Methods say what differs from those of ``DB``."""
 
-    def put(self, key: KeyIn, value: ValueIn, *, sync: bool = False) -> None:
+    def put(
+        self,
+        key: KeyIn,
+        value: ValueIn,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+        sync: bool = False,
+    ) -> None:
         """Set ``key`` to ``value``: ``DB.put``.  TypeError, ValueError: not a key or value."""
 
     def delete(self, key: KeyIn, *, sync: bool = False) -> None:
@@ -301,17 +332,30 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
     if not TYPE_CHECKING:  # as in DB
 
         @wraps(put)
-        def put(self, key, value, unnamed=None, sync=False, ttl=None):
+        def put(self, key, value, unnamed=None, sync=False, ttl=None, ttl_s=None, expires_at=None):
             if unnamed is not None or ttl is not None:
                 raise peers.wrong_write(f"{type(self).__name__}.put", unnamed, ttl)
             data = self._coding.encode_key(key)
-            self._below.put(data, self._coding.encode_value(key, value), sync=sync)
+            encoded = self._coding.encode_value(key, value)
+            self._below.put(data, encoded, ttl_s=ttl_s, expires_at=expires_at, sync=sync)
 
         @wraps(delete)
         def delete(self, key, unnamed=None, sync=False):
             if unnamed is not None:
                 raise peers.wrong_write(f"{type(self).__name__}.delete", unnamed, None)
             self._below.delete(self._coding.encode_key(key), sync=sync)
+
+    def touch(
+        self,
+        key: KeyIn,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+        sync: bool = False,
+    ) -> bool:
+        """Set anew when ``key`` goes; returns whether it was there: ``DB.touch``."""
+        data = self._coding.encode_key(key)
+        return bool(self._below.touch(data, ttl_s=ttl_s, expires_at=expires_at, sync=sync))
 
     def __delitem__(self, key: KeyIn) -> None:  # type: ignore[override]
         """Remove ``key``, in one step; KeyError when it is not there.  As ``del`` of a ``DB``."""
@@ -405,10 +449,18 @@ class MappedBatch(_Closing, Generic[K, V, KeyIn, ValueIn]):
         self._below = below
         self._coding = coding
 
-    def put(self, key: KeyIn, value: ValueIn) -> None:
-        """Set ``key`` to ``value`` when the batch is committed.  Raises as ``WriteBatch.put``."""
+    def put(
+        self,
+        key: KeyIn,
+        value: ValueIn,
+        *,
+        ttl_s: float | None = None,
+        expires_at: float | None = None,
+    ) -> None:
+        """Set ``key`` to ``value`` when the batch is committed: ``WriteBatch.put``."""
         data = self._coding.encode_key(key)
-        self._below.put(data, self._coding.encode_value(key, value))
+        encoded = self._coding.encode_value(key, value)
+        self._below.put(data, encoded, ttl_s=ttl_s, expires_at=expires_at)
 
     def delete(self, key: KeyIn) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""

@@ -150,6 +150,8 @@ def decode_batch_in(data: bytes, start: i64, stop: i64, path: str, offset: int) 
                 reason = f"operation {number} of {count}, a range delete, is not valid there"
                 raise CorruptionError(path, offset, reason)
             ranges.append((first, last or None))
+        elif tag == TAG_EXPIRING:
+            raise CorruptionError(path, offset, f"operation {number} has no room for its expiry")
         else:
             reason = f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported"
             raise CorruptionError(path, offset, reason)

@@ -40,24 +40,21 @@ class SuperVersion:
 
     def get(self, key: bytes, clock: Clock, stats: Stats) -> Value:
         """The present value of ``key``; None when it has none.  ``clock`` tells whether it is due."""
-        held = self.held(key, stats)
+        ranges = self.range_deletes
+        if ranges is not None and ranges.newest_over(key, MAX_SEQUENCE):
+            entries, moment = (self.memtables, self.version, ranges), Moment(clock)
+            return value_at(*entries, key, MAX_SEQUENCE, moment, stats)
+        stats.gets += 1
+        held = self._get_in_memory(key)
+        if isinstance(held, Absent):
+            held = self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
+        else:
+            stats.memtable_hits += 1
         if isinstance(held, Expiring):
             held = Moment(clock).value_of(held)
         if held is not None:
             stats.get_hits += 1
         return held
-
-    def held(self, key: bytes, stats: Stats) -> Held:
-        """The present entry of ``key``, which may be due; None when it has none."""
-        ranges = self.range_deletes
-        if ranges is not None and ranges.newest_over(key, MAX_SEQUENCE):
-            return held_at(self.memtables, self.version, ranges, key, MAX_SEQUENCE, stats)
-        stats.gets += 1
-        found = self._get_in_memory(key)
-        if isinstance(found, Absent):
-            return self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
-        stats.memtable_hits += 1
-        return found
 
     def _get_in_memory(self, key: bytes) -> Held | Absent:
         if not self.memtable.is_empty:  # an empty one is not worth hashing the key
@@ -90,7 +87,7 @@ class SuperVersion:
         others: list[bytes] = []
         for key in keys:
             if ranges.newest_over(key, MAX_SEQUENCE):
-                held[key] = self.held(key, stats)
+                held[key] = held_at(self.memtables, self.version, ranges, key, MAX_SEQUENCE, stats)
             else:
                 others.append(key)
         held.update(zip(others, self._get_together(others, stats), strict=True))

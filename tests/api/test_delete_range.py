@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,7 @@ def test_a_transaction_sees_its_own_range_deletes_and_earlier_views_do_not(db: l
 @pytest.mark.parametrize("most", [0, 1000])
 def test_a_range_delete_conflicts_with_reads_of_its_keys_alone(db: lsmkv.DB, most: int) -> None:
     db._engine.writer.most_deletions = most
-    reads = {
+    reads: dict[str, Callable[[Any], object]] = {
         "key inside": lambda t: t.get(KEYS[60]),
         "range across its start": lambda t: list(t.keys(start=KEYS[40], stop=KEYS[51])),
         "range below": lambda t: list(t.keys(stop=LOW)),

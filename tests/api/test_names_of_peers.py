@@ -35,6 +35,7 @@ ARGUMENTS: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
         lambda db: db.prefixed(b"p").put(b"k", b"v", True),
         r"PrefixedDB\.put.*sync=True",
     ),
+    "typed put": (lambda db: typed(db).put("k", b"v", ttl=5), r"TypedDB\.put.*'ttl': .*ttl_s=60"),
     "prefix delete": (
         lambda db: db.prefixed(b"p").delete(b"k", True),
         r"PrefixedDB\.del.*sync=True",

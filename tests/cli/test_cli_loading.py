@@ -42,6 +42,53 @@ def test_dumps_can_be_loaded(options: list[str], entries: dict[bytes, bytes]) ->
         assert read(f"{directory}/b") == entries
 
 
+@pytest.mark.parametrize("file_format", ["jsonl", "tsv", "csv"])
+@pytest.mark.parametrize("how", [[], ["--bulk", "--sorted"]], ids=["in batches", "in bulk"])
+def test_load_restores_when_dumped_entries_expire(
+    store: str, file_format: str, how: list[str]
+) -> None:
+    with lsmkv.open(store) as db:
+        db.put(b"a", b"1", expires_at=2**40 - 1)
+        db.flush()
+        db.put(b"b", b"1", expires_at=9_999_999_999)
+        db.put(b"c", b"1")
+        db.put(b"d", b"1", expires_at=1)
+    form = ["--format", file_format]
+    dumped = succeed("dump", store, *form)
+    succeed("load", f"{store}-2", "-", *form, *how, "--ttl", "99", stdin=dumped)
+    with lsmkv.open(f"{store}-2") as db:
+        assert list(db) == [b"a", b"b", b"c"]
+        assert [db.expires_at(key) for key in (b"a", b"b")] == [2**40 - 1, 9_999_999_999]
+        assert 0 < (db.expires_at(b"c") or 0) < 9_999_999_999  # by --ttl
+    assert b"3 entries expire" in succeed("inspect", store)
+    assert succeed("dump", f"{store}-2", *form).splitlines()[:2] == dumped.splitlines()[:2]
+
+
+def test_an_entry_that_does_not_expire_is_dumped_as_ever(store: str) -> None:
+    succeed("put", store, "a", "1")
+    succeed("put", store, "b", "1", "--ttl", "3600")
+    plain, expiring = succeed("dump", store, "--format", "tsv").splitlines()
+    assert plain == b"a\t1" and expiring.startswith(b"b\t1\texpires_at=")
+    assert succeed("dump", store).startswith(b'{"key":"a","value":"1"}\n')
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"k,v,expires_at=soon", "'expires_at=soon' is no number of seconds since 1970"),
+        (b"k,v,expires_at=-1", "expires_at=-1.0: give more than 0 seconds"),
+        (b"k,v,1795838400", "3 fields instead of 2"),
+        (b'{"key": "k", "value": "v", "expires_at": 1e99}', "beyond the limit"),
+        (b'{"key": "k", "value": "v", "expires_at": "soon"}', "got `str`"),
+    ],
+)
+def test_a_line_with_a_wrong_expiry_is_named(store: str, line: bytes, reason: str) -> None:
+    form = "jsonl" if line.startswith(b"{") else "csv"
+    message = fail("load", store, "-", "--format", form, stdin=line + b"\n")
+    assert "line 1: " in message and reason in message
+    assert read(store) == {}
+
+
 @pytest.mark.parametrize(
     ("file_format", "content"),
     [
@@ -84,16 +131,16 @@ def test_load_raw_takes_fields_as_they_are(store: str) -> None:
 def test_entries_are_written_in_batches(store: str, batch_size: int, batches: int) -> None:
     with lsmkv.open(store) as db:
         loader = Loader(db, batch_size, sync=False)
-        loader.load((b"%d" % number, b"") for number in range(10))
+        loader.load((b"%d" % number, b"", None) for number in range(10))
         assert db.stats().write_batches == batches
 
 
 def test_a_batch_of_long_values_is_written_early(store: str) -> None:
     with lsmkv.open(store) as db:
         loader = Loader(db, 1000, sync=False)
-        long = b"a", bytes(8 * 1024 * 1024)
+        long = b"a", bytes(8 * 1024 * 1024), None
 
-        def pairs() -> Iterator[tuple[bytes, bytes]]:
+        def pairs() -> Iterator[tuple[bytes, bytes, None]]:
             yield long
             yield long
             assert loader.loaded == 2

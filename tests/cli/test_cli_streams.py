@@ -109,7 +109,7 @@ def test_every_record_before_lost_packed_bytes_is_read(file_format: str) -> None
     for size in range(3, len(packed)):
         whole = zlib.decompressobj(31).decompress(packed[:size]).count(b"\n")
         found = read_records(io.BytesIO(packed[:size]), file_format, Form.TEXT)
-        keys, message = until_error(key for _, key, _ in found)
+        keys, message = until_error(key for _, key, *_ in found)
         assert keys == [b"%d" % number for number in range(whole)]
         assert message == f"line {whole + 1}: the gzip data are cut short"
 

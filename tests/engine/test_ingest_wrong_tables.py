@@ -53,6 +53,13 @@ def test_a_damaged_table_is_refused(
         ({"filter_scheme": 4}, "filter scheme"),
         ({"raw_bytes": 1}, "count other bytes before compression"),
         ({"filter_bytes": 1}, "count other bytes of filters"),
+        ({"expiry": [1, 50, None, 50]}, "count other times of expiry"),
+        ({"expiry": [0, 50, None, 50]}, "0 of 100 entries expire"),
+        ({"expiry": [101, 50, 50, 50]}, "101 of 100 entries expire"),
+        ({"expiry": [9, 50, None, 49]}, "times of expiry are out of order"),
+        ({"expiry": [9, 50, None, 1 << 40]}, "times of expiry are out of order, or out of range"),
+        ({"expiry": [9, -1, None, 50]}, "times of expiry are out of order, or out of range"),
+        ({"expiry": [9, "50", None, 50]}, "expiry"),
     ],
 )
 def test_properties_that_tell_wrongly_of_the_table_are_refused(

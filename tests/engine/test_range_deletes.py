@@ -11,6 +11,7 @@ import pytest
 from conftest import BACKGROUNDS, number_key, open_small
 
 import lsmkv
+from bench.harness.object_server import ObjectServer
 from interruptions import at_each_place
 from lsmkv.errors import CorruptionError
 from lsmkv.log.reader import read_log
@@ -18,7 +19,6 @@ from lsmkv.log.writer import LogWriter
 from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
-from object_servers import ObjectServer
 from repair_stores import lose_manifest
 from torture.fuzz.encoded import encode_batch
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import browsed_pages
+import lsmkv
 from browsers import Tab, needs_browser, number, tab, text_of
 from live_pages import live_page
 from lsmkv.explore import contract
@@ -102,6 +103,22 @@ def test_a_frame_of_a_live_page_looks_up_every_key(
             inside.locator("#key").press("Enter")
             inside.locator(".verdict:has-text('The memtable has it.')").wait_for()
             assert opened.errors == []
+
+
+def test_a_lookup_of_an_entry_that_is_due_says_that_it_has_expired(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    with lsmkv.open(tmp_path / "db", clock=lambda: 0.0) as db:
+        db.bulk_load([(b"due", b"1", 60), (b"late", b"2", 9e9)])
+    with live_page(tmp_path / "db") as live, tab(chromium, f"{live.address}#key=due") as opened:
+        page = opened.page
+        page.locator(".verdict:has-text('1 read found it expired.')").wait_for()
+        assert text_of(page, ".hero .lead") == "due has expired, on 1970-01-01 00:01:00 UTC."
+        assert "Expired." in text_of(page, ".steps")
+        page.locator("#key").fill("late")
+        page.locator("#key").press("Enter")
+        page.locator(".lead:has-text('is in this store until 2255-03-14 16:00:00 UTC.')").wait_for()
+        assert opened.errors == []
 
 
 @pytest.mark.parametrize("part", ["lookup", "map"])

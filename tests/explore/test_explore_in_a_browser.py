@@ -307,6 +307,23 @@ def test_a_live_page_follows_a_writer(chromium: Browser, tmp_path: Path) -> None
             assert opened.errors == []
 
 
+def test_a_live_page_shows_another_lookup_when_the_tables_of_one_go(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        for first in (0, 1):
+            db.update((b"%04d" % number, b"") for number in range(first, 600, 2))
+            db.flush()
+        with live_page(tmp_path / "db") as live, tab(chromium, live.address) as opened:
+            page = opened.page
+            page.wait_for_selector(".numbers:has-text('in 2 tables')")
+            assert page.is_visible(".hero-key")
+            db.compact_range()
+            page.wait_for_selector(".numbers:has-text('in 1 table')")
+            assert page.is_visible(".hero-key")
+            assert opened.errors == []
+
+
 def test_a_live_page_tells_that_its_server_is_gone(chromium: Browser, store: Path) -> None:
     with live_page(store) as live:
         opened = tab(chromium, live.address)

@@ -60,6 +60,17 @@ def test_each_step_is_that_of_explain(store: Path) -> None:
                     } == {name: getattr(other.filter, name) for name in asked}
 
 
+def test_an_entry_that_is_due_is_expired(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", clock=lambda: 0.0) as db:
+        db.bulk_load([(b"due", b"1", 60), (b"late", b"2", 9e9)])
+    with opened(tmp_path / "db") as db:
+        explorer = Explorer(db, db, db)
+        due, late = (explorer.look_up(key, "typed", KeyAxis([])) for key in (b"due", b"late"))
+    assert (due.outcome, due.expires_at_s, due.value_text) == ("expired", 60, None)
+    assert [step.outcome for step in due.runs] == ["expired"]
+    assert (late.outcome, late.expires_at_s, late.value_text) == ("found", 9_000_000_000, "2")
+
+
 def test_reads_without_filters_are_those_of_a_store_opened_without(store: Path) -> None:
     axis = KeyAxis([])
     with opened(store) as db, opened(store, filter_residency="off") as unfiltered:

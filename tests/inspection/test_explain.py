@@ -94,6 +94,26 @@ def test_an_entry_in_the_memtable_ends_the_lookup(
     assert explanation.runs == ()
 
 
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_an_entry_that_expires_is_found_until_it_is_due(tmp_path: Path, is_flushed: bool) -> None:
+    now_s = 0.0
+    with lsmkv.open(tmp_path / "db", clock=lambda: now_s) as db:
+        db.put(b"a", b"1", expires_at=60)
+        if is_flushed:
+            db.flush()
+        for at_s, outcome, value, told in (
+            (59.0, "found", b"1", "found, a value of 1 byte, until 1970-01-01 00:01:00 UTC; "),
+            (60.0, "expired", None, "expired, due since 1970-01-01 00:01:00 UTC; "),
+        ):
+            now_s = at_s
+            found = db.explain(b"a")
+            assert (found.outcome, found.value, found.expires_at_s) == (outcome, value, 60)
+            last = found.runs[-1] if is_flushed else found.memtables[-1]
+            assert last.outcome == outcome and str(last).startswith("+") and outcome in str(last)
+            assert found.text().splitlines()[-1].startswith(told)
+            assert told.split(", ")[-1].removesuffix("; ") in found._repr_html_()
+
+
 def test_memtables_are_asked_the_active_one_first(tmp_path: Path) -> None:
     flushing, active = Memtable(1, 4), Memtable(2, 5)
     flushing.put(b"a", b"old", 1, False)

@@ -363,3 +363,17 @@ def test_a_learnt_absent_key_is_not_contained(tmp_path: Path) -> None:
         for key in absent:
             assert store.get(key) is None
         assert not any(map(table.may_contain, absent))
+
+
+def test_expiries_are_counted_in_each_table_and_in_all(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", clock=lambda: 100.0) as db:
+        db.bulk_load([(b"a", b"", 150), (b"b", b"", 170), (b"c", b"", None)])
+        db.bulk_load([(b"d", b"", 900), (b"e", b"", None), (b"f", b"", None)])
+        assert [table.expiry for table in db.inspect().tables()] == [
+            lsmkv.ExpiryInfo(2, 150, 170, 170),
+            lsmkv.ExpiryInfo(1, 900, None, 900),
+        ]
+        db.put(b"g", b"", ttl_s=20)
+        info = db.inspect()
+    assert info.expiry == lsmkv.ExpiryInfo(4, 120, 900, 900)  # 4 of 7
+    assert "4 entries expire, the first 1970-01-01 00:02:00 UTC, half of all" in info.text()

@@ -24,16 +24,18 @@ from damage import (
     write_table,
 )
 from log_files import written_bytes
+from lsmkv.encoding.expiry import Expiring
 from lsmkv.inspection.table_check import check_table
 from lsmkv.inspection.verify import VerifyReport, verify_store
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.format import TableFormat
+from lsmkv.sstable.format import TableExpiry, TableFormat
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version
 from lsmkv.tree.version_set import table_format
+from table_files import Entry
 from time_limits import join
 
 KEYS = [b"key%04d" % number for number in range(300)]
@@ -248,6 +250,24 @@ def test_stated_properties_are_checked(tmp_path: Path) -> None:
         forge_table(path, [block], properties={name: wrong})
         problems = check_table(open_table(path)).problems
         assert [name in problem.reason for problem in problems] == [True]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, (2, 50, 60, 60), (3, 49, 60, 70), (3, 50, 70, 70), (3, 50, None, 70), (3, 50, 60, 71)],
+)
+def test_a_stated_expiry_is_checked(
+    tmp_path: Path, wrong: tuple[int, int, int | None, int] | None
+) -> None:
+    path = tmp_path / "000001.sst"
+    dues = enumerate((50, 60, 70), start=1)
+    block: list[Entry] = [(b"%d" % seq, Expiring(b"", due_s), seq) for seq, due_s in dues]
+    forge_table(path, [block])
+    assert check_table(open_table(path)).problems == ()
+    forge_table(path, [block], properties={"expiry": wrong and TableExpiry(*wrong)})
+    (problem,) = check_table(open_table(path)).problems
+    assert "property expiry of a table is wrong" in problem.reason
+    assert (problem.path, problem.offset) == (str(path), footer_of(path).properties_offset)
 
 
 @pytest.mark.parametrize("name", ["entry_count", "block_count"])

@@ -110,9 +110,10 @@ def test_a_batch_that_raises_writes_nothing(path: str) -> None:
             batch.put(b"a", b"1")
             batch.clear()
             batch.delete(b"b")
-            assert len(batch) == 1
+            batch.put(b"c", b"1", expires_at=9e9)
+            assert len(batch) == 2
             await batch.commit()
-            assert await db.get(b"a") is None
+            assert (await db.get(b"a"), await db.expires_at(b"c", in_thread=True)) == (None, 9e9)
             with pytest.raises(lsmkv.ClosedError):
                 async with batch:
                     pass

@@ -117,6 +117,40 @@ def test_writes_that_are_synced_are_writes(fresh: Shown) -> None:
     assert (mapping.get(b"new"), b"a" in mapping) == (b"v", False)
 
 
+FAR_S: Final = 9_999_999_999
+
+
+@of(WRITERS)
+def test_put_takes_when_an_entry_goes_and_one_that_is_due_hides_older_ones(fresh: Shown) -> None:
+    mapping = fresh.show(FEW)
+    mapping.put(b"late", b"v", expires_at=FAR_S)
+    mapping.put(b"later", b"v", ttl_s=FAR_S)
+    mapping.put(b"a", b"v", expires_at=1)
+    left = {key: value for key, value in FEW.items() if key != b"a"}
+    assert dict(mapping.items()) == left | {b"late": b"v", b"later": b"v"}
+    with pytest.raises(ValueError, match="ttl_s=-1: give more than 0 seconds"):
+        mapping.put(b"b", b"v", ttl_s=-1)
+    assert mapping.get(b"b") == FEW[b"b"]
+
+
+@of([kind for kind in WRITERS if kind.seen_as != "transaction"])
+def test_touch_sets_anew_when_a_key_goes_and_expires_at_tells_it(fresh: Shown) -> None:
+    mapping = fresh.show(FEW)
+    assert (mapping.touch(b"a", expires_at=FAR_S), mapping.touch(b"none", ttl_s=5)) == (True, False)
+    assert [mapping.expires_at(key) for key in (b"a", b"b", b"none")] == [FAR_S, None, None]
+    assert dict(mapping.items()) == FEW
+
+
+@of(STORES)
+def test_batches_take_and_snapshots_tell_when_an_entry_goes(fresh: Shown) -> None:
+    mapping = fresh.show(FEW)
+    with mapping.write_batch() as batch:
+        batch.put(b"late", b"v", expires_at=FAR_S)
+    with mapping.snapshot() as snapshot:
+        mapping.put(b"late", b"v")
+        assert (snapshot.expires_at(b"late"), mapping.expires_at(b"late")) == (FAR_S, None)
+
+
 @of(MUTABLE)
 def test_del_and_pop_of_a_missing_key_are_key_errors_that_name_it(fresh: Shown) -> None:
     mapping = fresh.show(FEW)

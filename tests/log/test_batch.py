@@ -10,9 +10,11 @@ from librt.strings import BytesWriter
 from lsmkv.encoding.entries import (
     MAX_KEY_BYTES,
     MAX_SEQUENCE,
+    TAG_EXPIRING,
     TAG_RANGE_DELETE,
     TAGS_RESERVED,
 )
+from lsmkv.encoding.expiry import EXPIRY_BYTES
 from lsmkv.errors import CorruptionError
 from lsmkv.log.batch import Operation, decode_batch, set_sequence, write_single
 from torture.fuzz.encoded import encode_batch
@@ -85,6 +87,14 @@ def test_unknown_and_reserved_tags_are_refused(tag: int) -> None:
 def test_a_deletion_with_a_value_is_refused() -> None:
     with pytest.raises(CorruptionError, match="tag 0"):
         decode_batch(struct.pack("<QIBHI", 1, 1, 0, 1, 1) + b"kv", "log", 0)
+
+
+@pytest.mark.parametrize("length", range(EXPIRY_BYTES))
+def test_an_expiry_that_is_cut_short_is_refused(length: int) -> None:
+    data = struct.pack("<QIBHI", 1, 1, TAG_EXPIRING, 1, length) + b"k" + bytes(length)
+    with pytest.raises(CorruptionError, match="operation 0 has no room for its expiry") as caught:
+        decode_batch(data, "000001.log", 99)
+    assert (caught.value.path, caught.value.offset) == ("000001.log", 99)
 
 
 def test_a_count_that_promises_too_much_takes_no_memory() -> None:

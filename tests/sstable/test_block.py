@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE, Value
+from lsmkv.encoding.entries import (
+    MAX_KEY_BYTES,
+    MAX_SEQUENCE,
+    TAG_DELETE,
+    TAG_EXPIRING,
+    TAG_PUT,
+    Value,
+)
+from lsmkv.encoding.expiry import EXPIRY_BYTES
 from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.layout import HEADER_BYTES
-from table_files import BadBlockError, fail
+from table_files import BadBlockError, Entry, fail
 from torture.fuzz.encoded import encode_block
 
 Entries = list[tuple[bytes, Value, int]]  # key, value, sequence number; in the order of a block
@@ -261,6 +269,17 @@ def test_tags_of_later_releases_are_refused_by_name(tag: int, meaning: str) -> N
     tags = HEADER_BYTES + 3 + 3 + 6 + 12
     with pytest.raises(BadBlockError, match=f"tag {tag} .{meaning}."):
         Block(patched(tags, bytes([tag])), fail)
+
+
+@pytest.mark.parametrize("length", range(EXPIRY_BYTES))
+def test_an_expiry_that_is_cut_short_is_noticed(length: int) -> None:
+    entries: list[Entry] = [(b"a", b"v" * 9, 1), (b"b", bytes(length), 1), (b"c", None, 1)]
+    keys, values, seqs = (list(column) for column in zip(*entries, strict=True))
+    payload = bytearray(encode_block(keys, values, seqs, bytes(3), has_versions=False))
+    at = payload.index(bytes((TAG_PUT, TAG_PUT, TAG_DELETE)))
+    payload[at + 1] = TAG_EXPIRING
+    with pytest.raises(BadBlockError, match="entry 1 of a block has no room for its expiry"):
+        Block(bytes(payload), fail)
 
 
 @pytest.mark.parametrize(

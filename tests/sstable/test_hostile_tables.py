@@ -20,7 +20,7 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.table_check import check_table
 from lsmkv.salvage.repair import repair
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.format import FOOTER_BYTES
+from lsmkv.sstable.format import FOOTER_BYTES, TableExpiry
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
 from lsmkv.tree.manifest import VersionEdit
 from torture.fuzz import index_parts
@@ -226,6 +226,22 @@ def test_more_deletions_than_entries_are_corrupt(tmp_path: Path) -> None:
     store = made(tmp_path, lie)
     with pytest.raises(CorruptionError, match="more keys or deletions"):
         lsmkv.open(store, read_only=True)
+
+
+def test_a_manifest_that_lies_about_an_expiry_drops_no_table(tmp_path: Path) -> None:
+    store = made(tmp_path, lambda table: None)
+    state = state_of(store)
+    (placed,) = state.levels.placed()
+    count = placed.meta.entry_count
+    lie = msgspec.structs.replace(placed.meta, expiry=TableExpiry(count, 1, 1, 1))
+    edit = msgspec.structs.replace(
+        state.as_edit(), added=[msgspec.structs.replace(placed, meta=lie)]
+    )
+    write_manifest(store, msgspec.json.encode(edit))
+    with pytest.raises(CorruptionError, match="not the table expected here") as caught:
+        lsmkv.open(store)
+    assert caught.value.path.endswith(".sst")
+    assert len(files(store, ".sst")) == 1
 
 
 @pytest.mark.parametrize("options", [{}, {"filter_granularity": "table"}], ids=["block", "table"])

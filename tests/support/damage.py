@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from lsmkv.encoding.checksums import checksum
-from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.expiry import Expiring, Held
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
@@ -24,6 +24,7 @@ from lsmkv.sstable.format import (
     TableMeta,
     TableProperties,
     decode_footer,
+    expiry_of,
 )
 from lsmkv.sstable.index_builder import IndexBuilder
 from lsmkv.sstable.index_layout import separator
@@ -185,6 +186,10 @@ def _true_properties(
         largest_seq=max(entry[2] for entry in entries),
         entry_count=len(entries),
         tombstone_count=sum(entry[1] is None for entry in entries),
+        expiry=expiry_of(
+            [entry[1].expires_at_s for entry in entries if isinstance(entry[1], Expiring)],
+            len(entries),
+        ),
         has_versions=len(set(keys_in_order)) < len(keys_in_order),
         block_count=len(blocks),
         raw_bytes=raw_bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lsmkv.options import CompactionStyle, Options
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableExpiry, TableMeta
 from lsmkv.tree.levels import Levels, PlacedTable
 
 KIB = 1024
@@ -28,6 +28,7 @@ def table(
     entries: int = 100,
     deletions: int = 0,
     seq: int = 1,
+    expiry: TableExpiry | None = None,
 ) -> TableMeta:
     return TableMeta(
         number=number,
@@ -38,6 +39,7 @@ def table(
         largest_seq=seq,
         entry_count=entries,
         tombstone_count=deletions,
+        expiry=expiry,
     )
 
 

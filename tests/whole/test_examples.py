@@ -286,6 +286,14 @@ def test_http_cache_asks_once_for_what_may_be_kept() -> None:
     assert asked < requests / 4
 
 
+def test_sessions_end_by_themselves() -> None:
+    output = output_of("sessions")
+    logins, now, later, stored = numbers(
+        r"([\d,]+) logins, ([\d,]+) sessions now; an hour later (\d+), on disk (\d+)", output
+    )
+    assert (later, stored) == (0, 0) and 0 < now < logins / 2
+
+
 def test_every_example_is_tested() -> None:
     tests = Path(__file__).read_text(encoding="utf-8")
     for example in EXAMPLES.glob("*.py"):

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 from sortedcontainers import SortedDict
 
 import lsmkv
+from clocks import SetClock
 from lsmkv import DelimitedPrefix, FixedPrefix, WholeKey
 from torture.framework.changes import change_batch, change_model
 
@@ -153,11 +154,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.contents: Contents = SortedDict()
         self.held: list[Held] = []
         self.walks: list[Walk] = []
+        self.clock = SetClock()
+        self.dues: list[tuple[float, bytes, bytes]] = []
         self.db: lsmkv.DB | None = None
 
     @initialize(overrides=options)
     def open(self, overrides: dict[str, Any]) -> None:
-        self.db = lsmkv.open(self.path, TINY, **self.background, **overrides)
+        self.db = self._opened(**self.background, **overrides)
+
+    def _opened(self, **options: Any) -> lsmkv.DB:
+        return lsmkv.open(self.path, TINY, clock=self.clock, **options)
 
     @property
     def store(self) -> lsmkv.DB:
@@ -168,7 +174,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._let_go()
         if self.db is not None:
             self.db.close()
-        with lsmkv.open(self.path, TINY) as db:
+        with self._opened() as db:
             assert list(iter(db.items())) == list(self.contents.items())
         self.lmdb.close()
         for directory in self._directories:
@@ -186,6 +192,24 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.put(key, value, sync=sync)
         self.contents[key] = value
         self.lmdb.write([(key, value)])
+
+    @rule(first=st.integers(0, 20), step=st.integers(1, 20), ttl_s=st.integers(1, 3))
+    def put_what_expires(self, first: int, step: int, ttl_s: int) -> None:
+        for key in MANY_KEYS[first::step]:
+            value = b"put %d" % len(self.dues)  # no other write has it
+            self.store.put(key, value, ttl_s=ttl_s)
+            self.contents[key] = value
+            self.dues.append((self.clock() + ttl_s, key, value))
+            self.lmdb.write([(key, value)])
+
+    @precondition(lambda self: not self.walks)  # they read the clock when they meet what expires
+    @rule()
+    def let_a_second_pass(self) -> None:
+        self.clock.now_s += 1
+        for due_s, key, value in self.dues:
+            if due_s <= self.clock() and self.contents.get(key) == value:
+                del self.contents[key]
+                self.lmdb.write([(key, None)])
 
     @rule(key=keys)
     def delete(self, key: bytes) -> None:
@@ -304,7 +328,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def look_from_beside(self) -> None:
-        with lsmkv.open(self.path, TINY, read_only=True) as reader:
+        with self._opened(read_only=True) as reader:
             assert list(iter(reader.items())) == list(self.contents.items())
 
     # Snapshots and iterations
@@ -375,7 +399,7 @@ class StoreMachine(RuleBasedStateMachine):
     def reopen(self, overrides: dict[str, Any]) -> None:
         self._let_go()
         self.store.close()
-        self.db = lsmkv.open(self.path, TINY, **self.background, **overrides)
+        self.db = self._opened(**self.background, **overrides)
 
     @rule()
     def verify(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from unittest import mock
 
 import lsmkv
-from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.expiry import Clock, Held, Moment
 from lsmkv.log.batch import decode_batch
 from lsmkv.log.reader import HEADER_BYTES, RECORD_BYTES, read_log
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
@@ -29,6 +29,7 @@ Image = dict[str, bytes]
 Entry = tuple[bytes, Held, int]
 
 _ROOM_BYTES: Final = 64
+_LATER_S: Final = 5e9  # seconds since 1970: in the year 2128
 
 SMALL: Final = lsmkv.Options(
     write_buffer_size_bytes=64 * 1024,
@@ -133,8 +134,9 @@ class Sample:
         for record in self.records[:record_count]:
             for seq, (key, value) in enumerate(record.operations, record.first_seq):
                 newest[key] = seq, value
-        found = {key: value for key, (_, value) in newest.items() if isinstance(value, bytes)}
-        return dict(sorted(found.items()))
+        moment = Moment(Clock())
+        found = {key: moment.value_of(held) for key, (_, held) in sorted(newest.items())}
+        return {key: value for key, value in found.items() if value is not None}
 
     def restore(self, directory: Path) -> None:
         """Make ``directory`` hold exactly the sample's files."""
@@ -201,6 +203,9 @@ def _make(directory: Path, name: str, stem: bytes, forms: list[str], *, is_close
                 db.put(b"%s/%04d" % (stem, number), value * repeats)
             for number in range(position, 24, 7):
                 db.delete(b"%s/%04d" % (stem, number))
+            for number in range(position, 24, 9):
+                expires_at = _LATER_S if number % 2 else 1
+                db.put(b"%s/%04d" % (stem, number), b"expiring", expires_at=expires_at)
             keep_stale()
             db.flush()
     with lsmkv.open(path, SMALL) as db:
@@ -211,6 +216,7 @@ def _make(directory: Path, name: str, stem: bytes, forms: list[str], *, is_close
         with db.write_batch() as batch:
             batch.delete(b"%s/%04d" % (stem, 4))
             batch.put(b"%s/%04d" % (stem, 90), b"")
+            batch.put(b"%s/%04d" % (stem, 7), b"expiring", expires_at=_LATER_S)
         contents = dict(db.items())
         killed = _image(path)
     image = _image(path) if is_closed else _with_less_room(killed)

@@ -58,6 +58,7 @@ A log that is long enough is followed by another before the first write of the n
 
 _LARGE_BUFFER_BYTES: Final = 4 * SMALL.write_buffer_size_bytes
 _KEYS: Final = 60
+_LATER_S: Final = 5e9  # seconds since 1970: in the year 2128
 _MOST_WAITING: Final = 3  # writes before background work runs
 
 
@@ -208,7 +209,7 @@ class Workload:
         key, value = self._key(), self._value(number)
         sync = self._dice.random() < sync_share
         self._note_changes([(key, value)])
-        self.db.put(key, value, sync=sync)
+        self.db.put(key, value, expires_at=_LATER_S if number % 3 else None, sync=sync)
         return sync
 
     def _fill(self, number: int) -> bool:
@@ -227,7 +228,10 @@ class Workload:
         key = self._dice.choice(sorted(model)) if model else self._key()
         sync = self._dice.random() < 0.2
         self._note_changes([(key, None)])
-        self.db.delete(key, sync=sync)
+        if number % 2:
+            self.db.delete(key, sync=sync)
+        else:  # what is due already counts as a deletion
+            self.db.put(key, b"due", expires_at=1, sync=sync)
         return sync
 
     def _delete_range(self, number: int) -> bool:

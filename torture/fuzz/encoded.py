@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from librt.strings import BytesWriter
 
+from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
-from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.expiry import Expiring, Held
 from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.log.batch import Operation, write_batch
 from lsmkv.sstable.block.builder import BlockBuilder
@@ -19,6 +20,11 @@ def encode_batch(seq: int, operations: list[Operation], ranges: Sequence[KeyRang
     out = BytesWriter()
     write_batch(out, seq, operations, list(ranges))
     return out.getvalue()
+
+
+def comparable(held: Held | Absent) -> object:
+    """The value; with its expiry, if it has one."""
+    return (held.value, held.expires_at_s) if isinstance(held, Expiring) else held
 
 
 def encode_block(

@@ -139,6 +139,9 @@ def _lie_in_properties(table: CraftedTable, dice: random.Random) -> str:
         said[name] = not old
     elif isinstance(old, int):
         said[name] = _number(old, dice)
+    elif name == "expiry":
+        said[name] = [number or 0 for number in old]
+        _change(said[name], dice, is_fixed=True)
     elif isinstance(old, float):
         said[name] = dice.choice((5e-324, 1e-9, 0.999, 1.0, 2.0, 1e300))
     elif name in ("smallest", "largest"):

@@ -14,6 +14,7 @@ from lsmkv.cli.keys import Form, parse
 from lsmkv.cli.parameters import settings_option
 from lsmkv.cli.records import FORMATS, RecordWriter, read_records
 from lsmkv.copies.record import LogRecord, Record, TableRecord, decode_records, encode_records
+from lsmkv.encoding.expiry import Expiring
 from lsmkv.filters import (
     BinaryFuseFilter,
     BlockedBloomFilter,
@@ -31,7 +32,7 @@ from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import POLICIES
 from lsmkv.log.batch import decode_batch
 from lsmkv.log.reader import read_log
-from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.format import TableExpiry, TableMeta
 from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
@@ -78,6 +79,7 @@ def _batch_seeds() -> list[bytes]:
         encode_batch(1 << 40, [(b"k%d" % n, b"v") for n in range(20)]),
         encode_batch(7, []),
         encode_batch(9, [(b"key", b"value")], [(b"a", b"b"), (b"", None)]),
+        encode_batch(9, [(b"key", Expiring(b"value", 5_000_000_000)), (b"", Expiring(b"", 1))]),
     ]
 
 
@@ -97,6 +99,7 @@ def _manifest_seeds_once() -> tuple[bytes, ...]:
         meta = TableMeta(
             number=number, size_bytes=900, smallest=low, largest=high, smallest_seq=1,
             largest_seq=40, entry_count=30, tombstone_count=2, checksum=1 << 63,
+            expiry=TableExpiry(20, 5, 7, 1 << 33),
         )  # fmt: skip
         return PlacedTable(level, 1, meta)
 
@@ -236,8 +239,8 @@ def _check_records(data: bytes) -> None:
     stream = io.BytesIO()
     written = Form.TEXT if form is Form.RAW else form
     writer = RecordWriter(stream, file_format, written)
-    for key, value in entries:
-        writer.add(key, value)
+    for key, value, due_s in entries:
+        writer.add(key, value, due_s)
     stream.seek(0)
     again = [entry[1:] for entry in read_records(stream, file_format, written)]
     expect(again == entries, "the records differ after writing and reading them")
@@ -245,6 +248,8 @@ def _check_records(data: bytes) -> None:
 
 def _record_seeds() -> list[bytes]:
     return [
+        b'\x00{"key":"k","value":"v","expires_at":2e9}\n',
+        b"\x01k\tv\texpires_at=2000000000\n",
         b'\x00{"key":"k","value":{"hex":"00ff"}}\n\n{"key":"","value":"\\u00e9"}\n',
         b"\x01key\tvalue\nk\\x00\t\\\\\n",
         b'\x02key,"a ""quoted"" value"\n"a\nb",c\n',

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.expiry import Clock, Expiring, Moment
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
@@ -34,13 +35,15 @@ from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 from torture.framework.part import expect
-from torture.fuzz.encoded import encode_block, encode_block_frame
+from torture.fuzz.encoded import comparable, encode_block, encode_block_frame
 from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_frame, seal_index, seal_table
 from torture.fuzz.target import Target
 
 PATH: Final = "fuzzed"
 _MOST_ASKED: Final = 24
+_NOW_S: Final = 1000
+_EXPIRING: Final = [Expiring(b"due", _NOW_S), Expiring(b"", _NOW_S + 1)]
 _INDEX_HEAD: Final = struct.Struct("<QQQBB")
 """Before an index: lengths of blocks and filters, number of entries, lengths of the two end keys."""
 _MOST_BYTES: Final = (1 << 40) - 1
@@ -58,16 +61,19 @@ def _fail(reason: str) -> NoReturn:
 def _check_block(data: bytes) -> None:
     block = Block(data, _fail)
     count = int(block.count)
-    keys, values, seqs = block.keys(), block.values(), block.seqs()
+    keys, seqs = block.keys(), block.seqs()
+    values = list(map(comparable, block.values()))
     expect(len(keys) == len(values) == len(seqs) == count, "columns of different lengths")
-    wanted = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+    moment = Moment(Clock(lambda: _NOW_S))
+    shown = map(moment.value_of, block.values())
+    wanted = [(key, value) for key, value in zip(keys, shown, strict=True) if value is not None]
     for step in (1, -1):
         entries: list[tuple[bytes, bytes]] = []
         at, end = (0, count) if step > 0 else (count - 1, -1)
-        block.append_entries(entries, block.prefix(), block.key(at), at, end, step, 0)
+        block.append_entries(entries, block.prefix(), block.key(at), at, end, step, _NOW_S)
         expect(entries == wanted[::step], "a scan with bounds differs from the block")
     for position in range(0, count, 1 + count // _MOST_ASKED):
-        expect(block.value(position) == values[position], "the value differs")
+        expect(comparable(block.value(position)) == values[position], "the value differs")
         expect(block.seq(position) == seqs[position], "the sequence number differs")
         found = int(block.find(keys[position], hash_key(keys[position])))
         expect(found == -1 or keys[found] == keys[position], "find gave another key's position")
@@ -77,10 +83,11 @@ def _check_block(data: bytes) -> None:
         start = 24 + int.from_bytes(data[6:8], "little")
         has_versions = len(set(keys)) < count
         prints = data[start : start + count]
-        again = encode_block(list(keys), list(values), seqs, prints, has_versions=has_versions)
+        again = encode_block(list(keys), block.values(), seqs, prints, has_versions=has_versions)
         block = Block(again, _fail)
         expect(
-            (block.keys(), block.values(), block.seqs()) == (keys, values, seqs),
+            (block.keys(), list(map(comparable, block.values())), block.seqs())
+            == (keys, values, seqs),
             "encoding and decoding gives something else",
         )
 
@@ -91,7 +98,8 @@ def _payloads() -> tuple[bytes, ...]:
     prints = bytes(hash_key(key) & 0xFF for key in keys)
     plain = encode_block(list(keys), [b"value"] * 12, [5] * 12, prints, has_versions=False)
     mixed = encode_block(
-        list(keys), [None, *[b"x" * n for n in range(11)]], list(range(70_000, 70_012)), prints,
+        list(keys), [None, *[b"x" * n for n in range(9)], *_EXPIRING],
+        list(range(70_000, 70_012)), prints,
         has_versions=False,
     )  # fmt: skip
     versions = encode_block(
@@ -335,7 +343,7 @@ def _check_table(data: bytes) -> None:
             got = table.get(key, hash_key(key), MAX_SEQUENCE)
             is_newest = max(block.seqs()) <= MAX_SEQUENCE and not table.properties.has_versions
             expect(
-                bool(problems) or got == value or not is_newest,
+                bool(problems) or comparable(got) == comparable(value) or not is_newest,
                 f"{key!r} is {value!r}, looked up {got!r}",
             )
         table.read_past_cache(number)
@@ -386,7 +394,8 @@ def _table(form: str) -> bytes:
         writer = TableWriter(Storage(), path, NUMBER, table_format(options, 0.01))
         for number in range(80 if form == "dictionary" else 24):
             value = b"value of a shape that repeats %d" % number
-            writer.add(b"key%03d" % number, value if number % 5 else None, 100 + number)
+            held = Expiring(value, 5_000_000_000) if number % 7 == 1 else value
+            writer.add(b"key%03d" % number, held if number % 5 else None, 100 + number)
         writer.finish()
         return Path(path).read_bytes()
 
@@ -399,6 +408,7 @@ _WORDS: Final = (
     b'"granularity":"table"',
     b'"granularity":"block"',
     b'"filter_scheme":3',
+    b'"expiry":[1,5,null,5]',
     b"18446744073709551616",
     b"9223372036854775807",
     b"4611686018427387904",

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from sortedcontainers import SortedDict
 
@@ -22,6 +22,7 @@ Contents = SortedDict[bytes, bytes]
 Entry = tuple[bytes, bytes]
 Moves = list[tuple[str, bytes | None]]
 
+_LATER_S: Final = 5e9  # seconds since 1970: in the year 2128
 NOTHING = "the slot is empty"
 NO_KEY = "KeyError"
 
@@ -74,8 +75,8 @@ class Model(_Subject):
     def delete(self, key: bytes) -> None:
         self._contents.pop(key, None)
 
-    def delete_range(self, *bounds: bytes | None) -> None:
-        for key in self._reader.entries("keys", *bounds, False, None):
+    def delete_range(self, start: bytes | None, stop: bytes | None, prefix: bytes | None) -> None:
+        for key in self._reader.entries("keys", start, stop, prefix, False, None):
             del self._contents[key]
 
     def batch(self, changes: Sequence[Change], commits: bool) -> None:
@@ -228,10 +229,13 @@ class Store(_Subject):
         return contextlib.nullcontext() if self._background is None else self._background.beside()
 
     def put(self, key: bytes, value: bytes, sync: bool) -> None:
-        self._db.put(key, value, sync=sync)
+        self._db.put(key, value, expires_at=_LATER_S if len(value) % 3 else None, sync=sync)
 
     def delete(self, key: bytes) -> None:
-        self._db.delete(key)
+        if len(key) % 2:
+            self._db.delete(key)
+        else:  # what is due already counts as a deletion
+            self._db.put(key, b"due", expires_at=1)
 
     def delete_range(self, start: bytes | None, stop: bytes | None, prefix: bytes | None) -> None:
         self._db._engine.writer.most_deletions = 3

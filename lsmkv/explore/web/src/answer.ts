@@ -1,7 +1,7 @@
 // What a lookup came to, in the page's largest words.
 
 import type { Lookup, Page } from "./contract";
-import { bytes, count, integer, percent } from "./format";
+import { bytes, count, date, integer, percent } from "./format";
 import { sum, type Totals } from "./variants";
 
 /** The meanings that have a colour of their own. */
@@ -20,8 +20,10 @@ export interface Answer {
 }
 
 export function answerOf(lookup: Lookup): Answer {
+  const due = date(lookup.expires_at_s);
   const is = {
-    found: "is in this store.",
+    found: lookup.expires_at_s === null ? "is in this store." : `is in this store until ${due}.`,
+    expired: `has expired, on ${due}.`,
     deleted: "was deleted from this store.",
     absent: "is not in this store.",
   }[lookup.outcome];
@@ -80,7 +82,11 @@ function reads(lookup: Lookup): Part {
       return lookup.filter_negatives > 0 ? { text: said, meaning: "avoided" } : { text: said };
     return { text: `${count(done, "wasted read")}${more}.`, meaning: "wasted" };
   }
-  const what = lookup.outcome === "found" ? "found it" : "found the deletion";
+  const what = {
+    found: "found it",
+    expired: "found it expired",
+    deleted: "found the deletion",
+  }[lookup.outcome];
   if (done === 0) return { text: `0 reads${more}.`, meaning: "found" };
   const wasted = lookup.runs.filter((run) => run.outcome === "absent" && isRead(run)).length;
   const alsoWasted = wasted > 0 ? `, ${integer(wasted)} wasted` : "";

@@ -89,23 +89,41 @@ export class App {
     }
     const kept = asked && fresh.holds(asked) ? asked : null;
     if (kept) fresh.addFilters(model.filtersAsked(kept));
+    const first = kept ? null : firstOf(fresh);
     this.set({
       model: fresh,
       selected: (selected && fresh.cellOf(selected.table.number, selected.firstBlock)) ?? null,
-      asked: kept && { ...kept, position: moved(model, fresh)(kept.position) },
-      step: kept ? step : 0,
+      asked: kept ? { ...kept, position: moved(model, fresh)(kept.position) } : first,
+      step: kept ? step : first ? stepsOf(first) : 0,
       isStale: kept !== null,
     });
   }
 
+  /** Shows the lookup that a page begins with, if there is one. */
+  begin(): void {
+    const first = firstOf(this.#state.model);
+    if (first) this.show(first);
+  }
+
   /** Shows a lookup up to a step; all of it without one. */
-  show(lookup: Lookup, step = lookup.memtables.length + lookup.runs.length): void {
+  show(lookup: Lookup, step = stepsOf(lookup)): void {
     this.set({ asked: lookup, step, isStale: false });
   }
 
   /** All steps of the lookup on show: memtables, then runs. */
   get stepCount(): number {
     const lookup = this.#state.lookup;
-    return lookup ? lookup.memtables.length + lookup.runs.length : 0;
+    return lookup ? stepsOf(lookup) : 0;
   }
+}
+
+function stepsOf(lookup: Lookup): number {
+  return lookup.memtables.length + lookup.runs.length;
+}
+
+/** An absent key where there are tables, whose filters spare reads; otherwise a present one. */
+function firstOf(model: Model): Lookup | null {
+  const kinds =
+    model.page.map.table_count > 0 ? (["absent", "present"] as const) : (["present"] as const);
+  return kinds.flatMap((kind) => model.examples(kind))[0] ?? null;
 }

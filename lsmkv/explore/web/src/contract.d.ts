@@ -218,6 +218,7 @@ export interface Filter {
  *         position: the key's place on the axis of keys.
  *         value_text: the value as text, cut; None unless it was found.
  *         value_bytes: the value's whole size; 0 unless it was found.
+ *         expires_at_s: when the entry is or was due, in seconds since 1970; None: never.
  *         blocks_searched, blocks_read, read_bytes, filters_asked, filter_negatives, false_positives:
  *             the totals of ``Explanation``.
  *         reads_without_filters: blocks that span the key, up to where the lookup ended: with filters off
@@ -233,9 +234,10 @@ export interface Lookup {
   key: Key;
   position: number;
   seq: number;
-  outcome: "absent" | "deleted" | "found";
+  outcome: "absent" | "deleted" | "expired" | "found";
   value_text: string | null;
   value_bytes: number;
+  expires_at_s: number | null;
   memtables: MemtableStep[];
   runs: RunStep[];
   blocks_searched: number;
@@ -256,7 +258,7 @@ export interface MemtableStep {
   role: "active" | "flushing";
   log_number: number;
   entry_count: number;
-  outcome: "absent" | "deleted" | "found";
+  outcome: "absent" | "deleted" | "expired" | "found";
   first_seq: number;
 }
 /**
@@ -276,7 +278,7 @@ export interface RunStep {
   block: number | null;
   filter: FilterStep | null;
   blocks: BlockStep[];
-  outcome: "absent" | "deleted" | "filtered" | "found" | "no table";
+  outcome: "absent" | "deleted" | "expired" | "filtered" | "found" | "no table";
   seq: number | null;
   is_false_positive: boolean;
   spanning_block: number | null;

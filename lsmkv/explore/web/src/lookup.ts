@@ -264,6 +264,7 @@ function memtableStep(step: MemtableStep, at: number, shown: number): HTMLElemen
   const name = step.role === "active" ? "memtable" : "memtable to be flushed";
   const text = {
     found: "found, in memory",
+    expired: "expired, known in memory",
     deleted: "deleted, known in memory",
     absent: "not there",
   };
@@ -330,6 +331,7 @@ function runStep(step: RunStep, at: number, shown: number): HTMLElement {
 function outcome(lookup: Lookup): HTMLElement {
   const text = {
     found: `Found: a value of ${count(lookup.value_bytes, "byte")}.`,
+    expired: "The entry has expired.",
     deleted: "The key was deleted.",
     absent: "No entry: the key is absent.",
   }[lookup.outcome];

@@ -28,10 +28,7 @@ function start(root: HTMLElement): void {
     return;
   }
   const app = new App(page, page.source.is_live ? new Server() : null);
-  const kinds =
-    page.map.table_count > 0 ? (["absent", "present"] as const) : (["present"] as const);
-  const first = kinds.flatMap((kind) => app.state.model.examples(kind))[0];
-  if (first) app.show(first);
+  app.begin();
   const map = new MapView(app);
   const lookups = new LookupView(app);
   const selection = new SelectionView(app);

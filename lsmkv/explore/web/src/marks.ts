@@ -52,6 +52,7 @@ export function inWords(step: RunStep): string[] {
     );
   if (step.outcome === "found") parts.push("Found.");
   if (step.outcome === "deleted") parts.push("Deleted here.");
+  if (step.outcome === "expired") parts.push("Expired.");
   if (step.outcome === "absent")
     parts.push(
       filter?.holds_part
@@ -78,7 +79,7 @@ export function inShort(step: RunStep): string {
       if (step.blocks.length === 0) return "filter: maybe, but no block";
       return read > 0 ? `${bytes(read)} read, wasted` : `not there, ${how}`;
     case "found":
-      return step.outcome === "deleted" ? `deleted, ${how}` : `found, ${how}`;
+      return `${step.outcome}, ${how}`;
     default:
       return `not there, ${how}`;
   }

@@ -13,7 +13,7 @@ import type {
 } from "./contract";
 import { item, lowest } from "./items";
 
-export const VERSION = 6;
+export const VERSION = 7;
 
 /** Filters kept besides those of the page: a live page open for hours asks for many. */
 export const MOST_OTHER_FILTERS = 500;
@@ -184,7 +184,7 @@ export class Model {
 /** How much a lookup shows; of equal ones, first the one with room for words beside it. */
 function worth(lookup: Lookup): number {
   const spanned = lookup.runs.some((run) => run.spanning_block !== null) ? 1 : 0;
-  const isPlain = spanned + (lookup.outcome === "deleted" ? 0 : 0.5);
+  const isPlain = spanned + (isHidden(lookup) ? 0 : 0.5);
   return (
     lookup.reads_without_filters -
     lookup.blocks_read +
@@ -246,11 +246,16 @@ function cellAt(
   };
 }
 
+/** Whether an entry was found that is no value any more. */
+export function isHidden({ outcome }: Lookup | RunStep): boolean {
+  return outcome === "deleted" || outcome === "expired";
+}
+
 /** What became of a run in a lookup. */
 export function markOf(step: RunStep): Mark {
   if (step.outcome === "no table") return "out of range";
   if (step.outcome === "filtered") return "no";
-  if (step.outcome === "found" || step.outcome === "deleted") return "found";
+  if (step.outcome === "found" || isHidden(step)) return "found";
   if (step.is_false_positive) return "false positive";
   return step.blocks.some((block) => !block.was_cached) ? "read" : "cached";
 }

@@ -1,6 +1,7 @@
 // The same lookup under other conditions: with rebuilt filters, or with a small block cache.
 
 import type { Lookup, RunStep } from "./contract";
+import { isHidden } from "./model";
 
 /** What the page's controls choose. */
 export interface Conditions {
@@ -54,7 +55,7 @@ function withFilter(run: RunStep, passes: boolean): RunStep {
     holds_part: passes && (run.filter?.holds_part ?? false),
   };
   if (!passes) return { ...run, filter, blocks: [], outcome: "filtered", is_false_positive: false };
-  const ends = run.outcome === "found" || run.outcome === "deleted";
+  const ends = run.outcome === "found" || isHidden(run);
   return {
     ...run,
     filter,

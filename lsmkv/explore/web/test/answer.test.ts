@@ -48,6 +48,7 @@ function lookup(outcome: Lookup["outcome"], runs: RunStep[], more: object = {}):
     filter_negatives: runs.filter((one) => one.outcome === "filtered").length,
     reads_without_filters: runs.filter((one) => one.spanning_block !== null).length,
     cached_runs: [],
+    expires_at_s: null,
     rebuilt: [],
     ...more,
   } as unknown as Lookup;
@@ -98,6 +99,12 @@ test("a present key is found with one read, and others may be wasted", () => {
   assert.equal(
     said(lookup("deleted", [run(WASTED), run({ ...FOUND, outcome: "deleted" })])),
     "2 blocks could hold it. 2 filters said maybe. 1 read found the deletion, 1 wasted.",
+  );
+  const expired = lookup("expired", [run({ ...FOUND, outcome: "expired" })], { expires_at_s: 0 });
+  assert.equal(answerOf(expired).is, "has expired, on 1970-01-01 00:00:00 UTC.");
+  assert.equal(
+    said(expired),
+    "1 block could hold it. Its filter said maybe. 1 read found it expired.",
   );
   const memtables = [{ outcome: "found" }];
   assert.equal(said(lookup("found", [], { memtables })), "The memtable has it. 0 reads.");
