@@ -52,6 +52,14 @@ _REMEDIES: Final = {
 }
 
 
+def unbounded_delete() -> ValueError:
+    """For a range delete without any bound."""
+    return ValueError(
+        "delete_range() without bounds would remove every key: give start, stop or prefix, "
+        "or call clear()"
+    )
+
+
 def not_bytes(data: object, what: str) -> TypeError:
     """The error for a key, value or prefix that is not bytes-like."""
     if isinstance(data, str):

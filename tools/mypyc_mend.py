@@ -22,6 +22,7 @@ from pathlib import Path
 COMPILED = (
     "encoding/checksums",
     "encoding/entries",
+    "encoding/range_deletes",
     "encoding/words",
     "stats",
     "filters/hashing",
@@ -88,6 +89,7 @@ COMPILED = (
     "engine/watch",
     "engine/writer",
     "engine/first_key",
+    "engine/erase",
     "engine/upkeep",
     "engine/engine",
     "engine/pairs",

@@ -48,6 +48,17 @@ class AsyncBatch:
         self._open().delete(own_key)
         self._add(own_key, 0)
 
+    def delete_range(
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        prefix: Buffer | None = None,
+    ) -> None:
+        """Remove the keys of a range when the batch is committed: ``WriteBatch.delete_range``."""
+        self._open().delete_range(copied(start), copied(stop), prefix=copied(prefix))
+        self._size_bytes += lsmkv.MAX_BATCH_BYTES  # it reads: not in the event loop
+
     def _add(self, key: bytes, value_bytes: int) -> None:
         self._size_bytes += len(key) + value_bytes
         if self._key is None:

@@ -114,6 +114,20 @@ class AsyncDB(AsyncReader):
         if sync:
             await self._sync()
 
+    async def delete_range(
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        prefix: Buffer | None = None,
+        sync: bool = False,
+    ) -> None:
+        """Remove every key of a range, in one step: ``DB.delete_range``."""
+        start, stop, prefix = copied(start), copied(stop), copied(prefix)
+        await self._begin_write()
+        delete_range = self._reader.delete_range
+        await self._work.write(delete_range, start, stop, prefix=prefix, sync=sync)
+
     def write_batch(self, *, sync: bool = False) -> AsyncBatch:
         """Operations that the end of the ``async with`` applies, all or none."""
         self._work.check()
@@ -143,7 +157,7 @@ class AsyncDB(AsyncReader):
         return await self._work.write(self._reader.popitem)
 
     async def clear(self) -> None:
-        """Remove every key that is there now, in several batches."""
+        """Remove every key, in one step."""
         self._work.check()
         await self._work.write(self._reader.clear)
 

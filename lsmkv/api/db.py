@@ -10,12 +10,11 @@ import warnings
 from _thread import start_new_thread
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import partial, wraps
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, TypeVar, overload
 from weakref import WeakMethod
 
 from lsmkv.api.places import location_on_use
-from lsmkv.api.ranges import scan_range
+from lsmkv.api.ranges import deleted_range, scan_range
 from lsmkv.api.sizes import (
     MemoryUsage,
     approximate_count,
@@ -29,12 +28,12 @@ from lsmkv.api.write_batch import WriteBatch
 from lsmkv.encoding.entries import ABSENT, Absent, Buffer, key_bytes, value_bytes
 from lsmkv.encoding.expiry import Held, expiring
 from lsmkv.engine.engine import Engine
+from lsmkv.engine.erase import delete_ranges
 from lsmkv.engine.state import UNOPENED
 from lsmkv.engine.writer import put_expiring
 from lsmkv.errors import ConflictError, Error, uncopyable
 from lsmkv.html import Drawn, Row, table
 from lsmkv.layers.peers import wrong_write
-from lsmkv.log.batch import Operation
 from lsmkv.options import MIB, Options
 from lsmkv.runtime import Finalizer, check_interpreter, loaded
 from lsmkv.stats import Stats
@@ -54,7 +53,6 @@ if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.remote.report import PublishReport
 
 _T = TypeVar("_T")
-_CLEAR_BATCH: Final = 1000
 _MISSING: Final = object()
 _FIRST_PAUSE_S: Final = 0.0002
 _LONGEST_PAUSE_S: Final = 0.05
@@ -189,6 +187,35 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
                 raise wrong_write("DB.delete", unnamed, None)
             self._delete(key, sync)
 
+    def delete_range(
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        prefix: Buffer | None = None,
+        sync: bool = False,
+    ) -> None:
+        """Remove every key of a range, in one step.
+
+        However many there are, it takes the same time.
+
+        Args:
+            start, stop, prefix: as for :meth:`keys`, at least one of them.
+            sync: as for :meth:`put`, whose errors it raises, too.
+
+        Raises:
+            ValueError: there is no bound; :meth:`clear` removes every key.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     db.update({b"log/1": b"", b"log/2": b"", b"name": b""})
+        ...     db.delete_range(prefix=b"log/")
+        ...     list(db)
+        [b'name']
+        """
+        ranges = deleted_range(start, stop, prefix)
+        delete_ranges(self._engine.readers, self._engine.writer, ranges, [], sync)
+
     def expires_at(self, key: Buffer) -> int | None:
         """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there.
 
@@ -234,7 +261,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         b'v'
         """
         self._state.check_for_writing()
-        return WriteBatch(self._engine.writer, sync)
+        return WriteBatch(self._engine.writer, sync, self._engine.readers)
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self._put(key, value, False)
@@ -296,14 +323,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return item
 
     def clear(self) -> None:
-        """Remove every key that is there now, in several batches."""
-        self._state.check_for_writing()
-        keys = iter(self.keys())
-        while True:
-            batch: list[Operation] = [(key, None) for key in islice(keys, _CLEAR_BATCH)]
-            if not batch:
-                return
-            self._engine.writer.write_batch(batch, False)
+        """Remove every key, in one step.  Raises as :meth:`put`."""
+        self.delete_range(b"")
 
     # Transactions
 

@@ -8,8 +8,9 @@ from typing import Any, Final, Self, SupportsIndex, cast
 from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.encoding.entries import key_bytes, prefix_successor
+from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.engine.readers import StoreView
-from lsmkv.errors import uncopyable
+from lsmkv.errors import unbounded_delete, uncopyable
 from lsmkv.html import key_text, table
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
@@ -108,6 +109,14 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Ra
     if end is not None:
         high = end if high is None else min(high, end)
     return Range(head if low is None else max(low, head), high, head, reverse)
+
+
+def deleted_range(start: object, stop: object, prefix: object) -> list[KeyRange]:
+    """The range to delete; none if it is empty.  ValueError without any bound."""
+    wanted = scan_range(start, stop, prefix, False)
+    if wanted.start is None and wanted.stop is None:
+        raise unbounded_delete()
+    return [] if wanted.is_empty else [(wanted.start or b"", wanted.stop)]
 
 
 def key_within(wanted: Bounds, key: object) -> bytes | None:

@@ -67,12 +67,12 @@ class Reads:
             elif written in keys or ranges.have(written):
                 raise ConflictError(written)
 
-    def _between(self, ranges: _Ranges, first: bytes, last: bytes) -> bytes | None:
-        """A key that was read among those from ``first`` to ``last``; None without one."""
+    def _between(self, ranges: _Ranges, start: bytes, stop: bytes | None) -> bytes | None:
+        """A key that was read from ``start`` to below ``stop``; None without one."""
         for key in self.keys:
-            if first <= key <= last:
+            if start <= key and (stop is None or key < stop):
                 return key
-        return ranges.first_between(first, last)
+        return ranges.first_between(start, stop)
 
 
 class _Ranges:
@@ -99,9 +99,11 @@ class _Ranges:
         stop = self._stops[at]
         return stop is None or key < stop
 
-    def first_between(self, first: bytes, last: bytes) -> bytes | None:
-        """Their first key at or above ``first``, unless that is above ``last``."""
-        if self.have(first):
-            return first
-        at = bisect_right(self._starts, first)
-        return self._starts[at] if at < len(self._starts) and self._starts[at] <= last else None
+    def first_between(self, start: bytes, stop: bytes | None) -> bytes | None:
+        """Their first key from ``start`` to below ``stop``."""
+        if self.have(start):
+            return start
+        at = bisect_right(self._starts, start)
+        if at == len(self._starts) or (stop is not None and self._starts[at] >= stop):
+            return None
+        return self._starts[at]

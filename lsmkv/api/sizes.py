@@ -14,7 +14,7 @@ from lsmkv.html import Row
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.read.bounds import Bounds, block_range, bounds_within
+from lsmkv.read.bounds import Bounds, bounds_within
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import (
@@ -163,5 +163,5 @@ def _size_between(wanted: Bounds, table: TableReader) -> int:
     start, stop = bounds_within(table, wanted)
     if start is None and stop is None:  # then the index need not be read
         return table.footer.data_length
-    first, end = block_range(table, start, stop)
+    first, end = table.block_range(start, stop)
     return int(table.index.offset(end) - table.index.offset(first))

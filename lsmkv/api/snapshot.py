@@ -94,16 +94,16 @@ class Snapshot(StoreReader):
 
     def _lookup(self, key: Buffer) -> bytes | None:
         current, pin = self._super_version(), self._live_pin()
-        memtables, version, stats = current.memtables, current.version, self._state.stats
-        value = value_at(memtables, version, key_bytes(key), pin.seq, pin.moment, stats)
+        entries = current.memtables, current.version, current.range_deletes
+        value = value_at(*entries, key_bytes(key), pin.seq, pin.moment, self._state.stats)
         self._live_pin()  # if it was closed meanwhile, entries may be gone that it should have seen
         return value
 
     def expires_at(self, key: Buffer) -> int | None:
         """When ``key`` is due, in seconds since 1970; None: it never is, or is not there."""
         current, pin = self._super_version(), self._live_pin()
-        memtables, version, stats = current.memtables, current.version, self._state.stats
-        held = held_at(memtables, version, key_bytes(key), pin.seq, stats)
+        entries = current.memtables, current.version, current.range_deletes
+        held = held_at(*entries, key_bytes(key), pin.seq, self._state.stats)
         self._live_pin()  # as in _lookup
         return pin.moment.expiry_of(held)
 

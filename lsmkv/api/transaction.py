@@ -10,14 +10,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, MutableMapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 from lsmkv.api.cursor import Cursor
-from lsmkv.api.ranges import key_within, scan_range
+from lsmkv.api.ranges import deleted_range, key_within, scan_range
 from lsmkv.api.reads import Reads
 from lsmkv.api.snapshot import Snapshot
 from lsmkv.encoding.entries import (
     MAX_BATCH_BYTES,
+    MAX_SEQUENCE,
     Absent,
     Buffer,
     Value,
@@ -26,6 +27,8 @@ from lsmkv.encoding.entries import (
     value_bytes,
 )
 from lsmkv.encoding.expiry import Held, held_bytes
+from lsmkv.encoding.range_deletes import KeyRange, RangeDeletes, united
+from lsmkv.engine.erase import delete_ranges
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place
 from lsmkv.engine.writer import Writer
@@ -33,7 +36,7 @@ from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.html import state_table
 from lsmkv.layers.mapping import OrderedReader
 from lsmkv.layers.views import OrderedItems, OrderedKeys, OrderedValues
-from lsmkv.log.batch import HEADER_BYTES, OPERATION_OVERHEAD_BYTES
+from lsmkv.log.batch import HEADER_BYTES, OPERATION_OVERHEAD_BYTES, Operation
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.scan import Scan
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from lsmkv.layers.prefixed import PrefixedMapping
 
 _Entry = tuple[bytes, bytes]
+_MANY: Final = 256  # keys that are looked at together
 
 
 class TransactionState:
@@ -51,6 +55,7 @@ class TransactionState:
     Attributes:
         snapshot: the store as the transaction sees it.
         own: what it has written.  Its sequence numbers are moments: no view sees later writes.
+        erased: its range deletes; one of moment m is numbered m + 1.
         reads: what it has read.
         place: where it began among the writes of all; None once it was committed or discarded.
         lock: held during each call.
@@ -59,6 +64,7 @@ class TransactionState:
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self.snapshot = snapshot
         self.own = Memtable(0, 0)
+        self.erased: RangeDeletes | None = None
         self._moment = 0
         self._is_frozen = False  # whether a view shows this moment: then the next write is later
         self._size_bytes = HEADER_BYTES
@@ -73,6 +79,7 @@ class TransactionState:
             place.release()
         self.snapshot.close()
         self.own = Memtable(0, 0)
+        self.erased = None
         self.reads = Reads()
 
     def check_usable(self) -> None:
@@ -103,6 +110,8 @@ class TransactionState:
         with self.lock:
             value = self.own.get_at(key, moment)
             if isinstance(value, Absent):
+                if self.erased is not None and self.erased.newest_over(key, moment + 1):
+                    return None
                 self.reads.keys.add(key)
                 return self.snapshot._lookup(key)
             return self.snapshot._live_pin().moment.value_of(value)
@@ -117,16 +126,49 @@ class TransactionState:
                 size += OPERATION_OVERHEAD_BYTES + len(key)
             else:
                 size -= held_bytes(old)
-            if size > MAX_BATCH_BYTES:
-                raise ValueError(
-                    f"writes of {size} bytes are over a transaction's limit of {MAX_BATCH_BYTES} "
-                    "bytes; commit them in parts"
-                )
-            if self._is_frozen:
-                self._moment += 1
-                self._is_frozen = False
+            self._begin_write(size)
             self.own.put(key, value, self._moment, keep_old=self._moment > 0)
-            self._size_bytes = size
+
+    def _begin_write(self, size: int) -> None:
+        """Begin a write, with which all take ``size`` bytes."""
+        if size > MAX_BATCH_BYTES:
+            raise ValueError(
+                f"writes of {size} bytes are over a transaction's limit of {MAX_BATCH_BYTES} "
+                "bytes; commit them in parts"
+            )
+        if self._is_frozen:
+            self._moment += 1
+            self._is_frozen = False
+        self._size_bytes = size
+
+    def delete_range(self, start: bytes, stop: bytes | None) -> None:
+        """Delete a range.  Raises as :meth:`put`."""
+        self.check_usable()
+        with self.lock:
+            self._begin_write(
+                self._size_bytes + OPERATION_OVERHEAD_BYTES + len(start) + len(stop or b"")
+            )
+            # Own entries become deletions, so that earlier views still show them.
+            moment, own = self._moment, self.own
+            keys = own.keys_beyond(start, True, _MANY, False)
+            while keys and (stop is None or keys[0] < stop):
+                for key in keys:
+                    if stop is None or key < stop:
+                        own.put(key, None, moment, keep_old=moment > 0)
+                keys = own.keys_beyond(keys[-1], False, _MANY, False)
+            self.erased = united(self.erased, ((start, stop, moment + 1),))
+
+    def writes(self) -> tuple[list[KeyRange], list[Operation]]:
+        """The range deletes, and what follows them."""
+        erased = self.erased
+        if erased is None:
+            return [], self.own.newest()
+        operations = [
+            (key, value)
+            for key, value in self.own.newest()
+            if value is not None or not erased.newest_over(key, MAX_SEQUENCE)
+        ]
+        return [(start, stop) for start, stop, _ in erased.ranges], operations
 
     def freeze(self) -> int:
         """The present moment, for views to see nothing later."""
@@ -160,7 +202,9 @@ class TransactionIterator:
 
 def _scan(state: TransactionState, wanted: Bounds, moment: int) -> Scan:
     scan = Scan(state.snapshot._read_view(), wanted)
-    scan.lay_over(state.own, moment)
+    ranges = () if state.erased is None else state.erased.ranges
+    seen = [(start, stop) for start, stop, number in ranges if number <= moment + 1]
+    scan.lay_over(state.own, moment, seen)
     return scan
 
 
@@ -286,6 +330,7 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
 
     def __init__(self, readers: Readers, writer: Writer, sync: bool, owner: object) -> None:
         current, pin, place = writer.begin()
+        self._readers = readers
         self._writer = writer
         self._sync = sync
         self._state = TransactionState(Snapshot(readers, current, pin, owner), place)
@@ -341,6 +386,24 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
         self._writer.state.check_for_writing()
         self._state.put(data, None)
 
+    def delete_range(
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        prefix: Buffer | None = None,
+    ) -> None:
+        """Remove the keys of a range when the transaction commits.
+
+        Those that others put meanwhile go, too.  Arguments as for ``DB.delete_range``.
+
+        Raises as :meth:`put`.
+        """
+        ranges = deleted_range(start, stop, prefix)
+        self._writer.state.check_for_writing()
+        for low, high in ranges:
+            self._state.delete_range(low, high)
+
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self.put(key, value)
 
@@ -361,9 +424,8 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
         raise KeyError("popitem(): there is no such key")
 
     def clear(self) -> None:
-        """Remove every key that is there."""
-        for key in self.keys():
-            self.delete(key)
+        """Remove every key when the transaction commits."""
+        self.delete_range(b"")
 
     # The end
 
@@ -388,8 +450,8 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
 
     def _commit(self, state: TransactionState) -> None:
         place, reads = state.place, state.reads
-        operations = state.own.newest()
-        if not operations or place is None:
+        ranges, operations = state.writes()
+        if not (operations or ranges) or place is None:
             return
         reads.check(place)  # most of it, before writers have to wait
 
@@ -397,7 +459,10 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
             reads.check(place)
             state.snapshot.close()  # so that the write need not keep what it replaces
 
-        self._writer.write_batch(operations, self._sync, check)
+        if ranges:
+            delete_ranges(self._readers, self._writer, ranges, operations, self._sync, check)
+        else:
+            self._writer.write_batch(operations, self._sync, check)
 
     def close(self) -> None:
         """Discard the writes unless they are committed.  A second call does nothing.
@@ -443,5 +508,6 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
     def _shown_state(self) -> str:
         if self.closed:
             return "committed or discarded"
-        count = len(self._state.own)
+        ranges, operations = self._state.writes()
+        count = len(ranges) + len(operations)
         return f"{count} write{'' if count == 1 else 's'}"

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
-from lsmkv.encoding.entries import MAX_BATCH_BYTES, Buffer, key_bytes, value_bytes
+from lsmkv.api.ranges import deleted_range
+from lsmkv.encoding.entries import (
+    MAX_BATCH_BYTES,
+    MAX_SEQUENCE,
+    Buffer,
+    key_bytes,
+    value_bytes,
+)
 from lsmkv.encoding.expiry import Held, held_bytes
+from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
+from lsmkv.engine.erase import delete_ranges
+from lsmkv.engine.readers import Readers
 from lsmkv.engine.writer import Writer
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.html import state_table
@@ -23,13 +33,15 @@ class WriteBatch:
     batches in the memtable, which is O(n) too.
     """
 
-    def __init__(self, writer: object = None, sync: bool = False) -> None:
-        if not isinstance(writer, Writer):
+    def __init__(self, writer: object = None, sync: bool = False, readers: object = None) -> None:
+        if not isinstance(writer, Writer) or not isinstance(readers, Readers):
             raise TypeError("make a batch with db.write_batch(), not with WriteBatch(...)")
+        self._readers = readers
         self._writer = writer
         self._expires = writer.state.clock.default_ttl_s is not None
         self._sync = sync
         self._operations: list[Operation] | None = []  # None once committed or discarded
+        self._ranges: list[RangeDelete] = []  # each with the number of operations before it
         self._size_bytes = HEADER_BYTES
 
     def _open(self) -> list[Operation]:
@@ -42,14 +54,18 @@ class WriteBatch:
     def _add(self, key: bytes, value: Held) -> None:
         operations = self._open()
         length = len(value) if isinstance(value, bytes) else held_bytes(value)
-        size = self._size_bytes + OPERATION_OVERHEAD_BYTES + len(key) + length
+        size = self._size_with(len(key) + length)
+        operations.append((key, value))
+        self._size_bytes = size
+
+    def _size_with(self, added_bytes: int) -> int:
+        size = self._size_bytes + OPERATION_OVERHEAD_BYTES + added_bytes
         if size > MAX_BATCH_BYTES:
             raise ValueError(
                 f"write batch of {size} bytes is over the limit of {MAX_BATCH_BYTES} bytes; "
                 "commit it in parts"
             )
-        operations.append((key, value))
-        self._size_bytes = size
+        return size
 
     def put(
         self,
@@ -76,6 +92,22 @@ class WriteBatch:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
         self._add(key_bytes(key), None)
 
+    def delete_range(
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        prefix: Buffer | None = None,
+    ) -> None:
+        """Remove the keys of a range when the batch is committed; what comes later stays.
+
+        Arguments as for ``DB.delete_range``.  Raises as :meth:`put`.
+        """
+        operations = self._open()
+        for low, high in deleted_range(start, stop, prefix):
+            self._size_bytes = self._size_with(len(low) + len(high or b""))
+            self._ranges.append((low, high, len(operations)))
+
     def prefixed(self, prefix: Buffer) -> PrefixedBatch:
         """Operations on the keys with ``prefix``, which leave it out."""
         from lsmkv.layers.prefixed import PrefixedBatch
@@ -91,19 +123,30 @@ class WriteBatch:
 
     def __len__(self) -> int:
         """Operations collected so far."""
-        return len(self._open())
+        return len(self._open()) + len(self._ranges)
 
     def clear(self) -> None:
         """Forget the operations collected so far."""
         self._open().clear()
+        self._ranges.clear()
         self._size_bytes = HEADER_BYTES
 
     def commit(self) -> None:
         """Apply everything, in one step.  Raises as ``DB.put``."""
         operations = self._open()
         self._operations = None
-        # A copy: a put of another thread may still append to the list.
-        self._writer.write_batch(operations.copy(), self._sync)
+        operations = operations.copy()  # a put of another thread may still append to the list
+        if not self._ranges:
+            self._writer.write_batch(operations, self._sync)
+            return
+        erased = RangeDeletes(tuple(self._ranges))  # they are written first, without what they hide
+        kept = [
+            each
+            for before, each in enumerate(operations)
+            if erased.newest_over(each[0], MAX_SEQUENCE) <= before
+        ]
+        ranges = [(start, stop) for start, stop, _ in self._ranges]
+        delete_ranges(self._readers, self._writer, ranges, kept, self._sync)
 
     def close(self) -> None:
         """Discard the operations unless they are committed.  A second call does nothing."""
@@ -136,5 +179,5 @@ class WriteBatch:
         operations = self._operations
         if operations is None:
             return "committed or discarded"
-        count = len(operations)
+        count = len(operations) + len(self._ranges)
         return f"{count} operation{'' if count == 1 else 's'}, {self._size_bytes} bytes"

@@ -15,6 +15,7 @@ from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.threads import Errand
 from lsmkv.background.work import CompactionWork, Work
 from lsmkv.compaction import budget, picker
+from lsmkv.compaction.erased import applied, pick_erased
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, untraced
 from lsmkv.read.view import SuperVersion
@@ -71,6 +72,10 @@ class Compactor(BackgroundThread):
         snapshots = self.store.snapshots.sequence_numbers()
         state.oldest_view = snapshots[0] if snapshots else MAX_SEQUENCE
         state.due_s = self.store.due_s()
+        if version.range_deletes is not None:
+            chosen = pick_erased(version, state.oldest_view)
+            if chosen is not None:
+                return chosen
         return picker.pick(version.levels, self.store.options, state)
 
     def _may_gather(self, current: SuperVersion) -> bool:
@@ -133,8 +138,14 @@ class Compactor(BackgroundThread):
             current = self.store.super_version
             assert current is not None, "closing waits for this"
             options = self.store.options
-            levels, due_s = current.version.levels, self.store.due_s()
-            chosen = picker.pick_range(levels, options, start, stop, force=force, due_s=due_s)
+            version, snapshots = current.version, self.store.snapshots.sequence_numbers()
+            erased = version.range_deletes
+            if erased is not None and snapshots:
+                erased = erased.as_of(snapshots[0])
+            levels, due_s = version.levels, self.store.due_s()
+            chosen = picker.pick_range(
+                levels, options, start, stop, force=force, due_s=due_s, erased=erased
+            )
             if chosen is None:
                 return
             try:
@@ -252,9 +263,11 @@ class Compactor(BackgroundThread):
             levels, options = current.version.levels, store.options
             rate = picker.output_error_rate(levels, replaced, entry_count, options, place)
             form = table_format(options, rate)
+        snapshots = store.snapshots.sequence_numbers()
+        erased = applied(current.version, inputs, snapshots)
         work = CompactionWork(
             form=form,
-            snapshots=store.snapshots.sequence_numbers(),
+            snapshots=snapshots,
             drop_deletions=chosen.drop_deletions,
             due_s=store.drop_due(),
             input_bytes=size,
@@ -262,10 +275,13 @@ class Compactor(BackgroundThread):
             replaces=replaced,
             runs=[self.tables.readers(run) for run in chosen.inputs],
             may_copy=chosen.may_copy,
+            erased=erased,
         )
         is_deep = chosen.output_level > 1
         self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
-        return self.do(work, self.runner_for(size), is_cancelled)
+        tables = self.do(work, self.runner_for(size), is_cancelled)
+        erased_seq = max([seq for _, _, seq in erased] + [meta.erased_seq for meta in inputs])
+        return [meta.erased_to(erased_seq) for meta in tables]
 
     def set_pace(self, work: Work) -> None:
         room = max(0, self._urgent_level0_runs - self._level0_run_count())

@@ -53,6 +53,7 @@ class Flusher(BackgroundThread):
             added=[PlacedTable(0, run, meta) for meta in tables],
             last_seq=newer.first_seq - 1,
             log_number=newer.log_number,
+            range_deletes_added=[*memtable.range_deletes],
         )
         written = sum(meta.size_bytes for meta in tables)
         store.stats.flushes += 1  # before a thread that waits for the flush can see it done

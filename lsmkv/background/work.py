@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lsmkv.background.process.jobs import CompactionJob, FlushJob, JobSpec
 from lsmkv.compaction.merge import compact_tables, flushed_batches
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.reader import TableReader
@@ -85,19 +86,27 @@ class FlushWork(Work):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionWork(Work):
-    """Merge the tables of some runs, newest run first; ``may_copy`` as in ``Compaction``."""
+    """Merge the tables of some runs, newest run first; ``may_copy`` as in ``Compaction``.
+
+    ``erased`` are the range deletes to apply.
+    """
 
     runs: list[list[TableReader]]
     may_copy: bool
+    erased: list[RangeDelete]
 
     def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
         form = self.form if self.may_copy else None
-        return compact_tables(self.runs, self.snapshots, self.drop_deletions, form, self.due_s)
+        erased = RangeDeletes(tuple(self.erased)) if self.erased else None
+        return compact_tables(
+            self.runs, self.snapshots, self.drop_deletions, form, self.due_s, erased
+        )
 
     def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
         job = CompactionJob(
             spec=self.spec(runner),
             runs=[[table.meta for table in run] for run in self.runs],
             may_copy=self.may_copy,
+            erased=self.erased,
         )
         return runner.run(job, self.entry_count)

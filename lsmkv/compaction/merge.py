@@ -31,6 +31,7 @@ from lsmkv.compaction.runs import RunInput
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, TAG_EXPIRING
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.fences import fence
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.reader import TableReader
@@ -43,15 +44,16 @@ def compact_tables(
     drop_deletions: bool,
     form: TableFormat | None,
     due_s: int = 0,
+    erased: RangeDeletes | None = None,
 ) -> Iterator[EntryBatch | StoredBlocks]:
     """As :func:`merge_tables`, with stretches of blocks as they are stored.
 
     These are blocks that no other run overlaps, and that have the format ``form`` of the tables to be
-    written; with None there are none.
+    written; with None there are none.  What ``erased`` hides is left out: every snapshot sees those.
     """
     # Without snapshots the run's age alone decides, and all numbers become 0.
     needs_seqs = bool(snapshots) or not drop_deletions
-    inputs = [RunInput(run, form, drop_deletions, needs_seqs) for run in runs]
+    inputs = [RunInput(run, form, drop_deletions, needs_seqs, erased) for run in runs]
     return _merge(inputs, snapshots, drop_deletions, due_s)
 
 
@@ -80,6 +82,8 @@ def _merge(
             continue
         for source in active:
             source.refill()
+        if min([source.batch.count for source in active]) == 0:  # range deletes hide all of one
+            continue
         if len(active) == 1:
             parts = [active[0].take(active[0].batch.count)]
         else:

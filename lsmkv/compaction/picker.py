@@ -26,6 +26,7 @@ from itertools import pairwise
 from typing import Final
 
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.filters.maths.allocation import monkey_error_rates
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
@@ -56,7 +57,7 @@ class Compaction:
             any table of the output run overlaps them.
         may_copy: whether blocks that nothing overlaps may stay as they are stored.
         drop: whether the inputs leave the tree unread: each of their entries is due for every reader, and
-            hides none.
+            hides none; or range deletes hide all of them.
     """
 
     inputs: tuple[tuple[TableMeta, ...], ...]
@@ -363,6 +364,11 @@ def _whole_runs(
     return Compaction(inputs, output_level, output_run, not older_left)
 
 
+def in_place(levels: Levels, level: int, run: int, table: TableMeta) -> Compaction:
+    """Rewrite a table where it is."""
+    return _whole_runs(levels, level, ((table,),), level, run)
+
+
 def pick_range(
     levels: Levels,
     options: Options,
@@ -371,11 +377,12 @@ def pick_range(
     *,
     force: bool = False,
     due_s: int = 0,
+    erased: RangeDeletes | None = None,
 ) -> Compaction | None:
     """The compaction that merges everything between two keys into one run.
 
-    None if nothing is there, or if it is merged already and nothing is due, unless ``force``.  The range
-    grows until no table reaches across its ends.
+    None if nothing is there, or if it is merged already, nothing is due and ``erased`` hides nothing,
+    unless ``force``.  The range grows until no table reaches across its ends.
     """
     runs: list[tuple[TableMeta, ...]] = []
     low, high = start, stop
@@ -396,6 +403,7 @@ def pick_range(
         table.tombstone_count
         or table.largest_seq
         or (table.expiry is not None and table.expiry.earliest_s <= due_s)
+        or (erased is not None and erased.touches(table.smallest, table.above, table.least_seq))
         for table in runs[0]
     )
     if len(runs) == 1 and not untidy and not force:

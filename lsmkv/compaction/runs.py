@@ -13,6 +13,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.format import TableFormat
 from lsmkv.sstable.read_ahead import every_block
@@ -32,7 +33,7 @@ class RunInput:
     """A run's entries: a batch at hand, and the blocks that follow it.
 
     Blocks are read past the cache.  ``form`` is that of the tables to be written; None copies nothing.
-    Without ``needs_seqs`` all sequence numbers become 0.
+    Without ``needs_seqs`` all sequence numbers become 0.  Entries that ``erased`` hides are left out.
 
     Attributes:
         batch: the batch at hand, of which entries are left from ``position`` on.
@@ -44,6 +45,7 @@ class RunInput:
         form: TableFormat | None,
         drop_deletions: bool,
         needs_seqs: bool,
+        erased: RangeDeletes | None,
     ) -> None:
         self.batch: EntryBatch = EntryBatch.of([], [], [], may_repeat=False)
         self.position: i64 = 0
@@ -51,6 +53,11 @@ class RunInput:
         self._form = form
         self._drop_deletions = drop_deletions
         self._needs_seqs = needs_seqs
+        self._erased = erased
+        self._is_touched = False  # whether ``erased`` may hide something of the table at hand
+        self._stretches: list[
+            tuple[int, int]
+        ] = []  # of its blocks, those to come, the next one last
         self._number = -1  # of the table at hand
         self._may_copy = False  # its blocks
         self._block: i64 = 0  # the next block
@@ -63,6 +70,10 @@ class RunInput:
         if self.position < self.batch.count:
             return True
         while self._block == self._end:
+            if self._stretches:
+                self._block, self._end = self._stretches.pop()
+                self._decoded = None
+                break
             if self._number + 1 == len(self._tables):
                 return False
             self._number += 1
@@ -71,7 +82,27 @@ class RunInput:
             self._stretch_end = 0
             self._decoded = None
             form = self._form
-            self._may_copy = form is not None and may_be_copied(table, form, self._drop_deletions)
+            self._is_touched = self._touches(table)
+            self._may_copy = (
+                form is not None
+                and not self._is_touched
+                and may_be_copied(table, form, self._drop_deletions)
+            )
+        return True
+
+    def _touches(self, table: TableReader) -> bool:
+        """Whether ``erased`` may hide something of a table; skips the blocks that it hides."""
+        erased, stop = self._erased, table.meta.above
+        if erased is None or not erased.touches(table.smallest, stop, table.meta.least_seq):
+            return False
+        stretches: list[tuple[int, int]] = []
+        for low, high in erased.gaps(table.smallest, stop, table.meta.newest_seq):
+            first, end = table.block_range(low, high)
+            if stretches and first <= stretches[-1][1]:  # one key may be in blocks of both
+                first = i64(stretches.pop()[0])
+            stretches.append((int(first), int(end)))
+        self._block = self._end  # the first stretch comes next
+        self._stretches = stretches[::-1]
         return True
 
     # After has_more() was true:
@@ -88,8 +119,25 @@ class RunInput:
         if self.position >= self.batch.count:
             self.batch = self._next_batch()
             self.position = 0
+            if self._is_touched:
+                self._leave_out_hidden()
             if not self._needs_seqs:
                 self.batch.set_one_seq(0)
+
+    def _leave_out_hidden(self) -> None:
+        """Leave out what ``erased`` hides: after it the batch may be empty."""
+        erased, batch = self._erased, self.batch
+        assert erased is not None
+        seqs, newest = batch.copy_seqs(), erased.newest_seq
+        applied = self._tables[self._number].meta.erased_seq
+        kept: list[int] = []
+        for position in range(batch.count):
+            slot = batch.order[position]
+            key = batch.key(position)
+            if erased.newest_over(key, newest) <= max(seqs[slot], applied):
+                kept.append(slot)
+        if len(kept) < batch.count:
+            batch.keep(vec[i64](kept), may_repeat=batch.may_repeat)
 
     def take(self, end: i64) -> EntrySlice:
         """The entries at hand up to position ``end``."""
@@ -125,7 +173,7 @@ class RunInput:
         table = self._tables[self._number]
         if limit is None or limit > table.largest:
             return self._end
-        return table.index.find(limit)
+        return min(self._end, table.index.find(limit))
 
     def _next_batch(self) -> EntryBatch:
         """The entries of the next blocks, at least one."""

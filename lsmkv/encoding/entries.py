@@ -30,8 +30,9 @@ MAX_BATCH_BYTES: Final = 1024 * 1024 * 1024
 
 TAG_DELETE: Final = 0
 TAG_PUT: Final = 1
+TAG_RANGE_DELETE: Final = 2  # in logs alone
 TAG_EXPIRING: Final = 4
-# Reserved for later formats, so that today's readers refuse them clearly instead of misreading them.
+# Not to be used for anything else: readers refuse them clearly where they may not be.
 TAGS_RESERVED: Final = {2: "range delete", 3: "merge"}
 
 MAX_SEQUENCE: Final = (1 << 56) - 1

@@ -132,7 +132,7 @@ class Engine:
         """Open an existing store for writing."""
         storage, directory = self.location.storage, self.location.name
         found = recover(storage, directory)
-        version = self.tables.open_version(found.state.levels)
+        version = self.tables.open_version(found.state.levels, found.state.range_deletes)
         was_closed = found.was_closed
         self._logs.reopen(found.logs, found.names, was_closed)
         manifest = found.manifest if was_closed else None

@@ -23,7 +23,6 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
 from lsmkv.storage.file_names import CURRENT, LOCK, manifest_path
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State, read_current, read_manifest, read_more_manifest
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
@@ -132,10 +131,10 @@ class StoreFollower:
         manifest = found.manifest.without_data()
         return _Seen(stamp, found.state, manifest, logs, _super_version(logs, version))
 
-    def _open_anew(self, levels: Levels) -> Version:
+    def _open_anew(self, state: State) -> Version:
         """Open the tables of what may be another store than before."""
         self._tables.forget_replaced()
-        return self._tables.open_version(levels)
+        return self._tables.open_version(state.levels, state.range_deletes)
 
     def _read_on(self, before: _Seen) -> _Seen:
         """What the store holds now; raises if that does not go on from ``before``."""
@@ -155,9 +154,11 @@ class StoreFollower:
             expected = log.next_seq
             logs.append(log)
         if state.levels is not before.state.levels:
-            is_same = stamp == before.current_stamp
-            opening = self._tables.open_version if is_same else self._open_anew
-            current = _super_version(logs, opening(state.levels))
+            if stamp != before.current_stamp:
+                version = self._open_anew(state)
+            else:
+                version = self._tables.open_version(state.levels, state.range_deletes)
+            current = _super_version(logs, version)
         elif _memtables(logs) != _memtables(before.logs):
             current = _super_version(logs, before.super_version.version)
         else:
@@ -185,6 +186,9 @@ def _followed(contents: LogReader, before: _FollowedLog | None, expected: int) -
             raise CorruptionError(contents.path, 0, reason, expected=expected, got=first)
     fresh = Memtable(start, contents.number)
     following = replay(contents, fresh, start, None)
+    if fresh.range_deletes and not all(memtable.is_empty for memtable in memtables):
+        reason = "a range delete follows other writes of its log"
+        raise CorruptionError(contents.path, contents.base, reason)
     fresh.log_bytes = contents.end - (contents.base if memtables else 0)
     if following > start or not memtables:
         memtables = _stacked(fresh, memtables)
@@ -195,7 +199,7 @@ def _stacked(fresh: Memtable, older: tuple[Memtable, ...]) -> tuple[Memtable, ..
     """``fresh`` in front of ``older``; those not much larger are merged."""
     merged = 0
     for memtable in older:
-        if memtable.log_bytes > max(_SMALL_BYTES, _GROWTH * fresh.log_bytes):
+        if fresh.range_deletes or memtable.log_bytes > max(_SMALL_BYTES, _GROWTH * fresh.log_bytes):
             break
         fresh = memtable.with_newer(fresh)
         merged += 1

@@ -16,7 +16,6 @@ from lsmkv.sstable.table_end import read_footer
 from lsmkv.storage.file_names import log_path, table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from lsmkv.tree.capture import Capture, CapturedLog
-from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State
 from lsmkv.tree.version_set import VersionSet
 
@@ -142,9 +141,9 @@ def capture_directory(storage: Storage, directory: str) -> Capture:
     It holds every write that was acknowledged before, which other processes see at once.
     """
 
-    def open_files(levels: Levels) -> dict[int, RandomFile]:
+    def open_files(state: State) -> dict[int, RandomFile]:
         files: dict[int, RandomFile] = {}
-        for table in levels.tables():
+        for table in state.levels.tables():
             file = files[table.number] = storage.open_random(table_path(directory, table.number))
             with suppress(CorruptionError):  # is copied as it is
                 read_footer(file)  # UnsupportedFormatError: a copy would have tables of two formats

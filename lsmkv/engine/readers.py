@@ -7,6 +7,7 @@ from weakref import ref
 
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, keys_bytes
 from lsmkv.encoding.expiry import Moment
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.engine.state import StoreState
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.snapshots import Pin, Retention
@@ -25,8 +26,9 @@ class StoreView(ReadView):
         seq: int,
         moment: Moment,
         retention: Retention | None,
+        range_deletes: RangeDeletes | None,
     ) -> None:
-        super().__init__(memtables, version, seq, moment, retention)
+        super().__init__(memtables, version, seq, moment, retention, range_deletes)
         self.state = state
 
 
@@ -51,7 +53,8 @@ class Readers:
         """When ``key`` is due.  Raises as ``DB.expires_at``."""
         current = self.state.require_open()
         data, seq = key_bytes(key), MAX_SEQUENCE
-        held = held_at(current.memtables, current.version, data, seq, self._stats)
+        entries = current.memtables, current.version, current.range_deletes
+        held = held_at(*entries, data, seq, self._stats)
         return Moment(self._clock).expiry_of(held)
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
@@ -94,13 +97,18 @@ class Readers:
 
     def _view_of(self, current: SuperVersion, seq: int, moment: Moment) -> StoreView:
         """``current`` as of ``seq`` (the mutex is held)."""
+        ranges = current.range_deletes
         if current.memtable.is_empty:  # all that it will hold is newer than the view
-            return StoreView(self.state, current.flushing, current.version, seq, moment, None)
+            return StoreView(
+                self.state, current.flushing, current.version, seq, moment, None, ranges
+            )
         retention = self._retention()
         if retention is None:
             retention = Retention()
             self._retention = ref(retention)
-        return StoreView(self.state, current.memtables, current.version, seq, moment, retention)
+        return StoreView(
+            self.state, current.memtables, current.version, seq, moment, retention, ranges
+        )
 
     def need_old_values(self) -> bool:
         """Whether writes must keep what they replace (the mutex is held)."""

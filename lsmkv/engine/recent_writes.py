@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from weakref import ref
 
+from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.errors import ClosedError, ConflictError
 from lsmkv.log.batch import Operation
 
@@ -23,8 +24,8 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 _PART_BYTES: Final = 1024 * 1024
 _KEY_BYTES: Final = 56  # of memory, besides the key itself
 
-Written = bytes | tuple[bytes, bytes]
-"""A key that was written, or the first and the last of many."""
+Written = bytes | KeyRange
+"""A key that was written, or a range of which any key may have been."""
 
 
 class _Part:
@@ -94,7 +95,12 @@ class RecentWrites:
         if part is not None:
             self._add(part, [key], len(key) + _KEY_BYTES)
 
-    def admit(self, operations: list[Operation], check: Callable[[], None] | None) -> None:
+    def admit(
+        self,
+        operations: list[Operation],
+        ranges: list[KeyRange],
+        check: Callable[[], None] | None,
+    ) -> None:
         """Note a batch as :meth:`add` does, unless ``check`` raises."""
         if check is not None:
             check()
@@ -102,12 +108,13 @@ class RecentWrites:
         if part is not None:
             keys: list[Written] = [key for key, _ in operations]
             self._add(part, keys, sum(map(len, keys)) + len(keys) * _KEY_BYTES)
+            self.add_ranges(ranges)
 
-    def add_ranges(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Note writes of unknown keys between first and last ones."""
+    def add_ranges(self, ranges: list[KeyRange]) -> None:
+        """Note writes of unknown keys."""
         part = self._last()
-        if part is not None:
-            size_bytes = sum(len(low) + len(high) + 3 * _KEY_BYTES for low, high in ranges)
+        if part is not None and ranges:
+            size_bytes = sum(len(low) + len(high or b"") + 3 * _KEY_BYTES for low, high in ranges)
             self._add(part, [*ranges], size_bytes)
 
     @property

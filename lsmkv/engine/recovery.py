@@ -23,7 +23,6 @@ from lsmkv.storage.file_names import (
     parse_file_name,
 )
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import Manifest, State, read_current, read_manifest
 from lsmkv.tree.ownership import is_unfinished_copy
 from lsmkv.tree.version import Version
@@ -82,7 +81,7 @@ def recover(storage: Storage, directory: str) -> Recovered:
 
 
 def recover_beside_writer(
-    storage: Storage, directory: str, open_tables: Callable[[Levels], _Opened]
+    storage: Storage, directory: str, open_tables: Callable[[State], _Opened]
 ) -> tuple[Recovered, _Opened]:
     """Recover and open the tables while another process may write.
 
@@ -97,7 +96,7 @@ def recover_beside_writer(
         try:
             stamp = storage.fingerprint(os.path.join(directory, CURRENT))
             found = recover(storage, directory)
-            opened = open_tables(found.state.levels)
+            opened = open_tables(found.state)
             # Another store may have taken the place of this one: then the tables may be that one's.
             if storage.fingerprint(os.path.join(directory, CURRENT)) == stamp:
                 return found, opened

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import Ingested, Resumed
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.engine.writer import Writer
 from lsmkv.errors import caused, untraced
 from lsmkv.log.log_set import LogSet
@@ -54,7 +55,7 @@ class Upkeep:
             state.check_writable()
             state.check_not_ending()
             current = state.require_open()
-            if current.memtable.is_empty:
+            if current.memtable.is_empty and not current.memtable.range_deletes:
                 number = self._logs.current.number
             else:
                 number = self._writer.rotate(current)
@@ -171,7 +172,8 @@ class Upkeep:
             state.owner = thread
             current = state.require_open()
             memtable = Memtable(seq + 1, current.memtable.log_number)
-            self._writer.recent_writes.add_ranges([(meta.smallest, meta.largest) for meta in metas])
+            written: list[KeyRange] = [(meta.smallest, meta.largest + b"\0") for meta in metas]
+            self._writer.recent_writes.add_ranges(written)
             self._writer.watches.note_all()
             state.last_seq = seq
             state.show(SuperVersion(memtable, current.flushing, version))

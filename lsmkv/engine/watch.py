@@ -65,6 +65,12 @@ class Watches:
         if not active:
             self.exist = False
 
+    def note_range(self, start: bytes, stop: bytes | None) -> None:
+        """Tell every watch that all keys of a range are removed."""
+        for watch in self.active.copy():
+            if stop is None or watch.start < stop:
+                watch.note(max(start, watch.start), None)
+
     def note_all(self) -> None:
         """Tell every watch that any key may be written."""
         for watch in self.active.copy():

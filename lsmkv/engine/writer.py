@@ -30,6 +30,7 @@ from lsmkv.encoding.entries import (
     value_bytes,
 )
 from lsmkv.encoding.expiry import Held, Moment
+from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place, RecentWrites
 from lsmkv.engine.state import FAILED, OPEN
@@ -75,6 +76,8 @@ class Writer:
     Attributes:
         recent_writes: the record that transactions are checked by.
         watches: what is told of each write.
+        rotates: whether memtables are set aside and others begun.
+        most_deletions: a range of more keys is deleted by a range delete.
     """
 
     def __init__(
@@ -88,7 +91,8 @@ class Writer:
         self._throttle = Throttle(self.state.stats)
         self._full_bytes: int = self.state.options.write_buffer_size_bytes
         self._is_held = False
-        self._rotates = True
+        self.rotates = True
+        self.most_deletions = 128
         self.recent_writes = RecentWrites()
         self.watches = Watches()
 
@@ -185,62 +189,79 @@ class Writer:
         operations: list[Operation],
         sync: bool,
         check: Callable[[], None] | None = None,
+        ranges: list[KeyRange] | None = None,
     ) -> None:
-        """Apply operations in order, all or none.  Raises as ``DB.put``.
+        """Delete ``ranges``, then apply operations in order; all or none.  Raises as ``DB.put``.
 
         ``check`` ends an open transaction: it is called with the mutex held, and raises to refuse them.
         """
         try:
-            self._write_batch(operations, sync, check)
+            self._write_batch(operations, sync, check, ranges or [])
         except OSError:
             self.state.events.tell()
             raise
 
     def _write_batch(
-        self, operations: list[Operation], sync: bool, check: Callable[[], None] | None
+        self,
+        operations: list[Operation],
+        sync: bool,
+        check: Callable[[], None] | None,
+        ranges: list[KeyRange],
     ) -> None:
         """As :meth:`write_one`, for many: one function for both costs each put 2 % more instructions."""
-        if not operations:
+        if not operations and not ranges:
             return
         record = new_record()
-        write_batch(record, 0, operations)
+        write_batch(record, 0, operations, ranges)
         state = self.state
         end = 0
         while True:
             thread = state.entering()
             with state.mutex:
                 state.owner = thread
-                log = self._log_with_room()
+                log = self._log_with_room(bool(ranges))
                 if log is not None:
                     memtable = state.require_open().memtable
                     first = state.last_seq + 1
-                    count = len(operations)
+                    count = len(operations) + len(ranges)
                     keep_old = self._readers.need_old_values()
                     if keep_old or check is not None:
-                        self.recent_writes.admit(operations, check)
+                        self.recent_writes.admit(operations, ranges, check)
                         keep_old = self._readers.need_old_values()  # that transaction has ended
                     memtable.prepare(count, keep_old)
                     start = log.end
                     if self.watches.exist:
+                        for low, high in ranges:
+                            self.watches.note_range(low, high)
                         for key, value in operations:
                             self.watches.note(key, value)
+                    following: SuperVersion | None = None
+                    if ranges:
+                        following = _following(
+                            state.require_open(), ranges, operations, first, keep_old
+                        )
                     try:
                         set_sequence(record, RECORD_HEAD_BYTES, first)
                         end = log.append_record(record)
-                        memtable.put_all(operations, first, keep_old)
+                        if following is None:
+                            memtable.put_all(operations, first, keep_old)
+                        else:
+                            state.super_version = following
                         state.last_seq = first + count - 1
                     except BaseException as error:
                         state.failure = error  # as in write_one
                         if state.life is OPEN:
                             state.life = FAILED
-                        self._end_interrupted(log, start, operations, first, keep_old, error)
+                        self._end_interrupted(
+                            log, start, operations, first, keep_old, error, following, count
+                        )
                         raise
                     state.stats.writes += count
                     state.stats.write_batches += 1
                     state.owner = 0
             if log is not None:
                 break
-            self._wait_for_room()
+            self._wait_for_room(bool(ranges))
         if state.is_crowded:
             self._slow_down(end - start)
         if sync:
@@ -254,6 +275,8 @@ class Writer:
         first: int,
         keep_old: bool,
         error: BaseException,
+        following: SuperVersion | None = None,
+        count: int = 1,
     ) -> None:
         """Put an interrupted write into the memtable if the log has it.
 
@@ -266,8 +289,11 @@ class Writer:
             state.fail(kept)
             return
         if log.end != start:
-            state.require_open().memtable.put_all(operations, first, keep_old)
-            state.last_seq = first + len(operations) - 1
+            if following is None:
+                state.require_open().memtable.put_all(operations, first, keep_old)
+            else:
+                state.super_version = following
+            state.last_seq = first + count - 1
         state.take_writes_again()
         with contextlib.suppress(RuntimeError):  # both may have seen the failure, and stopped
             self._background.wake_flusher()
@@ -275,18 +301,25 @@ class Writer:
 
     # Step 2: log and memtable, and the room in them
 
-    def _log_with_room(self) -> LogWriter | None:
-        """The log to append to; None without room (the mutex is held)."""
+    def _log_with_room(self, begins: bool = False) -> LogWriter | None:
+        """The log to append to; None without room (the mutex is held).
+
+        ``begins``: range deletes, which begin a memtable, are to be written.
+        """
         state = self.state
         if state.life is not OPEN or state.read_only:
             state.check_writable()
         log = self._logs.current
-        if (log.end >= self._full_bytes or self._is_held) and self._rotates:
+        is_full = (log.end >= self._full_bytes or self._is_held) and self.rotates
+        if is_full or begins:
             current = state.require_open()
-            if not self._may_rotate(current):
-                return None
-            self.rotate(current)
-            log = self._logs.current
+            if is_full or not current.memtable.is_empty:
+                if not self.rotates:
+                    raise state.unusable()
+                if not self._may_rotate(current):
+                    return None
+                self.rotate(current)
+                log = self._logs.current
         if state.last_seq > MAX_SEQUENCE - (1 << 32):
             raise state.numbers_used_up()
         return log
@@ -331,15 +364,17 @@ class Writer:
 
     def stop_rotating(self) -> None:
         """Let the log grow: nothing flushes any more (the mutex is held)."""
-        self._is_held = self._rotates = False
+        self._is_held = self.rotates = False
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, begins: bool = False) -> None:
         stats = self.state.stats
         stats.write_stops += 1
         reason = self._stall_reason()
         started, background = time.perf_counter(), self._background
         try:
-            background.urgently(lambda: background.wait_until(self._has_room, compact=True))
+            background.urgently(
+                lambda: background.wait_until(lambda: self._has_room(begins), compact=True)
+            )
         finally:
             waited = time.perf_counter() - started
             stats.write_stop_s += waited
@@ -352,10 +387,10 @@ class Writer:
         limit = self.state.options.max_immutable_memtables
         return "compaction" if current and len(current.flushing) < limit else "flush"
 
-    def _has_room(self) -> bool:
+    def _has_room(self, begins: bool) -> bool:
         self.state.check_writable()
-        is_full = self._is_held or self._logs.current.end >= self._full_bytes
-        return not (is_full and self._rotates) or self._may_rotate(self.state.require_open())
+        is_full = begins or self._is_held or self._logs.current.end >= self._full_bytes
+        return not (is_full and self.rotates) or self._may_rotate(self.state.require_open())
 
     def _slow_down(self, size_bytes: int) -> None:
         slept_s = self._throttle.delay(size_bytes, self.state.changes.ticket)
@@ -427,3 +462,19 @@ def put_expiring(
     """Put what expires, or what does by default.  Raises as ``DB.put``."""
     data, held = key_bytes(key), writer.state.clock.held(value_bytes(value), ttl_s, expires_at)
     writer.write_watched(data, held, sync, None)
+
+
+def _following(
+    current: SuperVersion,
+    ranges: list[KeyRange],
+    operations: list[Operation],
+    seq: int,
+    keep_old: bool,
+) -> SuperVersion:
+    """What readers see after a batch with range deletes: of its steps they see none or all."""
+    empty = current.memtable
+    memtable = Memtable(empty.first_seq, empty.log_number)
+    memtable.range_deletes = empty.range_deletes
+    memtable.begin_with(ranges, seq)
+    memtable.put_all(operations, seq, keep_old)
+    return SuperVersion(memtable, current.flushing, current.version)

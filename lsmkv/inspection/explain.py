@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,13 +11,12 @@ from typing import ClassVar, Final, Literal
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.expiry import Expiring, Held, Moment
 from lsmkv.encoding.text_form import shortened, to_text
-from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.policy import BLOOM, GRAFITE, RIBBON
+from lsmkv.filters.policy import GRAFITE, RIBBON
 from lsmkv.inspection.drawing import Fate, Line, Row, drawn, laid_out
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, size, utc
-from lsmkv.inspection.store_info import Scope, filter_rate, filter_shape
+from lsmkv.inspection.store_info import Scope, bits_of_key, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
@@ -286,6 +284,8 @@ class Explanation(Report):
         outcome: ``"found"``, ``"expired"``, ``"deleted"`` or ``"absent"`` (no entry for the key).
         value: the value; None unless it was found.
         expires_at_s: when the entry is or was due, in seconds since 1970; None: never.
+        range_delete: the number of the newest range delete of the key, which hides all that is older;
+            None without one.
     """
 
     derived: ClassVar[tuple[str, ...]] = (
@@ -305,6 +305,7 @@ class Explanation(Report):
     outcome: Outcome
     value: bytes | None
     expires_at_s: int | None = None
+    range_delete: int | None = None
 
     @property
     def blocks_searched(self) -> int:
@@ -397,6 +398,8 @@ class Explanation(Report):
                 )
         result: str = self.outcome
         saved = f"filters saved {self.reads_saved} of"
+        if self.outcome == "deleted" and self.range_delete is not None:
+            result = f"deleted, by range delete {self.range_delete} if by nothing newer"
         if self.value is not None:
             result = f"found, a value of {size(len(self.value))}"
         reads = count(self.reads_saved + self.blocks_read, "read")
@@ -419,10 +422,14 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) 
 
     def explained(outcome: Outcome, held: Held) -> Explanation:
         due_s = held.expires_at_s if isinstance(held, Expiring) else None
-        steps = tuple(memtable_steps), tuple(run_steps)
-        return Explanation(key, seq, *steps, outcome, moment.value_of(held), due_s)
+        told = outcome, moment.value_of(held), due_s, erased_seq or None
+        return Explanation(key, seq, tuple(memtable_steps), tuple(run_steps), *told)
 
+    ranges = current.range_deletes
+    erased_seq = 0 if ranges is None else ranges.newest_over(key, seq)
     for memtable in current.memtables:
+        if memtable.entry_seq < erased_seq:
+            return explained("deleted", None)
         held = memtable.get_at(key, seq)
         outcome: Outcome = "absent" if isinstance(held, Absent) else _outcome(held, moment)
         role: Role = "active" if memtable.log_number == current.memtable.log_number else "flushing"
@@ -433,11 +440,16 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) 
             return explained(outcome, held)
     h = hash_key(key)
     for run in current.version.runs:
+        table = run.table_for(key)
+        if table is not None and table.meta.newest_seq < erased_seq:
+            continue
         step, found = _search_run(run, key, h, seq, moment)
         run_steps.append(step)
         if step.outcome == "found" or step.outcome == "deleted" or step.outcome == "expired":
+            if table is not None and max(step.seq or 0, table.meta.erased_seq) < erased_seq:
+                break
             return explained(step.outcome, found)
-    return explained("absent", None)
+    return explained("deleted" if erased_seq else "absent", None)
 
 
 def _outcome(held: Held, moment: Moment) -> Literal["found", "expired", "deleted"]:
@@ -533,23 +545,10 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
     content = filters.bits_of(number)
     if not content:
         return FilterStep("lost", *shape)
-    key_bits = _key_bits(policy, len(content), probes, filter_hash)
+    key_bits = bits_of_key(policy, len(content), probes, filter_hash)
     unset = tuple(bit for bit in key_bits if not content[bit >> 3] >> (bit & 7) & 1)
     allows = table.filter_policy.may_contain(content, 0, len(content), probes, filter_hash)
     return FilterStep("maybe" if allows else "no", *shape, key_bits, unset)
-
-
-def _key_bits(policy: str, byte_count: int, probe_count: int, h: int) -> tuple[int, ...]:
-    """The bits of one hash in a Bloom filter: those of a filter that holds nothing else."""
-    if policy != BLOOM.name:
-        return ()
-    alone = bloom.build([h], byte_count, probe_count)
-    return tuple(
-        8 * found.start() + bit
-        for found in re.finditer(rb"[^\0]", alone, re.DOTALL)
-        for bit in range(8)
-        if found[0][0] >> bit & 1
-    )
 
 
 def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:

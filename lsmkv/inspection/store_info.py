@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from itertools import pairwise
 from typing import ClassVar, Final, Literal
 
 from lsmkv.encoding.expiry import Expiring
+from lsmkv.filters import bloom
+from lsmkv.filters.policy import BLOOM
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, count_entries, utc
 from lsmkv.memtable.memtable import Memtable
@@ -268,12 +271,14 @@ class StoreInfo(_Sum):
         memtable_key_counts: keys of each memtable, the active one first.
         levels: the levels of the tree, from level 0 down; levels without tables too.
         memtable_expiries: when entries of each memtable are due.
+        range_delete_count: range deletes that may hide entries.
     """
 
     store_id: str
     memtable_key_counts: tuple[int, ...]
     levels: tuple[LevelInfo, ...]
     memtable_expiries: tuple[ExpiryInfo | None, ...]
+    range_delete_count: int = 0
 
     @property
     def expiry(self) -> ExpiryInfo | None:
@@ -295,6 +300,8 @@ class StoreInfo(_Sum):
         counts = ", ".join(count(keys, "key") for keys in self.memtable_key_counts)
         lines = [f"store {self.store_id}"] if self.store_id else []
         lines.append(f"memtables: {counts}")
+        if self.range_delete_count:
+            lines.append(count(self.range_delete_count, "range delete"))
         for level in self.levels:
             lines.append(str(level))
             for run in level.runs:
@@ -358,6 +365,7 @@ def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
         tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
         tuple(map(_memtable_expiry, current.memtables)),
+        0 if current.range_deletes is None else len(current.range_deletes.ranges),
     )
 
 
@@ -403,6 +411,19 @@ def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count:
     if bit_count == 0:
         return 1.0
     return table.filters.policy.exact_rate(bit_count // 8, key_count, probe_count)
+
+
+def bits_of_key(policy: str, byte_count: int, probe_count: int, h: int) -> tuple[int, ...]:
+    """The bits of one hash in a Bloom filter: those of a filter that holds nothing else."""
+    if policy != BLOOM.name:
+        return ()
+    alone = bloom.build([h], byte_count, probe_count)
+    return tuple(
+        8 * found.start() + bit
+        for found in re.finditer(rb"[^\0]", alone, re.DOTALL)
+        for bit in range(8)
+        if found[0][0] >> bit & 1
+    )
 
 
 def expected_error_rate(table: TableReader) -> float | None:

@@ -207,7 +207,7 @@ def _check_records(contents: LogReader, expected: int | None, check: _LogCheck) 
     for offset, payload in contents.records():
         check.records += 1
         try:
-            seq, operations = decode_batch(payload, contents.path, offset)
+            seq, ranges, operations = decode_batch(payload, contents.path, offset)
         except CorruptionError as error:
             check.problems.append(Problem.of(error, contents.path))
             expected = None
@@ -215,5 +215,5 @@ def _check_records(contents: LogReader, expected: int | None, check: _LogCheck) 
         if expected is not None and seq != expected:
             reason = f"a write is missing before this record (expected {expected}, got {seq})"
             check.problems.append(Problem(contents.path, offset, reason))
-        expected = seq + len(operations)
+        expected = seq + len(ranges) + len(operations)
     return expected

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
 from functools import wraps
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar, overload
 
 from lsmkv.encoding.entries import prefix_successor
-from lsmkv.errors import ClosedError, CursorError
+from lsmkv.errors import ClosedError, CursorError, unbounded_delete
 from lsmkv.layers import peers
 from lsmkv.layers.coding import Coding, K, KeyIn, Readable, ReadWritable, V, ValueIn
 from lsmkv.layers.mapping import OrderedReader
@@ -22,7 +21,15 @@ if TYPE_CHECKING:  # loaded by `DB.explain` alone
 
 _T = TypeVar("_T")
 _MISSING: Final = object()
-_CLEAR_BATCH: Final = 1000
+
+
+def _bounded(
+    coding: Coding[Any, Any, Any, Any], start: Any, stop: Any, prefix: Any
+) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """A range below; ValueError without any bound."""
+    if start is None and stop is None and prefix is None:
+        raise unbounded_delete()
+    return coding.encode_range(start, stop, prefix)
 
 
 class _Closing:
@@ -257,6 +264,17 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
         """Remove ``key`` if it is there.  Raises as :meth:`put`."""
         self._below.delete(self._coding.encode_key(key))
 
+    def delete_range(
+        self,
+        start: KeyIn | tuple[Any, ...] | None = None,
+        stop: KeyIn | tuple[Any, ...] | None = None,
+        *,
+        prefix: Any = None,
+    ) -> None:
+        """Remove every key of a range: ``DB.delete_range``."""
+        low, high, head = _bounded(self._coding, start, stop, prefix)
+        self._below.delete_range(low, high, prefix=head)
+
     def __setitem__(self, key: KeyIn, value: ValueIn) -> None:  # type: ignore[override]
         data = self._coding.encode_key(key)
         self._below.put(data, self._coding.encode_value(key, value))
@@ -298,6 +316,18 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn], _Dated[KeyIn]):
 
     def delete(self, key: KeyIn, *, sync: bool = False) -> None:
         """Remove ``key`` if it is there.  Arguments and errors as :meth:`put`."""
+
+    def delete_range(
+        self,
+        start: KeyIn | tuple[Any, ...] | None = None,
+        stop: KeyIn | tuple[Any, ...] | None = None,
+        *,
+        prefix: Any = None,
+        sync: bool = False,
+    ) -> None:
+        """Remove every key of a range, in one step: ``DB.delete_range``."""
+        low, high, head = _bounded(self._coding, start, stop, prefix)
+        self._below.delete_range(low, high, prefix=head, sync=sync)
 
     if not TYPE_CHECKING:  # as in DB
 
@@ -365,14 +395,12 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn], _Dated[KeyIn]):
         return self._coding.decode_value(data, value)
 
     def clear(self) -> None:
-        """Remove every key that is there now, in several batches."""
-        entries = iter(self._range(None, None, None, False))
-        while True:
-            with self._below.write_batch() as batch:
-                for key, _ in islice(entries, _CLEAR_BATCH):
-                    batch.delete(key)
-                if not len(batch):
-                    return
+        """Remove every key, in one step: ``DB.clear``."""
+        low, high, head = self._coding.encode_range(None, None, None)
+        if low is None and high is None and not head:
+            self._below.clear()
+        else:
+            self._below.delete_range(low, high, prefix=head)
 
     def sync(self) -> None:
         """Make every write so far survive a power failure.  Raises as ``DB.sync``."""
@@ -437,6 +465,17 @@ class MappedBatch(_Closing, Generic[K, V, KeyIn, ValueIn]):
     def delete(self, key: KeyIn) -> None:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
         self._below.delete(self._coding.encode_key(key))
+
+    def delete_range(
+        self,
+        start: KeyIn | tuple[Any, ...] | None = None,
+        stop: KeyIn | tuple[Any, ...] | None = None,
+        *,
+        prefix: Any = None,
+    ) -> None:
+        """Remove the keys of a range when the batch is committed: ``WriteBatch.delete_range``."""
+        low, high, head = _bounded(self._coding, start, stop, prefix)
+        self._below.delete_range(low, high, prefix=head)
 
     def __setitem__(self, key: KeyIn, value: ValueIn) -> None:
         self.put(key, value)

@@ -28,10 +28,8 @@ _OF_MAPPINGS: Final = {
     "seek seek_to_first seek_to_last next prev": "cursor() moves both ways: cursor().seek(key)",
     "iterkeys entities": "keys(start=, stop=, prefix=, reverse=) iterates over keys",
     "itervalues": "values(start=, stop=, prefix=, reverse=) iterates over values",
-    "delete_range delete_prefix delete_many deleterange": (
-        "delete each key in a batch: with db.write_batch() as batch: "
-        "for key in db.keys(start=, stop=, prefix=): batch.delete(key)"
-    ),
+    "delete_prefix deleterange": "delete_range(start, stop) or delete_range(prefix=)",
+    "delete_many": "delete each key in a batch, or delete_range(start, stop)",
     "put_if_absent put_new setnx add": (
         "compare_and_set(key, None, value) tells whether it was set; setdefault(key, value)"
     ),

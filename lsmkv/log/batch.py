@@ -1,9 +1,13 @@
 """Write batches as bytes, the payloads of a write-ahead log.
 
 Layout, little-endian: u64 sequence number of the first operation, u32 operation count, then each
-operation: u8 tag (0 delete, 1 put, 4 put with expiry), u16 key length, u32 value length, key, value.
-With tag 4 the value begins with the expiry (:mod:`lsmkv.encoding.expiry`).  Operation i has the sequence
-number of the first plus i.
+operation: u8 tag (0 delete, 1 put, 2 range delete, 4 put with expiry), u16 key length, u32 value length,
+key, value.  Operation i has the sequence number of the first plus i.
+
+With tag 4 the value begins with the expiry (:mod:`lsmkv.encoding.expiry`).  A range delete has its first
+key as its key, and the key before which it ends as its value; without a value it has no end.  Range
+deletes come before all else in a batch, and in a log.  All of a batch have the number of its first
+operation.
 """
 
 from __future__ import annotations
@@ -29,9 +33,11 @@ from lsmkv.encoding.entries import (
     TAG_DELETE,
     TAG_EXPIRING,
     TAG_PUT,
+    TAG_RANGE_DELETE,
     TAGS_RESERVED,
 )
 from lsmkv.encoding.expiry import EXPIRY_BYTES, Expiring, Held, expiring_in
+from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.errors import CorruptionError
 
 Operation = tuple[bytes, Held]  # key and value; None deletes
@@ -41,8 +47,13 @@ HEADER_BYTES: Final = 12
 OPERATION_OVERHEAD_BYTES: Final = 7
 
 
-def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None:
-    out.write(_HEADER.pack(seq, len(operations)))
+def write_batch(
+    out: BytesWriter, seq: int, operations: list[Operation], ranges: list[KeyRange]
+) -> None:
+    """A batch that deletes ``ranges``, and then does the operations."""
+    out.write(_HEADER.pack(seq, len(ranges) + len(operations)))
+    for start, stop in ranges:
+        _write_range(out, start, stop or b"")
     for key, value in operations:
         _write_operation(out, key, value)
 
@@ -72,6 +83,16 @@ def _write_operation(out: BytesWriter, key: bytes, value: Held) -> None:
         out.write(value)
 
 
+def _write_range(out: BytesWriter, start: bytes, stop: bytes) -> None:
+    length = len(start)
+    out.append(TAG_RANGE_DELETE)
+    out.append(length & 0xFF)
+    out.append(length >> 8)
+    write_i32_le(out, len(stop))
+    out.write(start)
+    out.write(stop)
+
+
 def set_sequence(out: BytesWriter, start: i64, seq: int) -> None:
     """Set the sequence number of the encoded batch at ``start``."""
     for position in range(start, start + 8):
@@ -79,17 +100,19 @@ def set_sequence(out: BytesWriter, start: i64, seq: int) -> None:
         seq >>= 8
 
 
-def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operation]]:
-    """First sequence number and operations of the batch ``data``.
+Batch = tuple[int, list[KeyRange], list[Operation]]
+"""Its first sequence number, its range deletes, and the operations that follow them."""
+
+
+def decode_batch(data: bytes, path: str, offset: int) -> Batch:
+    """The batch ``data``.
 
     Raises CorruptionError, with the record's ``offset``, unless the bytes are one whole batch.
     """
     return decode_batch_in(data, 0, len(data), path, offset)
 
 
-def decode_batch_in(
-    data: bytes, start: i64, stop: i64, path: str, offset: int
-) -> tuple[int, list[Operation]]:
+def decode_batch_in(data: bytes, start: i64, stop: i64, path: str, offset: int) -> Batch:
     """:func:`decode_batch` of ``data[start:stop]``, which must lie within ``data``."""
     if stop - start < HEADER_BYTES:
         raise CorruptionError(path, offset, "write batch is shorter than its header")
@@ -101,6 +124,7 @@ def decode_batch_in(
     if not 0 < seq <= highest:
         reason = f"sequence number {seq} of a write batch is out of range"
         raise CorruptionError(path, offset, reason)
+    ranges: list[KeyRange] = []
     operations: list[Operation] = []
     at: i64 = start + HEADER_BYTES
     for number in range(count):
@@ -120,6 +144,12 @@ def decode_batch_in(
             operations.append((data[key_start:key_end], None))
         elif tag == TAG_EXPIRING and end - key_end >= EXPIRY_BYTES:
             operations.append((data[key_start:key_end], expiring_in(data, key_end, end)))
+        elif tag == TAG_RANGE_DELETE:
+            first, last = data[key_start:key_end], data[key_end:end]
+            if operations or (last and last <= first) or len(last) > MAX_KEY_BYTES:
+                reason = f"operation {number} of {count}, a range delete, is not valid there"
+                raise CorruptionError(path, offset, reason)
+            ranges.append((first, last or None))
         elif tag == TAG_EXPIRING:
             raise CorruptionError(path, offset, f"operation {number} has no room for its expiry")
         else:
@@ -128,7 +158,7 @@ def decode_batch_in(
         at = end
     if at != stop:
         raise CorruptionError(path, offset, "write batch is longer than its operations")
-    return seq, operations
+    return seq, ranges, operations
 
 
 # One operation at its limits must fit a batch.

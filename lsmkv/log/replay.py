@@ -13,17 +13,24 @@ def replay(
 ) -> int:
     """Put a log's writes into ``memtable``; returns the next sequence number.
 
-    ``expected`` is the number of the first; a missing write is a CorruptionError.  Older versions of a
-    key are kept if a snapshot from ``oldest_snapshot`` on may see them; None keeps none.
+    ``expected`` is the number of the first; a missing write is a CorruptionError, and so is a range
+    delete behind other writes: it begins a log.  Older versions of a key are kept if a snapshot from
+    ``oldest_snapshot`` on may see them; None keeps none.
     """
     path, payloads = contents.path, contents.payloads()
     data = payloads.data
     while payloads.advance():
         offset = payloads.offset
-        seq, operations = decode_batch_in(data, payloads.start, payloads.stop, path, offset)
+        seq, ranges, operations = decode_batch_in(data, payloads.start, payloads.stop, path, offset)
         if seq != expected:
             reason = "a write is missing before this record"
             raise CorruptionError(path, offset, reason, expected=expected, got=seq)
+        if ranges:
+            if not memtable.is_empty:
+                raise CorruptionError(
+                    path, offset, "a range delete follows other writes of its log"
+                )
+            memtable.begin_with(ranges, seq)
         memtable.put_all(operations, seq, oldest_snapshot is not None and seq > oldest_snapshot)
-        expected += len(operations)
+        expected += len(ranges) + len(operations)
     return expected

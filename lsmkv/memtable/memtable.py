@@ -12,7 +12,9 @@ Writes go to a plain ``dict``, which keeps neither order nor old values:
 
 The exact sequence number of a value is known only where history has it.  Everywhere else any number
 from the memtable's first to the oldest snapshot's orders the entry correctly against every other
-entry and every snapshot, and ``first_seq`` is used.
+entry and every snapshot, and ``entry_seq`` is used.
+
+Range deletes begin a memtable: all of its entries are newer than they.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.encoding.entry_batch import EntryBatch, first_values
 from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.range_deletes import KeyRange, RangeDelete
 from lsmkv.memtable.radix_sort import SortedItems
 
 _BATCH_KEYS: Final = 64  # in one batch of a flush
@@ -105,6 +108,8 @@ class Memtable:
     Attributes:
         batches: keys and values of the newest write batches, in order, that are not in the dict yet.
         first_seq: sequence number of the first write it can hold.
+        entry_seq: a number that none of its entries is below, and none of its range deletes above.
+        range_deletes: those that came before all of its entries.
         log_number: the log that holds the same writes.
         log_bytes: about how long that log is, and so how much memory this takes.
     """
@@ -112,7 +117,8 @@ class Memtable:
     def __init__(self, first_seq: int, log_number: int) -> None:
         self.batches: list[tuple[list[bytes], list[Held]]] = []
         self._live: dict[bytes, Held] = {}  # newest value of each key
-        self.first_seq = first_seq
+        self.first_seq = self.entry_seq = first_seq
+        self.range_deletes: tuple[RangeDelete, ...] = ()
         self.log_number = log_number
         self.log_bytes = 0
         self._history: dict[bytes, list[tuple[int, Held | Absent]]] = {}
@@ -133,6 +139,11 @@ class Memtable:
     def key_count_bound(self) -> int:
         """An upper bound of the number of keys; keys in batches may repeat."""
         return len(self._live) + sum([len(keys) for keys, _ in self.batches.copy()])
+
+    def begin_with(self, ranges: list[KeyRange], seq: int) -> None:
+        """Hold range deletes numbered ``seq``; there are no entries yet."""
+        self.range_deletes += tuple([(start, stop, seq) for start, stop in ranges])
+        self.entry_seq = seq
 
     def prepare(self, count: int, keep_old: bool) -> None:
         """Make way for a write of ``count`` operations; may take long, or be interrupted."""
@@ -198,8 +209,12 @@ class Memtable:
             )
 
     def with_newer(self, newer: Memtable) -> Memtable:
-        """A memtable of the entries of both, which stay as they are; neither has history."""
+        """A memtable of the entries of both, which stay as they are.
+
+        Neither has history, and the newer one no range deletes.
+        """
         merged = Memtable(self.first_seq, newer.log_number)
+        merged.range_deletes, merged.entry_seq = self.range_deletes, self.entry_seq
         if self.batches:
             self._take_in_batches()
         if newer.batches:
@@ -282,7 +297,7 @@ class Memtable:
             taken = first_values(values)
             start += len(taken)
             keys = keys[: len(taken)]
-            yield EntryBatch.of(keys, taken, [], may_repeat=False, one_seq=self.first_seq)
+            yield EntryBatch.of(keys, taken, [], may_repeat=False, one_seq=self.entry_seq)
 
     def _sorted_items(self) -> SortedItems:
         with self._lock:  # a reader may be moving the batches into the dict
@@ -309,7 +324,7 @@ class Memtable:
             if not isinstance(value, Absent):
                 found_keys.append(key)
                 values.append(value)
-                seqs.append(self.first_seq)
+                seqs.append(self.entry_seq)
         return EntryBatch.of(found_keys, values, seqs, may_repeat=True)
 
     @property

@@ -44,27 +44,12 @@ def bounds_within(table: TableReader, wanted: Bounds) -> tuple[bytes | None, byt
     return start, stop
 
 
-def block_range(table: TableReader, start: bytes | None, stop: bytes | None) -> tuple[i64, i64]:
-    """The blocks that may have keys between two bounds: first and end.
-
-    They are from :func:`bounds_within`.  O(log blocks).
-    """
-    index = table.index
-    first: i64 = 0  # (in compiled code a conditional expression would make an object of it)
-    if start is not None:
-        first = index.find_first(start) if table.has_versions else index.find(start)
-    end = index.block_count
-    if stop is not None:
-        end = index.find_first(stop) + 1  # a block whose separator is the stop lies above
-    return first, end
-
-
 def filter_denies(
     table: TableReader, start: bytes | None, stop: bytes | None, first: i64, end: i64
 ) -> bool:
     """Whether filters tell that no key lies between two bounds.
 
-    The table ``answers_ranges``.  ``first`` and ``end`` are their :func:`block_range`.  More than two
+    The table ``answers_ranges``.  ``first`` and ``end`` are their ``block_range``.  More than two
     blocks are not asked: no block is without a key.
     """
     if start is None or stop is None or end - first > 2:

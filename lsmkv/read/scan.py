@@ -6,6 +6,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.range_deletes import KeyRange, RangeDeletes, united
 from lsmkv.encoding.words import compare
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
@@ -42,14 +44,21 @@ class Scan:
         self._begun = False
         self._is_running = False
         self._sources: list[Source] = []  # newest first
+        ranges = read_view.range_deletes
+        self._erased: RangeDeletes | None = None if ranges is None else ranges.as_of(read_view.seq)
 
-    def lay_over(self, memtable: Memtable, seq: int) -> None:
-        """Show what a memtable has as of ``seq`` over the view's entries.  To be called first."""
+    def lay_over(self, memtable: Memtable, seq: int, ranges: list[KeyRange]) -> None:
+        """Show what a memtable has as of ``seq`` over the view's entries.
+
+        Those in ``ranges`` are not shown.  To be called first.
+        """
         wanted = self._wanted
         if not wanted.is_empty:
-            start, stop = wanted.start, wanted.stop
+            whole: list[tuple[bytes | None, bytes | None]] = [(wanted.start, wanted.stop)]
             moment = self._read_view.moment
-            self._sources.append(MemtableSource(memtable, seq, start, stop, wanted.reverse, moment))
+            self._sources.append(MemtableSource(memtable, seq, whole, wanted.reverse, moment))
+        newer = tuple([(start, stop, MAX_SEQUENCE + 1) for start, stop in ranges])
+        self._erased = united(self._erased, newer)
 
     def __iter__(self) -> Scan:
         return self
@@ -93,10 +102,16 @@ class Scan:
         if wanted.is_empty:
             return
         start, stop, seq = wanted.start, wanted.stop, read_view.seq
-        moment = read_view.moment
+        moment, erased = read_view.moment, self._erased
+        if erased is not None and not erased.touches(start, stop, 0):
+            erased = None
         for memtable in read_view.memtables:
             if not memtable.is_empty:
-                sources.append(MemtableSource(memtable, seq, start, stop, wanted.reverse, moment))
+                ranges: list[tuple[bytes | None, bytes | None]] = [(start, stop)]
+                if erased is not None:
+                    ranges = [*erased.gaps(start, stop, memtable.entry_seq)]
+                if ranges:
+                    sources.append(MemtableSource(memtable, seq, ranges, wanted.reverse, moment))
         runs = read_view.version.runs
         is_last = not sources and len(runs) == 1
         asked = 0
@@ -104,10 +119,13 @@ class Scan:
             tables = run.tables_between(start, stop)
             if tables:
                 asked += 1
-                if run.is_all_visible(seq):
+                if run.is_all_visible(seq) and not (
+                    erased is not None
+                    and erased.touches(tables[0].smallest, tables[-1].largest + b"\0", 0)
+                ):
                     sources.append(BlockSource(tables, wanted, is_last, moment))
                 else:
-                    sources.append(MixedSource(tables, seq, wanted, moment))
+                    sources.append(MixedSource(tables, seq, wanted, moment, erased))
         if asked > 1:
             read_view.version.charge_wasted_probes(_WASTED_PROBES * (asked - 1))
         for source in sources:

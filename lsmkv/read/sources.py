@@ -10,9 +10,10 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.expiry import Held, Moment
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
+from lsmkv.read.bounds import Bounds, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.read.visible import visible_entries
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import CACHED_BLOCKS, read_ahead
@@ -122,7 +123,7 @@ class BlockSource(Source):
         """Begin with the blocks of ``_table``."""
         table, wanted = self._table, self._wanted
         start, stop = bounds_within(table, wanted)
-        first, end = block_range(table, start, stop)
+        first, end = table.block_range(start, stop)
         if table.answers_ranges and filter_denies(table, start, stop, first, end):
             end = first
         self._start_block = self._stop_block = -1
@@ -362,11 +363,18 @@ class KeysSource(Source):
 class EntrySource(KeysSource):
     """A run's tables of which not every entry is visible."""
 
-    def __init__(self, tables: list[TableReader], seq: int, wanted: Bounds, moment: Moment) -> None:
+    def __init__(
+        self,
+        tables: list[TableReader],
+        seq: int,
+        wanted: Bounds,
+        moment: Moment,
+        erased: RangeDeletes | None,
+    ) -> None:
         super().__init__(wanted.reverse, moment)
         if wanted.reverse:
             tables = tables[::-1]
-        self._lists = visible_entries(tables, seq, wanted)
+        self._lists = visible_entries(tables, seq, wanted, erased)
         self._values: list[Held] = []
         if wanted.reverse:
             self.key = (
@@ -396,13 +404,27 @@ class MixedSource(Source):
     compare the keys of all.
     """
 
-    def __init__(self, tables: list[TableReader], seq: int, wanted: Bounds, moment: Moment) -> None:
+    def __init__(
+        self,
+        tables: list[TableReader],
+        seq: int,
+        wanted: Bounds,
+        moment: Moment,
+        erased: RangeDeletes | None,
+    ) -> None:
         super().__init__(wanted.reverse, moment)
         self._seq = seq
         self._wanted = wanted
+        self._erased = erased
+
+        def is_all_visible(table: TableReader) -> bool:
+            return table.is_all_visible(seq) and (
+                erased is None
+                or not erased.touches(table.smallest, table.meta.above, table.meta.least_seq)
+            )
+
         stretches = [
-            (is_visible, list(stretch))
-            for is_visible, stretch in groupby(tables, lambda table: table.is_all_visible(seq))
+            (is_visible, list(stretch)) for is_visible, stretch in groupby(tables, is_all_visible)
         ]
         self._to_come = stretches if wanted.reverse else stretches[::-1]  # the last one is next
         self._present = self._next()
@@ -412,7 +434,7 @@ class MixedSource(Source):
         is_visible, tables = self._to_come.pop()
         if is_visible:
             return BlockSource(tables, self._wanted, False, self.moment)
-        return EntrySource(tables, self._seq, self._wanted, self.moment)
+        return EntrySource(tables, self._seq, self._wanted, self.moment, self._erased)
 
     def _follow(self) -> None:
         """Stand where the present source stands; where it has ended, at the next one."""
@@ -444,26 +466,28 @@ class MixedSource(Source):
 
 
 class MemtableSource(KeysSource):
-    """A range of a memtable, as of a sequence number.  Its first keys are loaded at once."""
+    """Ranges of a memtable, ascending, as of a sequence number.  Its first keys are loaded at once."""
 
     def __init__(
         self,
         memtable: Memtable,
         seq: int,
-        start: bytes | None,
-        stop: bytes | None,
+        ranges: list[tuple[bytes | None, bytes | None]],
         reverse: bool,
         moment: Moment,
     ) -> None:
         super().__init__(reverse, moment)
         self._memtable = memtable
         self._seq = seq
-        self._start = start
-        self._stop = stop
+        self._ranges = ranges if reverse else ranges[::-1]  # the last one is next
         self._size: i64 = _FIRST_KEYS
-        self._border = stop if reverse else start  # the next keys lie beyond it,
-        self._included = True  # or at first, upwards, from it on
+        self._next_range()
         self.load(False)
+
+    def _next_range(self) -> None:
+        self._start, self._stop = self._ranges.pop()
+        self._border = self._stop if self.reverse else self._start  # the next keys lie beyond it,
+        self._included = True  # or at first, upwards, from it on
 
     def load(self, is_last: bool) -> None:
         memtable, seq = self._memtable, self._seq
@@ -474,8 +498,11 @@ class MemtableSource(KeysSource):
                 self._size = min(2 * self._size, _MOST_KEYS)
                 keys = self._in_range(keys)
             if not keys:
-                self.state = ENDED
-                return
+                if not self._ranges:
+                    self.state = ENDED
+                    return
+                self._next_range()
+                continue
             if memtable.has_history:  # some keys may be newer than the scan's view
                 keys = [key for key in keys if not isinstance(memtable.get_at(key, seq), Absent)]
             if keys:

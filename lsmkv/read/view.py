@@ -7,15 +7,21 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent, Value
 from lsmkv.encoding.expiry import Clock, Expiring, Held, Moment
+from lsmkv.encoding.range_deletes import RangeDeletes, united
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable.memtable import Memtable
+from lsmkv.read.bounds import Bounds
 from lsmkv.read.snapshots import Retention
+from lsmkv.read.visible import visible_entries
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 
 
 class SuperVersion:
-    """One consistent set of memtables and tables; ``flushing`` is newest first."""
+    """One consistent set of memtables and tables; ``flushing`` is newest first.
+
+    ``range_deletes`` are those of its memtables and of its version; None without any.
+    """
 
     def __init__(
         self, memtable: Memtable, flushing: tuple[Memtable, ...], version: Version
@@ -23,6 +29,10 @@ class SuperVersion:
         self.memtable = memtable
         self.flushing = flushing
         self.version = version
+        ranges = memtable.range_deletes
+        for older in flushing:
+            ranges += older.range_deletes
+        self.range_deletes = united(version.range_deletes, ranges)
 
     @property
     def memtables(self) -> tuple[Memtable, ...]:
@@ -30,6 +40,10 @@ class SuperVersion:
 
     def get(self, key: bytes, clock: Clock, stats: Stats) -> Value:
         """The present value of ``key``; None when it has none.  ``clock`` tells whether it is due."""
+        ranges = self.range_deletes
+        if ranges is not None and ranges.newest_over(key, MAX_SEQUENCE):
+            entries, moment = (self.memtables, self.version, ranges), Moment(clock)
+            return value_at(*entries, key, MAX_SEQUENCE, moment, stats)
         stats.gets += 1
         held = self._get_in_memory(key)
         if isinstance(held, Absent):
@@ -59,10 +73,25 @@ class SuperVersion:
         together = self.version.lookups_together
         for start in range(0, len(keys), together):
             end = start + together
-            for held in self._get_together(keys[start:end], stats):
+            for held in self._held_by(keys[start:end], stats):
                 found.append(moment.value_of(held) if isinstance(held, Expiring) else held)
         stats.get_hits += len(keys) - found.count(None)
         return found
+
+    def _held_by(self, keys: list[bytes], stats: Stats) -> list[Held]:
+        """:meth:`held` of each key; those beside range deletes are looked up one by one."""
+        ranges = self.range_deletes
+        if ranges is None:
+            return self._get_together(keys, stats)
+        held: dict[bytes, Held] = {}
+        others: list[bytes] = []
+        for key in keys:
+            if ranges.newest_over(key, MAX_SEQUENCE):
+                held[key] = held_at(self.memtables, self.version, ranges, key, MAX_SEQUENCE, stats)
+            else:
+                others.append(key)
+        held.update(zip(others, self._get_together(others, stats), strict=True))
+        return [held[key] for key in keys]
 
     def _get_together(self, keys: list[bytes], stats: Stats) -> list[Held]:
         count = len(keys)
@@ -91,39 +120,62 @@ class SuperVersion:
 def value_at(
     memtables: tuple[Memtable, ...],
     version: Version,
+    range_deletes: RangeDeletes | None,
     key: bytes,
     seq: int,
     moment: Moment,
     stats: Stats,
 ) -> Value:
     """The value of ``key`` as of ``seq``, at ``moment``."""
-    value = moment.value_of(held_at(memtables, version, key, seq, stats))
+    value = moment.value_of(held_at(memtables, version, range_deletes, key, seq, stats))
     if value is not None:
         stats.get_hits += 1
     return value
 
 
 def held_at(
-    memtables: tuple[Memtable, ...], version: Version, key: bytes, seq: int, stats: Stats
+    memtables: tuple[Memtable, ...],
+    version: Version,
+    range_deletes: RangeDeletes | None,
+    key: bytes,
+    seq: int,
+    stats: Stats,
 ) -> Held:
     """The entry of ``key`` as of ``seq``, which is still readable.
 
     It may be due; None: there is none.
     """
     stats.gets += 1
+    erased_seq = 0 if range_deletes is None else range_deletes.newest_over(key, seq)
     for memtable in memtables:
+        if memtable.entry_seq < erased_seq:  # so are all that follow, and all tables
+            return None
         found = memtable.get_at(key, seq)
         if not isinstance(found, Absent):
             stats.memtable_hits += 1
             return found
-    return version.get(key, hash_key(key), seq, stats)
+    if range_deletes is None or not erased_seq:
+        return version.get(key, hash_key(key), seq, stats)
+    h, only = hash_key(key), Bounds(key, key + b"\0")
+    for run in version.runs:
+        table = run.table_for(key)
+        if table is None or table.meta.newest_seq < erased_seq:
+            continue
+        if table.meta.least_seq >= erased_seq:
+            found = table.get(key, h, seq)
+            if not isinstance(found, Absent):
+                return found
+        else:  # the number of the entry decides
+            for entries in visible_entries([table], seq, only, range_deletes.as_of(seq)):
+                return entries[0][1]
+    return None
 
 
 class ReadView:
     """The store as it was after the write ``seq``, at one ``moment``.
 
     ``memtables`` are newest first, without a live one that was empty.  ``retention``, if needed, makes
-    the live one keep old values while this view exists.
+    the live one keep old values while this view exists.  ``range_deletes`` may have newer ones, too.
     """
 
     def __init__(
@@ -133,12 +185,15 @@ class ReadView:
         seq: int,
         moment: Moment,
         retention: Retention | None,
+        range_deletes: RangeDeletes | None = None,
     ) -> None:
         self.moment = moment
         self.memtables = memtables
         self.version = version
         self.seq = seq
         self.retention = retention
+        self.range_deletes = range_deletes
 
     def get(self, key: bytes, stats: Stats) -> Value:
-        return value_at(self.memtables, self.version, key, self.seq, self.moment, stats)
+        ranges = self.range_deletes
+        return value_at(self.memtables, self.version, ranges, key, self.seq, self.moment, stats)

@@ -8,8 +8,10 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Final
 
+from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.encoding.expiry import Held
-from lsmkv.read.bounds import Bounds, block_range, blocks_with_prefix, bounds_within, filter_denies
+from lsmkv.encoding.range_deletes import RangeDeletes
+from lsmkv.read.bounds import Bounds, blocks_with_prefix, bounds_within, filter_denies
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
@@ -19,20 +21,40 @@ _KEY: Final = itemgetter(0)
 
 
 def visible_entries(
-    tables: Sequence[TableReader], seq: int, wanted: Bounds
+    tables: Sequence[TableReader], seq: int, wanted: Bounds, erased: RangeDeletes | None
 ) -> Iterator[list[Entry]]:
     """The newest visible entry of each key, in ascending lists.
 
-    The lists come in the order of the scan.
+    The lists come in the order of the scan.  Those that ``erased`` hides count as deletions, or are not
+    there.
     """
     for table in tables:
-        if not table.one_seq or seq >= table.largest_seq:  # otherwise all of it is newer
-            yield from _of_table(table, seq, wanted)
+        if table.one_seq and seq < table.largest_seq:
+            continue  # all of it is newer
+        if erased is None:
+            yield from _of_table(table, seq, wanted, None)
+            continue
+        start, stop = wanted.start, wanted.stop
+        if start is None or start < table.smallest:
+            start = table.smallest
+        if stop is None or stop > table.largest:
+            stop = table.meta.above
+        # What is older than a range delete as a whole is not read; of the rest each entry is compared.
+        gaps = erased.gaps(start, stop, table.meta.newest_seq)
+        is_mixed = table.meta.least_seq < table.meta.newest_seq
+        compared = (
+            erased if is_mixed and erased.touches(start, stop, table.meta.least_seq) else None
+        )
+        for low, high in reversed(gaps) if wanted.reverse else gaps:
+            part = Bounds(low, high, wanted.prefix, wanted.reverse)
+            yield from _of_table(table, seq, part, compared)
 
 
-def _of_table(table: TableReader, seq: int, wanted: Bounds) -> Iterator[list[Entry]]:
+def _of_table(
+    table: TableReader, seq: int, wanted: Bounds, erased: RangeDeletes | None
+) -> Iterator[list[Entry]]:
     start, stop = bounds_within(table, wanted)
-    first, end = block_range(table, start, stop)
+    first, end = table.block_range(start, stop)
     if table.answers_ranges and filter_denies(table, start, stop, first, end):
         end = first
     numbers: Sequence[int] = range(first, end)
@@ -42,7 +64,13 @@ def _of_table(table: TableReader, seq: int, wanted: Bounds) -> Iterator[list[Ent
         numbers = numbers[::-1]
     max_seq = None if seq >= table.largest_seq else seq
     blocks = blocks_ahead(table, numbers)
-    decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
+    # mypyc would make a list of a generator.
+    if erased is not None:
+        decoded = map(
+            _unerased, blocks, repeat(max_seq), repeat(erased), repeat(table.meta.erased_seq)
+        )
+    else:
+        decoded = map(_entries, blocks, repeat(max_seq))
     for entries in _whole_keys(table, numbers, decoded, wanted.reverse):
         # Only the first and the last block can reach past the bounds; to look at their ends is cheap.
         low, high = 0, len(entries)
@@ -72,6 +100,19 @@ def _entries(block: Block, max_seq: int | None) -> list[Entry]:
             if seq <= max_seq
         ]
     return list(zip(block.keys(), block.values(), strict=True))
+
+
+def _unerased(
+    block: Block, max_seq: int | None, erased: RangeDeletes, erased_seq: int
+) -> list[Entry]:
+    """As :func:`_entries`; what ``erased`` hides has become a deletion."""
+    most = MAX_SEQUENCE if max_seq is None else max_seq
+    newest = erased.newest_seq
+    return [
+        (key, None if max(seq, erased_seq) < erased.newest_over(key, newest) else value)
+        for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True)
+        if seq <= most
+    ]
 
 
 def _whole_keys(

@@ -22,6 +22,7 @@ import msgspec
 
 from lsmkv.encoding.checked_line import decode_line, encode_line
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.range_deletes import RangeDelete, why_impossible
 from lsmkv.errors import CorruptionError
 from lsmkv.remote.bucket import Bucket
 from lsmkv.sstable.format import (
@@ -98,7 +99,9 @@ class PublishedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return None
 
 
-class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Generation(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
     """One published state of a store.
 
     Attributes:
@@ -107,6 +110,7 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         publication: a random text, different in each publication.
         last_seq: the highest sequence number in the tables.
         tables: newest data first.
+        range_deletes: those that hide entries of the tables, as in a manifest.
     """
 
     format: int
@@ -114,6 +118,7 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     publication: str
     last_seq: int
     tables: list[PublishedTable]
+    range_deletes: list[RangeDelete] = []
 
     def levels(self) -> Levels:
         """Its tables' places; ValueError if they cannot be."""
@@ -174,6 +179,9 @@ def decode_generation(data: bytes, path: str, number: int) -> Generation:
     try:
         if not 0 <= generation.last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {generation.last_seq} is out of range")
+        for each in generation.range_deletes:
+            if problem := why_impossible(each, generation.last_seq):
+                raise ValueError(problem)
         generation.levels()
     except ValueError as error:
         raise CorruptionError(path, 0, f"bad generation: {error}") from error

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 from lsmkv.encoding.checksums import running_content_checksum
+from lsmkv.encoding.range_deletes import RangeDelete
 from lsmkv.errors import CorruptionError, PublishConflictError
 from lsmkv.read.view import SuperVersion
 from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket
@@ -92,7 +93,9 @@ class Publication:
         read = partial(_file_bytes, reader)
         return self.bucket.start_upload(f"{TABLES}/{name}", reader.meta.size_bytes, read)
 
-    def commit(self, tables: list[PublishedTable], last_seq: int) -> Generation:
+    def commit(
+        self, tables: list[PublishedTable], ranges: list[RangeDelete], last_seq: int
+    ) -> Generation:
         """Create the generation, whose tables are there.  PublishConflictError: another was faster."""
         generation = Generation(
             format=FORMAT,
@@ -100,6 +103,7 @@ class Publication:
             publication=os.urandom(16).hex(),
             last_seq=last_seq,
             tables=tables,
+            range_deletes=ranges,
         )
         generation.levels()
         _create(self.bucket, self.number, encode_generation(generation))
@@ -162,15 +166,17 @@ def publish(
     names = {number: publication.name_of(contents[number]) for number in readers}
     tables = _published(current.version.levels, readers, names)
     base = publication.base
-    is_new = base is None or base.tables != tables
+    erased = current.version.range_deletes
+    ranges = [] if erased is None else [*erased.ranges]
+    is_new = base is None or base.tables != tables or base.range_deletes != ranges
     sent: list[int] = []
     if is_new:
         # Tables from outside take numbers of their own, which memtables need not know.
-        newest = max((reader.largest_seq for reader in readers.values()), default=0)
+        newest = max((reader.meta.newest_seq for reader in readers.values()), default=0)
         flushed = min(memtable.first_seq for memtable in current.memtables) - 1
         last_seq = max(newest, flushed)
         sent = _send(publication, readers, names, progress)
-        publication.commit(tables, last_seq)
+        publication.commit(tables, ranges, last_seq)
     removed = (0, 0) if keep is None else remove_old(bucket, keep)
     return PublishReport(
         url=bucket.url,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lsmkv.encoding.range_deletes import united
 from lsmkv.errors import BackgroundError, CorruptionError, NotAStoreError
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
@@ -114,7 +116,10 @@ class PublishedStore:
         """The state that is open; a published store has no logs."""
         levels = current.version.levels
         highest = max((table.number for table in levels.tables()), default=0)
+        ranges = current.version.range_deletes
         state = State(levels, highest + 1, last_seq, log_number=0)
+        if ranges is not None:
+            state = replace(state, range_deletes=ranges.ranges)
         files = {table.meta.number: table.file for table in current.version.tables()}
         return Capture(None, state, last_seq, files, [])
 
@@ -161,7 +166,8 @@ class PublishedTables(VersionSet):
             table.name: opened.get(table.name) or known[table.name] for table in tables
         }
         self._readers = {table.meta.number: self._by_name[table.name] for table in tables}
-        return Version(generation.levels(), self._readers)
+        ranges = tuple(generation.range_deletes)
+        return Version(generation.levels(), self._readers, united(None, ranges))
 
     def _reader(self, table: PublishedTable) -> TableReader | None:
         reader = self._by_name.get(table.name)

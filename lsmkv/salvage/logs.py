@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.range_deletes import RangeDelete
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Problem
 from lsmkv.log.batch import decode_batch
@@ -18,6 +19,7 @@ class SalvagedLogs:
 
     Attributes:
         newest: the newest operation on each key, and its sequence number.
+        range_deletes: those that may hide entries of tables.
         lost_bytes: bytes of logs that should have been applied, as far as their number is known.
         last_seq: the highest sequence number applied; 0 when none was.
         last_log: number of the last log that was applied, and where its good records end.
@@ -25,6 +27,7 @@ class SalvagedLogs:
 
     def __init__(self, storage: Storage, closed: ClosedLog) -> None:
         self.newest: dict[bytes, tuple[Held, int]] = {}
+        self.range_deletes: list[RangeDelete] = []
         self.record_count = self.operation_count = 0
         self.lost_bytes = 0
         self.last_seq = 0
@@ -85,7 +88,7 @@ class SalvagedLogs:
         """Apply a log's records; returns the offset reached and the next number."""
         for offset, payload in contents.records():
             try:
-                seq, operations = decode_batch(payload, contents.path, offset)
+                seq, ranges, operations = decode_batch(payload, contents.path, offset)
                 if expected is not None and seq != expected:
                     raise CorruptionError(
                         contents.path,
@@ -97,12 +100,19 @@ class SalvagedLogs:
             except CorruptionError as error:
                 self._note(error, contents.path)
                 return offset, expected
-            for number, (key, value) in enumerate(operations, seq):
+            for start, stop in ranges:
+                self.range_deletes.append((start, stop, seq))
+                self.newest = {
+                    key: entry
+                    for key, entry in self.newest.items()
+                    if key < start or (stop is not None and stop <= key)
+                }
+            for number, (key, value) in enumerate(operations, seq + len(ranges)):
                 self.newest[key] = value, number
-            expected = seq + len(operations)
+            expected = seq + len(ranges) + len(operations)
             self.last_seq = expected - 1
             self.record_count += 1
-            self.operation_count += len(operations)
+            self.operation_count += len(ranges) + len(operations)
         return contents.end, expected
 
     def _note_gap(self, gap: CorruptionError, log: LogReader | None, before: ChainedLog) -> None:

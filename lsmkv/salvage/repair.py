@@ -333,6 +333,10 @@ class _Repair:
             next_file=self._next,
             last_seq=last_seq,
             log_number=log_number,
+            range_deletes_added=[
+                *(() if state is None else state.range_deletes),
+                *logs.range_deletes,
+            ],
             # A copy is a store of its own.
             store_id=state.store_id if state and self._target == self._source else None,
         )

@@ -17,7 +17,7 @@ from lsmkv.tree.manifest import State, read_current, read_manifest
 
 _ORDER_LOST: Final = (
     "the list of live tables is lost, so every table file was used except those that other tables "
-    "say they replaced"
+    "say they replaced; range deletes are lost with it, so what they erased may be there again"
 )
 
 
@@ -107,7 +107,7 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
         found = _open(storage, directory, table.number)
         if found is None:
             continue
-        if found.meta == table:
+        if found.meta == table.erased_to(0):  # no file knows that
             return False
         if found.meta.number == table.number:  # otherwise the table itself is out of place
             differ = True

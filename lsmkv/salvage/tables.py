@@ -113,7 +113,8 @@ class TableRescue:
             return None
         known = expected
         if salvage.properties is not None:
-            stored = salvage.properties.meta(size, expected.checksum if expected else 0)
+            checksum, erased_seq = (expected.checksum, expected.erased_seq) if expected else (0, 0)
+            stored = salvage.properties.meta(size, checksum, erased_seq)
             if expected is not None and stored != expected:
                 self._lose(number, expected, Problem(path, None, "it is another table"))
                 return None
@@ -171,6 +172,8 @@ class TableRescue:
                 writer.abandon()
                 return None, lost, 0
             meta = writer.finish([])
+            if known is not None:
+                meta = meta.erased_to(known.erased_seq)
         except BaseException:
             writer.abandon()
             raise

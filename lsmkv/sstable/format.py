@@ -114,7 +114,9 @@ class TableMeta(
     """The manifest's record of a table; keys are base64 in JSON.
 
     ``checksum`` covers index and properties, as in the footer: it identifies the table.
-    ``sealed_number`` is as in :class:`TableProperties`.  ``expiry`` is None if no entry expires.
+    ``sealed_number`` is as in :class:`TableProperties`.  ``expiry`` is None if no entry expires.  Range
+    deletes numbered up to ``erased_seq`` have been applied to the table: they hide nothing of it.  The
+    table's file does not know that.
     """
 
     number: int
@@ -128,6 +130,26 @@ class TableMeta(
     checksum: int = 0
     sealed_number: int = 0
     expiry: TableExpiry | None = None
+    erased_seq: int = 0
+
+    @property
+    def above(self) -> bytes:
+        """The lowest key above all of its keys."""
+        return self.largest + b"\0"
+
+    @property
+    def least_seq(self) -> int:
+        """The lowest number that counts of an entry for range deletes."""
+        return max(self.smallest_seq, self.erased_seq)
+
+    @property
+    def newest_seq(self) -> int:
+        """The highest such number."""
+        return max(self.largest_seq, self.erased_seq)
+
+    def erased_to(self, seq: int) -> TableMeta:
+        """The same with another ``erased_seq``."""
+        return msgspec.structs.replace(self, erased_seq=seq)
 
     def problem(self) -> str | None:
         """The reason why these values are impossible, or None."""
@@ -135,6 +157,8 @@ class TableMeta(
             return "its smallest key is above its largest"
         if not 0 <= self.smallest_seq <= self.largest_seq <= MAX_SEQUENCE:
             return "its sequence numbers are out of range"
+        if not 0 <= self.erased_seq <= MAX_SEQUENCE:
+            return "the number of its range deletes is out of range"
         if self.number < 1 or self.entry_count < 1 or self.tombstone_count < 0:
             return "a number or a count of it is out of range"
         if self.expiry is not None and (problem := self.expiry.problem(self.entry_count)):
@@ -195,7 +219,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
         """The number that seeds the checksums of the blocks."""
         return self.sealed_number or self.number
 
-    def meta(self, size_bytes: int, checksum: int) -> TableMeta:
+    def meta(self, size_bytes: int, checksum: int, erased_seq: int = 0) -> TableMeta:
         return TableMeta(
             number=self.number,
             size_bytes=size_bytes,
@@ -208,6 +232,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
             checksum=checksum,
             sealed_number=self.sealed_number,
             expiry=self.expiry,
+            erased_seq=erased_seq,
         )
 
 

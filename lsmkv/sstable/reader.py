@@ -80,7 +80,10 @@ class TableReader:
         footer: Footer = end.footer
         self.footer = footer
         self.properties: TableProperties = end.properties
-        self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
+        erased_seq = 0 if meta is None else meta.erased_seq
+        self.meta: TableMeta = self.properties.meta(
+            self._file.size, footer.tail_checksum, erased_seq
+        )
         if meta is not None and meta != self.meta:
             offset, reason = footer.properties_offset, "not the table expected here"
             raise CorruptionError(path, offset, reason, expected=meta, got=self.meta)
@@ -319,6 +322,17 @@ class TableReader:
         if not block.count == entry_count == indexed_count:
             fail(f"block of {block.count} entries where the index has {indexed_count}")
         return block  # merging and verifying check that its keys lie between its separators
+
+    def block_range(self, start: bytes | None, stop: bytes | None) -> tuple[i64, i64]:
+        """The blocks that may have keys between two bounds: first and end.  O(log blocks)."""
+        index = self.index
+        first: i64 = 0  # (in compiled code a conditional expression would make an object of it)
+        if start is not None and start > self.smallest:
+            first = index.find_first(start) if self.has_versions else index.find(start)
+        end = index.block_count
+        if stop is not None and stop <= self.largest:
+            end = index.find_first(stop) + 1  # a block whose separator is the stop lies above
+        return first, end
 
     def block_length(self, block_number: i64) -> int:
         return self.index.offset(block_number + 1) - self.index.offset(block_number)

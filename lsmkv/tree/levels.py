@@ -6,16 +6,20 @@ first.  An entry hides those of its key in older runs of its level and in all de
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 import msgspec
 
+from lsmkv.encoding.range_deletes import RangeDelete
 from lsmkv.sstable.format import TableMeta
 
 MAX_LEVELS: Final = 32
+_LARGEST: Final = attrgetter("largest")
 
 
 class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,3 +119,14 @@ class Levels:
                     raise ValueError(f"tables {left.number} and {right.number} of a run overlap")
             levels[level].append(RunMeta(number, tuple(tables)))
         return Levels(tuple(map(tuple, levels)))
+
+    def has_hidden_by(self, erased: RangeDelete) -> bool:
+        """Whether a range delete may hide an entry of a table."""
+        start, stop, seq = erased
+        for run in self.runs():
+            for table in run.tables[bisect_left(run.tables, start, key=_LARGEST) :]:
+                if stop is not None and table.smallest >= stop:
+                    break
+                if table.least_seq < seq:
+                    return True
+        return False

@@ -24,6 +24,7 @@ import msgspec
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.range_deletes import RangeDelete, why_impossible
 from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError, unfit
 from lsmkv.log.chain import ClosedLog
 from lsmkv.log.reader import MARK_BYTES, LogReader, read_log, read_more
@@ -80,6 +81,9 @@ class VersionEdit(
             was asked for absent keys, and in how many lookups of the store.
         store_id: what tells the store from every other, 128 random bits in hexadecimal.  The first
             record has it, and none changes it.
+        range_deletes_added: those of memtables that became tables, while they hide entries of tables:
+            start, stop (None: no end) and sequence number.
+        range_deletes_removed: those that hide nothing any more.
     """
 
     added: list[PlacedTable] = []
@@ -91,6 +95,8 @@ class VersionEdit(
     closed_salt: int | None = None
     asks: dict[int, Asks] = {}
     store_id: str | None = None
+    range_deletes_added: list[RangeDelete] = []
+    range_deletes_removed: list[RangeDelete] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,7 @@ class State:
     closed_salt: int | None = None
     asks: Mapping[int, Asks] = field(default_factory=dict)
     store_id: str = ""
+    range_deletes: tuple[RangeDelete, ...] = ()
 
     def changed(self, edit: VersionEdit) -> State:
         """The state after ``edit``; ValueError if the edit does not fit."""
@@ -125,6 +132,8 @@ class State:
             closed_salt=edit.closed_salt,
             store_id=store_id,
         )
+        if edit.range_deletes_added or edit.range_deletes_removed:
+            changed = replace(changed, range_deletes=_changed_ranges(changed, edit))
         asks = {**self.asks, **edit.asks}
         if asks:
             numbers = {table.number for table in changed.levels.tables()}
@@ -161,7 +170,33 @@ class State:
             closed_salt=self.closed_salt,
             asks=dict(self.asks),
             store_id=self.store_id or None,
+            range_deletes_added=list(self.range_deletes),
         )
+
+
+def _with_needed_ranges(state: State, edit: VersionEdit) -> VersionEdit:
+    """``edit`` without range deletes that hide nothing in the tables after it."""
+    if not (state.range_deletes or edit.range_deletes_added):
+        return edit
+    hides = state.levels.changed(edit.added, edit.removed).has_hidden_by
+    return msgspec.structs.replace(
+        edit,
+        range_deletes_added=list(filter(hides, edit.range_deletes_added)),
+        range_deletes_removed=[known for known in state.range_deletes if not hides(known)],
+    )
+
+
+def _changed_ranges(state: State, edit: VersionEdit) -> tuple[RangeDelete, ...]:
+    """The range deletes after ``edit``; ValueError if they cannot be."""
+    for each in edit.range_deletes_added:
+        if problem := why_impossible(each, state.last_seq):
+            raise ValueError(problem)
+    there = dict.fromkeys([*state.range_deletes, *edit.range_deletes_added])
+    for gone in edit.range_deletes_removed:
+        if gone not in there:
+            raise ValueError(f"range delete {gone[2]} is removed, but is not there")
+        del there[gone]
+    return tuple(there)
 
 
 _NOTHING_THERE: Final = ": nothing is there; lsmkv.open(path) makes a store"
@@ -342,10 +377,13 @@ class Manifest:
     def append(self, edit: VersionEdit) -> None:
         """Commit ``edit``: record it durably, then change the state.
 
+        Range deletes that hide nothing any more go.
+
         After an OSError the edit may be on disk: files that it adds must stay until ``rewrite``, with
         which the next ``append`` starts, has succeeded.  ValueError if the edit does not fit the state;
         then nothing was written.
         """
+        edit = _with_needed_ranges(self.state, edit)
         edit = msgspec.structs.replace(edit, next_file=self._next_file)
         self.state.changed(edit)
         if self._log is None or self._log.end > self._longest:

@@ -18,6 +18,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.fences import MASK_63, fence, lower_bound
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import fetch_blocks, forget_blocks
@@ -249,11 +250,18 @@ class Version:
     """Every run of the tree, opened, newest data first.
 
     It counts wasted probes: how often a lookup asks a run that does not have its key.
-    ``needs_read_compaction`` is set when their budget is spent.
+    ``needs_read_compaction`` is set when their budget is spent.  ``range_deletes``: those that may hide
+    entries of its tables.
     """
 
-    def __init__(self, levels: Levels, readers: dict[int, TableReader]) -> None:
+    def __init__(
+        self,
+        levels: Levels,
+        readers: dict[int, TableReader],
+        range_deletes: RangeDeletes | None = None,
+    ) -> None:
         self.levels = levels
+        self.range_deletes = range_deletes
         self.needs_read_compaction = False
         self._read_compaction_budget: i64 = _ENDLESS
         self._budget_spent: Callable[[], None] | None = None

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from lsmkv.encoding.range_deletes import RangeDelete, united
 from lsmkv.filters.policy import FilterPolicy, chosen_policy
 from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
@@ -87,8 +88,8 @@ class VersionSet:
             self._manifest.rewrite()
         self.store_id = self._manifest.state.store_id
 
-    def open_version(self, levels: Levels) -> Version:
-        """The version of ``levels``; readers of all other tables are forgotten."""
+    def open_version(self, levels: Levels, ranges: tuple[RangeDelete, ...]) -> Version:
+        """The version of ``levels`` and range deletes; readers of all other tables are forgotten."""
         around = self._may_read_around(levels)
         readers = {
             meta.number: self._reader_of(meta) or self._open(meta, around)
@@ -98,7 +99,7 @@ class VersionSet:
         for number, reader in before.items():
             if readers.get(number) is not reader:
                 reader.leave_cache()
-        return Version(levels, readers)
+        return Version(levels, readers, united(None, ranges))
 
     def forget_replaced(self, *, all_are: bool = False) -> None:
         """Forget the readers of files that are no longer at their paths; or all.
@@ -197,7 +198,8 @@ class VersionSet:
 
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish the manifest's version, and mark tables obsolete; idempotent."""
-        version = Version(self.manifest.state.levels, self._readers)
+        state = self.manifest.state
+        version = Version(state.levels, self._readers, united(None, state.range_deletes))
         self.prepare(version)
         publish(version)
         for number in gone:

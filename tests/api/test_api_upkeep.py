@@ -214,6 +214,7 @@ USES: dict[str, Callable[[DB], object]] = {
     "staging": lambda db: db.staging().__enter__(),
     **MAPPING_READS,
     **STORE_WRITES,
+    "delete_range": lambda db: db.delete_range(b"k"),
     "snapshot": lambda db: db.snapshot(),
     "prefixed": lambda db: db.prefixed(b"k"),
     "ingest": lambda db: db.ingest([]),

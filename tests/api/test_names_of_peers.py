@@ -74,7 +74,7 @@ def test_an_argument_of_another_store_is_refused_with_what_to_write(db: Any, nam
     ("name", "advice"),
     [
         ("iterator", r"items\(start="),
-        ("delete_range", r"batch\.delete\(key\)"),
+        ("delete_prefix", r"delete_range\(prefix=\)"),
         ("put_if_absent", r"compare_and_set\(key, None, value\)"),
         ("has_key", "write: key in db"),
         ("incr", r"transact\(function\)"),

@@ -259,7 +259,7 @@ def test_a_place_tells_what_was_written_since_once() -> None:
     first = record.begin()
     record.add(b"a")
     second = record.begin()
-    record.admit([(b"b", b""), (b"c", None)], None)
+    record.admit([(b"b", b""), (b"c", None)], [], None)
     record.add_ranges([(b"d", b"f")])
     assert since(first) == [b"a", b"b", b"c", (b"d", b"f")]
     assert since(second) == [b"b", b"c", (b"d", b"f")]

@@ -75,7 +75,7 @@ def rest_of(source: MemtableSource) -> list[tuple[bytes, bytes]]:
 def scanned(
     memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
-    return rest_of(MemtableSource(memtable, seq, start, stop, reverse, Moment(Clock())))
+    return rest_of(MemtableSource(memtable, seq, [(start, stop)], reverse, Moment(Clock())))
 
 
 @given(steps, bounds, bounds, st.booleans())
@@ -143,7 +143,7 @@ def test_a_scan_goes_on_while_keys_are_written() -> None:
     memtable = Memtable(1, 1)
     for number in range(600):
         memtable.put(b"%04d" % number, b"old", number + 1, False)
-    scan = MemtableSource(memtable, 600, None, None, False, Moment(Clock()))
+    scan = MemtableSource(memtable, 600, [(None, None)], False, Moment(Clock()))
     found: list[tuple[bytes, bytes]] = []
     scan.take(None, 5, found)
     for number in range(600):

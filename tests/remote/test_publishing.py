@@ -136,7 +136,7 @@ def test_the_number_of_a_lost_race_is_taken_when_a_new_attempt_begins(
     slow = Publication(bucket)
     db.publish(url)
     with pytest.raises(lsmkv.PublishConflictError):
-        slow.commit([], 0)
+        slow.commit([], [], 0)
     assert Publication(bucket).number == slow.number + 1
     bucket.close()
 

@@ -185,6 +185,10 @@ def test_damage_before_the_last_edit_is_an_error(tmp_path: Path) -> None:
         b'{"last_seq":%d}' % (MAX_SEQUENCE + 1),
         b'{"last_seq":%d}' % 10**30,
         b"\xff\xfe",
+        b'{"last_seq":9,"range_deletes_added":[["YQ==","Yg==",10]]}',
+        b'{"last_seq":9,"range_deletes_added":[["YQ==","Yg==",0]]}',
+        b'{"last_seq":9,"range_deletes_added":[["Yg==","YQ==",9]]}',
+        b'{"range_deletes_removed":[["YQ==",null,9]]}',
     ],
 )
 def test_invalid_records_are_errors_with_their_place(tmp_path: Path, record: bytes) -> None:
@@ -205,6 +209,7 @@ def test_invalid_records_are_errors_with_their_place(tmp_path: Path, record: byt
         b'{"next_file":5,"closed_log":[1]}',
         b'{"last_seq":' + b"9" * 5000 + b"}",
         b'{"asks":' + b"[" * 100_000,
+        b'{"range_deletes_added":[["YQ=="]]}',
     ],
 )
 def test_whole_records_with_other_fields_are_of_another_release(

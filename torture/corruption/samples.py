@@ -292,7 +292,7 @@ def _records_of(path: Path, number: int, is_log: bool) -> list[RecordModel]:
             durable = int.from_bytes(data[at + RECORD_BYTES : end], "little")
             records.append(RecordModel(at, end, 0, (), durable))
         elif is_log:
-            seq, operations = decode_batch(payloads[at], str(path), at)
+            seq, _, operations = decode_batch(payloads[at], str(path), at)
             records.append(RecordModel(at, end, seq, tuple(operations), 0))
         else:
             records.append(RecordModel(at, end, 0, (), 0))

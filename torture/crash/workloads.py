@@ -150,6 +150,7 @@ class Workload:
             "snapshot": self._take_snapshot,
             "failure": self._fail_and_resume,
             "reopen": self._reopen,
+            "range": self._delete_range,
         }
         if self._variant == "sessions":
             kinds |= {
@@ -179,7 +180,7 @@ class Workload:
 
     def _drawn(self, kinds: tuple[str, ...], operations: int) -> list[str]:
         """Random operations, at least one of each kind."""
-        weights = (44, 9, 14, 4, 12, 4, 3, 2, 4, 3, 4)
+        weights = (44, 9, 14, 4, 12, 4, 3, 2, 4, 3, 4, 4)
         drawn = self._dice.choices(kinds, weights, k=max(0, operations - len(kinds) - 1))
         drawn += kinds
         self._dice.shuffle(drawn)
@@ -231,6 +232,18 @@ class Workload:
             self.db.delete(key, sync=sync)
         else:  # what is due already counts as a deletion
             self.db.put(key, b"due", expires_at=1, sync=sync)
+        return sync
+
+    def _delete_range(self, number: int) -> bool:
+        """Delete a range, in whichever way, and put one of its keys in the same batch."""
+        dice, sync = self._dice, self._dice.random() < 0.3
+        low, high = sorted((self._key(), self._key()))
+        changes: list[Change] = [(key, None) for key in self.models[-1] if low <= key < high]
+        self._note_changes([*changes, (low, self._value(number))])
+        self.db._engine.writer.most_deletions = dice.choice((0, 128))
+        with self._background.beside(), self.db.write_batch(sync=sync) as batch:
+            batch.delete_range(low, high)
+            batch.put(low, self.models[-1][low])
         return sync
 
     def _batch(self, number: int) -> bool:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from librt.strings import BytesWriter
 
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice
 from lsmkv.encoding.expiry import Expiring, Held
+from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.log.batch import Operation, write_batch
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.trailer import BlockTrailer, encode_trailer
 
 
-def encode_batch(seq: int, operations: list[Operation]) -> bytes:
+def encode_batch(seq: int, operations: list[Operation], ranges: Sequence[KeyRange] = ()) -> bytes:
     """A batch of the log."""
     out = BytesWriter()
-    write_batch(out, seq, operations)
+    write_batch(out, seq, operations, list(ranges))
     return out.getvalue()
 
 

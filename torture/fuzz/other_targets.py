@@ -69,8 +69,8 @@ def _log_seeds() -> list[bytes]:
 
 
 def _check_batch(data: bytes) -> None:
-    seq, operations = decode_batch(data, PATH, 0)
-    expect(encode_batch(seq, operations) == data, "it encodes to other bytes")
+    seq, ranges, operations = decode_batch(data, PATH, 0)
+    expect(encode_batch(seq, operations, ranges) == data, "it encodes to other bytes")
 
 
 def _batch_seeds() -> list[bytes]:
@@ -78,6 +78,7 @@ def _batch_seeds() -> list[bytes]:
         encode_batch(1, [(b"key", b"value"), (b"", None), (b"x" * 300, b"")]),
         encode_batch(1 << 40, [(b"k%d" % n, b"v") for n in range(20)]),
         encode_batch(7, []),
+        encode_batch(9, [(b"key", b"value")], [(b"a", b"b"), (b"", None)]),
         encode_batch(9, [(b"key", Expiring(b"value", 5_000_000_000)), (b"", Expiring(b"", 1))]),
     ]
 

@@ -119,10 +119,11 @@ def records(*directories: Path) -> Iterator[Record]:
     for number, path in sorted(logs):
         log = read_log(Storage(), str(path), number, "log")
         for offset, payload in log.records() if log is not None else ():
-            seq, operations = decode_batch(payload, str(path), offset)
+            seq, ranges, operations = decode_batch(payload, str(path), offset)
             changes = [(key, v) for key, v in operations if not isinstance(v, Expiring)]
             expect(len(changes) == len(operations), f"{path} at {offset}: an entry expires")
             expect(seq == expected, f"{path} at {offset}: write {seq} follows {expected - 1}")
+            expect(not ranges, f"{path} at {offset}: no call deletes ranges")
             expected += len(changes)
             yield changes
 

@@ -82,6 +82,7 @@ class _Author:
             self._put_many: 3,
             self._delete: 8,
             self._delete_many: 2,
+            self._delete_range: 2,
             self._batch: 5,
             self._ingest: 1,
             self._bulk_load: 1,
@@ -192,6 +193,9 @@ class _Author:
         at = self._dice.randrange(len(self._ordered))
         some = self._ordered[at : at + self._dice.randint(2, 30)]
         return [Operation("delete", (key,)) for key in some]
+
+    def _delete_range(self) -> list[Operation]:
+        return [Operation("delete_range", self._range())]
 
     def _batch(self) -> list[Operation]:
         changes: list[Change] = [

@@ -75,6 +75,10 @@ class Model(_Subject):
     def delete(self, key: bytes) -> None:
         self._contents.pop(key, None)
 
+    def delete_range(self, start: bytes | None, stop: bytes | None, prefix: bytes | None) -> None:
+        for key in self._reader.entries("keys", start, stop, prefix, False, None):
+            del self._contents[key]
+
     def batch(self, changes: Sequence[Change], commits: bool) -> None:
         change_model(self._contents, changes if commits else ())
 
@@ -232,6 +236,14 @@ class Store(_Subject):
             self._db.delete(key)
         else:  # what is due already counts as a deletion
             self._db.put(key, b"due", expires_at=1)
+
+    def delete_range(self, start: bytes | None, stop: bytes | None, prefix: bytes | None) -> None:
+        self._db._engine.writer.most_deletions = 3
+        with self._waiting():
+            if start is None and stop is None and not prefix:
+                self._db.clear()
+            else:
+                self._db.delete_range(start, stop, prefix=prefix)
 
     def batch(self, changes: Sequence[Change], commits: bool) -> None:
         batch = self._db.write_batch()

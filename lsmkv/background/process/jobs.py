@@ -12,6 +12,7 @@ import msgspec
 
 from lsmkv.compaction.merge import compact_tables, flushed_batches
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
 from lsmkv.errors import CorruptionError, Error
 from lsmkv.log.reader import read_log
 from lsmkv.log.replay import replay
@@ -85,11 +86,15 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Merge the tables of some runs, newest run first; ``may_copy``: blocks as they are stored."""
+    """Merge the tables of some runs, newest run first; ``may_copy``: blocks as they are stored.
+
+    ``erased`` are the range deletes to apply.
+    """
 
     spec: JobSpec
     runs: list[list[TableMeta]]
     may_copy: bool = False
+    erased: list[RangeDelete] = []
 
 
 Job = FlushJob | CompactionJob
@@ -114,7 +119,8 @@ def run_job(
     cache = BlockCache(0, storage.stats)
     runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
     form = spec.format if job.may_copy else None
-    batches = compact_tables(runs, spec.snapshots, spec.drop_deletions, form, spec.due_s)
+    erased = RangeDeletes(tuple(job.erased)) if job.erased else None
+    batches = compact_tables(runs, spec.snapshots, spec.drop_deletions, form, spec.due_s, erased)
     return _write(spec, storage, batches, directory, is_cancelled)
 
 
