@@ -138,10 +138,14 @@ class _Backup:
         # The source's logs may have numbers that its manifest does not know yet.  A restored copy must
         # not give them out again, to be known as a later state.
         numbers = [log.number for log in self.capture.logs]
+        ranges = present.range_deletes
+        for memtable in self.capture.memtables:
+            ranges += memtable.range_deletes
         taken = max([highest_number(self.storage, self.target), *numbers])
         state = replace(
             present,
             levels=present.levels.changed(made, ()),
+            range_deletes=ranges,
             next_file=max(present.next_file, taken + 1),
             last_seq=self.capture.last_seq,
         )

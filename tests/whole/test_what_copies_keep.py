@@ -1,4 +1,4 @@
-"""Whatever makes a store of another keeps when its entries are due."""
+"""Whatever makes a store of another keeps when entries are due, and what range deletes hide."""
 
 from __future__ import annotations
 
@@ -67,3 +67,22 @@ def test_entries_are_due_when_they_were(tmp_path: Path, make: Callable[[Path, Pa
             *(len(DUE_S), min(DUE_S.values()), max(DUE_S.values())),
         )
         assert made.verify().ok
+
+
+@pytest.mark.parametrize(
+    "make", [_checkpoint, _backup, _publish], ids=["copy", "backup", "publish"]
+)
+def test_what_range_deletes_hide_stays_hidden(
+    tmp_path: Path, make: Callable[[Path, Path], str]
+) -> None:
+    store = tmp_path / "store"
+    with lsmkv.open(store) as db:
+        db.update((b"%04d" % number, b"value") for number in range(1000))
+        db.flush()
+        with db.snapshot():
+            db.delete_range(b"0000", b"0300")  # for the manifest
+            db.flush()
+            db.delete_range(b"0500", b"0800")  # the log alone has it
+            db[b"0600"] = b"newer"
+    with lsmkv.open(make(store, tmp_path / "copy"), read_only=True) as copy:
+        assert [int(key) for key in copy] == [*range(300, 500), 600, *range(800, 1000)]
