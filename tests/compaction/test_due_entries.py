@@ -10,11 +10,15 @@ from conftest import fill, number_key, open_small
 
 import lsmkv
 from clocks import SetClock
+from columns import as_rows
+from lsmkv.compaction.merge import merge_tables
 from lsmkv.compaction.picker import Compaction, PickState, pick
+from lsmkv.encoding.expiry import Expiring
 from lsmkv.options import CompactionStyle
 from lsmkv.sstable.format import TableExpiry, TableMeta, expiry_of
 from lsmkv.tree.levels import Levels
 from made_trees import OPTIONS, STYLES, table, tree
+from table_files import Entry, Tables
 
 DUE_S = 1060
 
@@ -28,6 +32,27 @@ def clock() -> SetClock:
 def db(path: str, clock: SetClock) -> Iterator[lsmkv.DB]:
     with open_small(path, clock=clock) as opened:
         yield opened
+
+
+# --- merging ---
+
+
+def merged(directory: Any, *runs: list[Entry], due_s: int, **rules: Any) -> list[Entry]:
+    tables = Tables(directory)
+    inputs = [[tables.table(run)] for run in runs]
+    rules = {"snapshots": [], "drop_deletions": False, **rules}
+    return as_rows(list(merge_tables(inputs, due_s=due_s, **rules)))
+
+
+def test_a_merge_makes_a_deletion_of_what_is_due(tmp_path: Any) -> None:
+    runs: list[list[Entry]] = [[(b"a", Expiring(b"v" * 9, 50), 2), (b"b", Expiring(b"", 51), 3)]]
+    found = merged(tmp_path, *runs, due_s=50)
+    assert [(key, value is None) for key, value, _ in found] == [(b"a", True), (b"b", False)]
+
+
+def test_a_merge_into_the_last_run_drops_what_is_due_and_all_that_it_hid(tmp_path: Any) -> None:
+    runs: list[list[Entry]] = [[(b"a", Expiring(b"new", 50), 2)], [(b"a", b"old", 1)]]
+    assert merged(tmp_path, *runs, due_s=50, drop_deletions=True) == []
 
 
 # --- picking ---
@@ -68,6 +93,20 @@ def test_a_due_table_over_an_older_one_that_stays_is_merged_with_it() -> None:
     assert chosen is not None
     assert not chosen.drop
     assert [meta.number for meta in chosen.tables()] == [2, 1]
+
+
+def test_due_tables_of_all_ages_are_dropped_at_once() -> None:
+    levels = tree(
+        {
+            (0, 3): [expiring(3, "a", "z", [DUE_S] * 100)],
+            (0, 2): [expiring(2, "a", "z", [DUE_S] * 100)],
+            (1, 0): [expiring(1, "d", "f", [DUE_S] * 100)],
+        }
+    )
+    chosen = picked(levels, DUE_S)
+    assert chosen is not None
+    assert chosen.drop
+    assert sorted(meta.number for meta in chosen.tables()) == [1, 2, 3]
 
 
 def test_a_table_with_a_deletion_is_not_dropped_unread() -> None:
