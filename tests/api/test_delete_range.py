@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,12 @@ def test_a_bound_that_is_no_key_is_refused_as_by_keys(db: lsmkv.DB) -> None:
         with pytest.raises(TypeError) as got:
             db.delete_range(**{bound: wrong})
         assert str(got.value) == str(expected.value)
+
+
+def test_the_empty_key_can_be_erased_alone(db: lsmkv.DB) -> None:
+    db[b""] = b"v"
+    db.delete_range(b"", b"\0")
+    assert list(db) == KEYS
 
 
 def test_an_empty_range_writes_nothing_but_asks_for_a_store_to_write_to(db: lsmkv.DB) -> None:
@@ -216,3 +223,10 @@ def test_an_event_loop_deletes_ranges(db: lsmkv.DB) -> None:
 
     run(delete())
     assert list(db) == LEFT
+
+
+def test_a_range_is_deleted_while_the_program_ends(db: lsmkv.DB) -> None:
+    db._engine.end_with_program()
+    db.delete_range(LOW, HIGH)
+    assert (list(db), live(db)) == (LEFT, 0)
+    assert os.listdir(db.path)

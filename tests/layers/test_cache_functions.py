@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import re
+import warnings
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
@@ -166,6 +167,19 @@ def test_memoize_warns_of_a_name_that_others_may_have(
     with pytest.warns(UserWarning, match=told) as caught:
         memoized = cache.memoize()(function)
     assert [warning.filename for warning in caught] == [__file__]
+    assert memoized() == memoized()
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("ones", lambda: 1), ("made", made()), ("unit area", Circle(1).area), (None, plain)],
+)
+def test_memoize_is_silent_where_the_name_is_the_functions_own(
+    cache: Cache, name: str | None, function: Callable[[], int]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        memoized = cache.memoize(name=name)(function)
     assert memoized() == memoized()
 
 
