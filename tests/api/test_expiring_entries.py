@@ -15,6 +15,7 @@ from conftest import open_small
 import lsmkv
 from clocks import SetClock
 from lsmkv.encoding.expiry import MAX_EXPIRY_S
+from threaded_stores import run_all
 
 KEY, OLD, NEW = b"k", b"old", b"new"
 DUE_S = 1060
@@ -315,6 +316,21 @@ def test_touch_renews_what_is_there_and_nothing_else(db: lsmkv.DB, clock: SetClo
     assert db.expires_at(KEY) is None
     assert not db.touch(b"absent", ttl_s=100)
     assert list(db) == [KEY]
+
+
+def test_touch_by_two_threads_loses_no_other_write(db: lsmkv.DB) -> None:
+    db.put(KEY, b"0", ttl_s=60)
+
+    def count() -> None:
+        for number in range(300):
+            assert db.compare_and_set(KEY, b"%d" % number, b"%d" % (number + 1), ttl_s=60)
+
+    def touch() -> None:
+        for _ in range(300):
+            assert db.touch(KEY, ttl_s=90)
+
+    run_all(count, touch)
+    assert db.get(KEY) == b"300"
 
 
 # --- views ---
