@@ -130,19 +130,6 @@ def test_keys_that_are_put_while_it_looks_are_deleted_too(db: lsmkv.DB) -> None:
 # --- batches --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [0, 1000])
-def test_a_batch_deletes_ranges_in_its_order(db: lsmkv.DB, most: int) -> None:
-    db._engine.writer.most_deletions = most
-    with db.write_batch() as batch:
-        batch.put(b"key0000505", b"before")
-        batch.delete_range(LOW, HIGH)
-        batch.put(KEYS[100], b"after")
-        batch.put(b"z", b"outside")
-        batch.delete_range(prefix=b"z")
-        assert len(batch) == 5
-    assert dict(db) == dict.fromkeys(LEFT, b"old") | {KEYS[100]: b"after"}
-
-
 def test_ranges_count_towards_the_limit_of_a_batch(db: lsmkv.DB) -> None:
     batch = db.write_batch()
     batch._size_bytes = lsmkv.MAX_BATCH_BYTES - OPERATION_OVERHEAD_BYTES - 1
@@ -152,22 +139,6 @@ def test_ranges_count_towards_the_limit_of_a_batch(db: lsmkv.DB) -> None:
 
 
 # --- transactions ---------------------------------------------------------------------------------
-
-
-def test_a_transaction_sees_its_own_range_deletes_and_earlier_views_do_not(db: lsmkv.DB) -> None:
-    with db.transaction() as t:
-        t.put(KEYS[60], b"own")
-        before, cursor = t.items(), t.cursor()
-        t.delete_range(LOW, HIGH)
-        t.put(KEYS[61], b"later")
-        assert list(t) == sorted([*LEFT, KEYS[61]])
-        assert list(t.keys(reverse=True)) == sorted([*LEFT, KEYS[61]], reverse=True)
-        assert (t.get(KEYS[60]), t.get(KEYS[61]), t.get(KEYS[62])) == (None, b"later", None)
-        assert dict(before) == dict.fromkeys(KEYS, b"old") | {KEYS[60]: b"own"}
-        assert cursor.seek(KEYS[60])
-        assert cursor.value == b"own"
-        assert list(db) == KEYS
-    assert dict(db) == dict.fromkeys(LEFT, b"old") | {KEYS[61]: b"later"}
 
 
 @pytest.mark.parametrize("most", [0, 1000])

@@ -6,7 +6,6 @@ import gc
 import math
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -117,11 +116,6 @@ def test_a_pair_of_bulk_load_tells_its_own_expiry_first(db: lsmkv.DB, is_sorted:
     assert [db.expires_at(key) for key in (b"a", b"b", b"c", b"d")] == [1060, 1060, 2000, None]
 
 
-def test_an_entry_without_an_expiry_tells_none(db: lsmkv.DB) -> None:
-    db.put(KEY, NEW)
-    assert (db.expires_at(KEY), db.expires_at(b"absent")) == (None, None)
-
-
 def test_a_clock_that_is_none_is_refused(path: str) -> None:
     wrong: Any = 1000.0
     with pytest.raises(TypeError, match="clock is a function"):
@@ -135,7 +129,6 @@ DEFAULTS: dict[str, Callable[[lsmkv.DB], object]] = {
     **WRITES,
     "setitem": lambda db: db.__setitem__(KEY, NEW),
     "update": lambda db: db.update({KEY: NEW}),
-    "setdefault": lambda db: db.setdefault(KEY, NEW),
     "prefixed": lambda db: db.prefixed(b"").put(KEY, NEW),
 }
 del DEFAULTS["table"]  # its writer has options of its own
@@ -229,11 +222,6 @@ PLACES = [_in_memtable, _over_level0, _over_lower_levels, _compacted, _kept_by_a
 PLACES += [_bulk_loaded, _ingested, _touched]
 
 
-def _closed(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
-    db.close()
-    return open_small(db.path, clock=clock)
-
-
 def _killed(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
     db.wait_until_settled()  # no file goes while they are copied
     shutil.copytree(db.path, f"{db.path}.copy")
@@ -247,18 +235,11 @@ def _repaired(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
     return open_small(db.path, clock=clock)
 
 
-def _checkpoint(db: lsmkv.DB, clock: SetClock) -> lsmkv.DB:
-    db.checkpoint(f"{db.path}.copy")
-    return open_small(f"{db.path}.copy", clock=clock)
-
-
 HANDLES: dict[str, Callable[[lsmkv.DB, SetClock], lsmkv.DB]] = {
     "same": lambda db, clock: db,
-    "closed": _closed,
     "killed": _killed,
     "repaired": _repaired,
     "reader": lambda db, clock: open_small(db.path, read_only=True, clock=clock),
-    "checkpoint": _checkpoint,
 }
 
 
@@ -280,18 +261,11 @@ READS: dict[str, Callable[[Any], bytes | None]] = {
     "multi_get": lambda db: db.multi_get([KEY, b"absent"])[0],
     "in": lambda db: NEW if KEY in db else None,
     "len": lambda db: NEW if len(db) else None,
-    "bool": lambda db: NEW if db else None,
     "items": lambda db: dict(db.items()).get(KEY),
     "reverse": lambda db: dict(db.items(reverse=True)).get(KEY),
-    "keys": lambda db: NEW if list(db) else None,
-    "values": lambda db: next(iter(db.values()), None),
     "cursor": _first,
-    "prefixed": lambda db: db.prefixed(b"").get(KEY),
-    "prefixed items": lambda db: dict(db.prefixed(b"").items()).get(KEY),
-    "snapshot": lambda db: db.snapshot().get(KEY),
     "snapshot items": lambda db: dict(db.snapshot().items()).get(KEY),
     "expires_at": lambda db: NEW if db.expires_at(KEY) == DUE_S else None,
-    "snapshot expires_at": lambda db: NEW if db.snapshot().expires_at(KEY) == DUE_S else None,
     "explain": lambda db: db.explain(KEY).value,
 }
 CHANGES: dict[str, Callable[[lsmkv.DB], bytes | None]] = {
@@ -331,34 +305,6 @@ def test_every_change_in_one_step_finds_an_entry_until_it_is_due(
         assert CHANGES[way](db) == expected
 
 
-def test_a_reader_that_refreshes_finds_what_expires(db: lsmkv.DB, clock: SetClock) -> None:
-    with open_small(db.path, read_only=True, clock=clock) as reader:
-        _over_level0(db)
-        reader.refresh()
-        assert reader.get(KEY) == NEW
-        clock.now_s = DUE_S
-        assert reader.get(KEY) is None
-        db.compact_range()
-        reader.refresh()
-        assert reader.get(KEY) is None
-
-
-def test_popitem_and_the_first_key_pass_what_is_due(db: lsmkv.DB, clock: SetClock) -> None:
-    db.put(b"a", b"", ttl_s=5)
-    db.put(b"b", b"")
-    clock.now_s += 5
-    assert db.popitem() == (b"b", b"")
-    with pytest.raises(KeyError):
-        db.popitem()
-
-
-def test_a_key_that_was_due_can_be_put_again(db: lsmkv.DB, clock: SetClock) -> None:
-    _over_level0(db)
-    clock.now_s = DUE_S
-    assert db.setdefault(KEY, b"again") == b"again"
-    assert (db.get(KEY), db.expires_at(KEY)) == (b"again", None)
-
-
 # --- touch and compare_and_set ---
 
 
@@ -370,22 +316,6 @@ def test_touch_renews_what_is_there_and_nothing_else(db: lsmkv.DB, clock: SetClo
     assert db.expires_at(KEY) is None
     assert not db.touch(b"absent", ttl_s=100)
     assert list(db) == [KEY]
-
-
-def test_only_one_of_two_threads_sets_what_has_expired(db: lsmkv.DB, clock: SetClock) -> None:
-    won: list[int] = []
-    barrier = threading.Barrier(2, timeout=60)
-
-    def claim(number: int) -> None:
-        for turn in range(100):
-            if barrier.wait() == 0:
-                clock.now_s += 10
-            barrier.wait()
-            if db.compare_and_set(b"lease", None, b"%d" % number, ttl_s=5):
-                won.append(turn)
-
-    run_all(lambda: claim(1), lambda: claim(2))
-    assert sorted(won) == list(range(100))
 
 
 def test_touch_by_two_threads_loses_no_other_write(db: lsmkv.DB) -> None:
@@ -408,7 +338,6 @@ def test_touch_by_two_threads_loses_no_other_write(db: lsmkv.DB) -> None:
 VIEWS: dict[str, Callable[[lsmkv.DB], Any]] = {
     "snapshot": lambda db: db.snapshot(),
     "transaction": lambda db: db.transaction(),
-    "prefixed snapshot": lambda db: db.prefixed(b"").snapshot(),
 }
 
 
@@ -459,14 +388,6 @@ def test_a_transaction_sees_its_own_puts_by_its_own_reading(db: lsmkv.DB, clock:
 
 
 # --- a clock that is set back ---
-
-
-def test_a_clock_set_back_shows_what_was_due_but_not_dropped(db: lsmkv.DB, clock: SetClock) -> None:
-    db.put(KEY, NEW, expires_at=DUE_S)
-    clock.now_s = DUE_S
-    assert db.get(KEY) is None
-    clock.now_s -= 1
-    assert db.get(KEY) == NEW
 
 
 def test_a_clock_set_back_counts_from_the_last_drop(db: lsmkv.DB, clock: SetClock) -> None:

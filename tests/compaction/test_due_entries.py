@@ -235,15 +235,6 @@ def test_compact_range_drops_what_is_due(
         assert list(db) == [number_key(number) for number in range(500, 1000)]
 
 
-def test_half_of_a_table_that_is_due_is_merged_away(db: lsmkv.DB, clock: SetClock) -> None:
-    fill(db, range(0, 200, 2))
-    put_due(db, range(1, 202, 2))
-    db.compact_range()
-    clock.now_s = DUE_S
-    settled(db)
-    assert stored_entries(db) == 101
-
-
 def test_a_snapshot_that_comes_as_tables_are_to_be_dropped_keeps_what_it_shows(
     db: lsmkv.DB, clock: SetClock
 ) -> None:

@@ -191,20 +191,6 @@ def test_versions_of_a_key_in_two_blocks_stay_together_where_a_range_ends(tmp_pa
         assert entry_count(db) == 4
 
 
-@pytest.mark.parametrize("later", ["flush", "compact"])
-def test_a_snapshot_sees_what_was_erased_after_it(db: lsmkv.DB, later: str) -> None:
-    with db.snapshot() as before:
-        held = db.items()
-        db.delete_range(LOW, HIGH)
-        with db.snapshot() as after:
-            db.put(KEYS[600], b"new")
-            STEPS[later](db)
-            assert list(before) == list(dict(held)) == KEYS
-            assert (before.get(KEYS[600]), after.get(KEYS[600])) == (b"old", None)
-            assert list(after) == LEFT
-            assert before.multi_get(KEYS[498:502]) == [b"old"] * 4
-
-
 # --- compactions ----------------------------------------------------------------------------------
 
 
@@ -245,12 +231,6 @@ def test_more_than_32_ranges_are_applied_to_each_table_that_they_touch(tmp_path:
         assert len(db) == 2000 - 33
 
 
-def test_compact_range_applies_a_range_delete_to_a_tidy_table(db: lsmkv.DB) -> None:
-    db.delete_range(KEYS[990], KEYS[1010])
-    db.compact_range()
-    assert (entry_count(db), live(db)) == (1980, 0)
-
-
 # --- recovery and readers of other processes ------------------------------------------------------
 
 
@@ -274,24 +254,6 @@ def test_a_log_brings_range_deletes_back_and_may_go_on_with_more(tmp_path: Path)
         with erasing(tmp_path / "b") as again:
             assert list(again) == KEYS[:500] + KEYS[1600:]
             assert again.verify().ok
-
-
-def test_a_reader_follows_range_deletes(db: lsmkv.DB) -> None:
-    with lsmkv.open(db.path, read_only=True) as reader:
-        steps: list[Callable[[], object]] = [
-            lambda: db.delete_range(LOW, KEYS[1000]),
-            lambda: db.delete_range(KEYS[1000], HIGH),
-            lambda: db.put(KEYS[600], b"new"),
-            lambda: db.put(KEYS[601], b"new"),
-            db.flush,
-            lambda: db.delete_range(KEYS[601], KEYS[700]),
-            db.wait_until_settled,
-            db.compact_range,
-        ]
-        for step in steps:
-            step()
-            reader.refresh()
-            assert dict(reader) == dict(db)
 
 
 def records(path: Path, *batches: bytes) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
@@ -14,7 +13,6 @@ import pytest
 
 import lsmkv
 from caches import Clock, cache, clock, run_in_threads
-from gates import WAIT_S
 from lsmkv.cache import Cache
 from threaded_stores import run_all, wait_until
 from time_limits import in_time
@@ -76,17 +74,6 @@ def test_threads_that_count_lose_nothing(cache: Cache) -> None:
 
     run_in_threads(count)
     assert cache["key"] == 800
-
-
-def test_of_threads_that_add_a_key_one_does(cache: Cache) -> None:
-    added: list[tuple[int, int]] = []
-
-    def add(thread: int) -> None:
-        added.extend((key, thread) for key in range(50) if cache.add(key, thread))
-
-    run_in_threads(add)
-    assert len(added) == 50
-    assert {key: cache[key] for key in cache} == dict(added)
 
 
 # Transactions
@@ -201,24 +188,6 @@ def write_until_closed(cache: Cache) -> None:
         for number in range(5000):
             cache.set(number, b"value" * 20)
     cache.close()
-
-
-def test_a_callback_may_close_a_cache_whose_close_waits_for_it(path: str) -> None:
-    inside = threading.Event()
-
-    def on_event(event: lsmkv.Event) -> None:
-        inside.set()
-        wait_until(lambda: opened.db._state.is_ending)
-        opened.close()
-
-    opened = Cache(path, on_event=on_event)
-    opened.set("key", b"value")
-    opened.db.flush()
-    assert inside.wait(WAIT_S)
-    in_time(opened.close)
-    with Cache(path) as again:
-        assert again.check() == []
-        assert again["key"] == b"value"
 
 
 def test_a_callback_may_close_a_cache_whose_writer_waits_for_it(

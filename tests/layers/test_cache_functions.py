@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import math
 import re
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
@@ -220,33 +218,18 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert (back, repr(back)) == (value, repr(value))  # 1, 1.0 and True are told apart
 
 
-def test_values_that_are_no_numbers_come_back() -> None:
-    codec = PlainValue()
-    assert math.isnan(codec.decode(codec.encode(math.nan)))
-    assert math.isnan(codec.decode(codec.encode([math.nan]))[0])
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
         ((1, 2), r"value is tuple, which would come back as list"),
         ({"a": [1, (2,)]}, r"value\['a'\]\[1\] is tuple, which would come back as list"),
-        (bytearray(b"x"), r"value is bytearray, which would come back as bytes: make it bytes"),
         ({1, 2}, r"value is set: a value is bytes, str, .*Cache\(path, value=.*Json\(set\)"),
         (datetime.date(2024, 5, 7), r"value is date: "),
-        ([datetime.datetime(2024, 5, 7)], r"value\[0\] is datetime: "),
-        (
-            {frozenset(): 3},
-            r"value has the key frozenset\(\), with a frozenset: keys of a dict are",
-        ),
         ({("a", (frozenset(),)): 3}, r"has the key \('a', .*, with a frozenset: keys of a dict"),
         ([bytearray(b"x")], r"value\[0\] is bytearray, which would come back as bytes: make it b"),
-        ({"a": memoryview(b"x")}, r"value\['a'\] is memoryview, which would come back as bytes"),
-        ([Size.LARGE], r"value\[0\] is Size: "),
         ({"a": [Size.LARGE]}, r"value\['a'\]\[0\] is Size: "),
         ({Size.LARGE: 1}, r"value has the key <Size.LARGE: 3>, with a Size: keys of a dict are"),
         ([Name("ada")], r"value\[0\] is Name: "),
-        ([OrderedDict(a=1)], r"value\[0\] is OrderedDict: "),
         ([{1}], r"value\[0\] is set: .*Cache\(path, value=lsmkv.typed.Json\(\.\.\.\)\)$"),
         (object(), r"value is object: .*; convert it$"),  # no codec takes it
     ],
@@ -270,7 +253,6 @@ def test_an_integer_in_a_structure_has_at_most_64_bits(cache: Cache) -> None:
         ("\ud800", r"value is '\\ud800', with a lone surrogate at 0, which has no UTF-8: store b"),
         ({"a": ["b\ud800"]}, r"value\['a'\]\[0\] is 'b\\ud800', with a lone surrogate at 1"),
         ({"\ud800": 1}, r"has a key with a text that is '\\ud800', with a lone surrogate at 0"),
-        ("a" * 500 + "\udfff", r"a{80}'\.\.\., with a lone surrogate at 500"),
     ],
 )
 def test_text_that_is_no_utf8_is_refused(cache: Cache, value: Any, message: str) -> None:
@@ -285,13 +267,6 @@ def test_a_key_or_tag_that_is_no_utf8_is_refused(cache: Cache) -> None:
         cache["a\ud800"] = 1
     with pytest.raises(ValueError, match=message):
         cache.set("key", 1, tag="a\ud800")
-
-
-def test_a_structure_inside_itself_is_refused(cache: Cache) -> None:
-    value: list[Any] = [1]
-    value.append({"a": value})
-    with pytest.raises(ValueError, match="nested deeper than 200 levels, or in itself: flatten it"):
-        cache["key"] = value
 
 
 def test_a_structure_may_nest(cache: Cache) -> None:

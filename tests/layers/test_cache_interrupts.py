@@ -57,14 +57,7 @@ def write_two_in_blocks(cache: Cache) -> None:
             cache.set("b", "new")
 
 
-def write_two_in_a_named_block(cache: Cache) -> None:
-    block = cache.transact()
-    with block:
-        cache.set("a", "new")
-        cache.set("b", "new")
-
-
-@pytest.mark.parametrize("write", [write_two, write_two_in_blocks, write_two_in_a_named_block])
+@pytest.mark.parametrize("write", [write_two, write_two_in_blocks])
 def test_an_interrupted_transaction_takes_place_or_not_and_leaves_the_lock(
     cache: Cache, write: Callable[[Cache], None]
 ) -> None:
@@ -94,34 +87,6 @@ def test_writes_after_an_interrupted_transaction_are_no_part_of_it(cache: Cache)
     def check() -> None:
         assert cache.get("after", 0) == acknowledged
 
-    assert at_each_place(write, check, keep_traceback=True)
-
-
-def test_an_inner_transaction_that_is_interrupted_is_undone_if_the_outer_goes_on(
-    cache: Cache,
-) -> None:
-    was_interrupted = False
-
-    def write() -> None:
-        nonlocal was_interrupted
-        was_interrupted = False
-        with cache.transact():
-            cache.set("other", "new")
-            try:
-                write_two(cache)
-            except KeyboardInterrupt:
-                was_interrupted = True
-            if not was_interrupted:
-                sys.setprofile(None)  # only the inner one is interrupted
-
-    def check() -> None:
-        both = cache["a"], cache["b"]
-        if was_interrupted:
-            assert (cache["other"], both) in (("new", ("old", "old")), ("new", ("new", "new")))
-        fill(cache)
-        assert cache._problems() == []
-
-    fill(cache)
     assert at_each_place(write, check, keep_traceback=True)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 import random
-import time
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ STEPS = st.one_of(
     st.tuples(st.just("pop"), KEYS),
     st.tuples(st.just("delete"), KEYS),
     st.tuples(st.just("wait"), st.integers(0, 3)),
-    st.tuples(st.sampled_from(["expire", "cull", "clear", "reopen", "evict"])),
+    st.tuples(st.sampled_from(["expire", "cull", "clear", "reopen"])),
 )
 
 
@@ -62,7 +60,7 @@ class Model:
             if present is not None:
                 del self.entries[key]
             return present if name == "pop" else present is not None
-        if name in ("clear", "evict"):
+        if name == "clear":
             self.entries = {}
         return present is not None if name == "touch" else None
 
@@ -85,9 +83,6 @@ def test_it_is_a_dict_whose_entries_expire(
                 cache = Cache(path)
             elif name in ("expire", "cull", "clear"):
                 getattr(cache, name)()
-                model.apply(name)
-            elif name == "evict":
-                cache.clear()
                 model.apply(name)
             elif name in ("set", "add"):
                 key, value, expire = arguments
@@ -150,26 +145,6 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     opened.close()
 
 
-def test_details(either: Any) -> None:
-    assert either.set("key", BytesIO(b"value"), expire=5, read=True, tag="data") is True
-    reader, timestamp, tag = either.get("key", read=True, expire_time=True, tag=True)
-    assert reader.read().decode() == "value"
-    reader.close()
-    assert type(timestamp) is float
-    assert 0 < timestamp - time.time() <= 5
-    assert tag == "data"
-
-
-def test_counting(either: Any) -> None:
-    either.add(b"test", 123)
-    assert either.incr(b"test") == 124
-    assert either.decr(b"test", 24) == 100
-    assert either.incr("alice") == 1
-    assert either.decr("bob", default=-9) == -10
-    with pytest.raises(KeyError, match="carol"):
-        either.incr("carol", default=None)
-
-
 def test_every_method_takes_retry(either: Any) -> None:
     with either.transact(retry=True):
         assert either.set("a", 1, retry=True) and either.add("b", 2, tag="t", retry=True)
@@ -178,16 +153,6 @@ def test_every_method_takes_retry(either: Any) -> None:
     assert either.pop("a", retry=True) == 1 and not either.delete("a", retry=True)
     assert either.evict("t", retry=True) == 1
     assert either.expire(retry=True) == either.cull(retry=True) == either.clear(retry=True) == 0
-
-
-def test_transactions(either: Any) -> None:
-    with either.transact():
-        total = either.incr("total", 123.4)
-        count = either.incr("count")
-    assert (total, count) == (123.4, 1)
-    assert either.touch("total", expire=60) is True
-    assert list(either.iterkeys()) == ["count", "total"]
-    assert type(either.directory) is str
 
 
 NOT_THERE = {

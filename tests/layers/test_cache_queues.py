@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from caches import Clock, cache, clock, run_in_threads
+from caches import Clock, cache, clock
 from lsmkv.cache import Cache
 
 __all__ = ["cache", "clock"]  # fixtures
@@ -44,19 +44,6 @@ def test_what_expired_in_a_queue_is_passed_over_and_goes(cache: Cache, clock: Cl
     clock.now += 8.75
     assert cache.pull(expire_time=True, tag=True) == ((None, None), None, None)
     assert len(cache) == 0
-
-
-def test_each_value_is_pulled_by_one_thread(cache: Cache) -> None:
-    pulled: list[Any] = []
-
-    def work(thread: int) -> None:
-        for number in range(25):
-            cache.push((thread * 25 + number), "jobs")
-        while (item := cache.pull("jobs")) != (None, None):
-            pulled.append(item[1])
-
-    run_in_threads(work, 4)
-    assert sorted(pulled) == list(range(100))
 
 
 def test_a_transaction_pulls_what_it_pushed_and_puts_it_back_if_it_fails(cache: Cache) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-import lsmkv
 from caches import Clock, cache, clock
-from lsmkv.cache import Cache, book
+from lsmkv.cache import Cache
 
 __all__ = ["cache", "clock"]  # fixtures
 
@@ -150,15 +149,6 @@ def test_cull_removes_expired_entries_first(path: str, clock: Clock) -> None:
         assert list(cache) == ["oldest"]
 
 
-def test_the_volume_follows_what_is_there(cache: Cache) -> None:
-    cache["key"] = b"v" * 1000
-    assert 1000 < cache.volume() < 1020
-    cache["key"] = b""
-    assert 0 < cache.volume() < 20
-    del cache["key"]
-    assert cache.volume() == 0
-
-
 @pytest.mark.parametrize("name", ["size_limit_bytes", "cull_limit"])
 def test_limits_are_checked_whenever_they_are_set(cache: Cache, name: str) -> None:
     with pytest.raises(TypeError, match=f"{name}=1.5: must be an int"):
@@ -203,33 +193,3 @@ def test_evict_removes_no_tag_that_begins_alike(cache: Cache, tag: Any, others: 
     for number, other in enumerate(others):
         cache.set(f"other {number}", 1, tag=other)
     assert (cache.evict(tag), "mine" in cache, len(cache)) == (1, False, len(others))
-
-
-# Interrupts
-
-
-def test_counts_are_right_after_writes_that_were_interrupted_once_they_were_done(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(target: Any, operations: Any) -> None:
-        apply(target, operations)
-        if isinstance(target, lsmkv.WriteBatch):
-            target.commit()
-        raise KeyboardInterrupt
-
-    cache.set("old", 1)
-    apply = book._apply
-    with cache.transact():
-        monkeypatch.setattr(book, "_apply", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            cache.set("a", 1)
-        monkeypatch.setattr(book, "_apply", apply)
-    assert (len(cache), cache.check()) == (2, [])
-    monkeypatch.setattr(book, "_apply", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        cache.set("key", 1, expire=10)
-    with pytest.raises(KeyboardInterrupt):
-        cache.delete("old")
-    monkeypatch.setattr(book, "_apply", apply)
-    cache.set("other", 1)
-    assert (len(cache), cache.check()) == (3, [])
