@@ -63,13 +63,17 @@ def _write_small(
     state = writer.state
     seq, deletions, large = _looked_up(readers, writer, ranges)
 
+    has_small = len(large) < len(ranges)
+    writes = bool(deletions or operations or large)
+
     def check_all() -> None:
-        if deletions and state.last_seq != seq:
+        # Also for a small range that was empty: something else is written in the same step.
+        if has_small and writes and state.last_seq != seq:
             raise _WrittenMeanwhileError
         if check is not None:
             check()
 
-    if deletions or operations or large:
+    if writes:
         writer.write_batch(deletions + operations, sync, check_all, large)
     else:
         state.with_mutex(check_all)

@@ -377,3 +377,21 @@ def test_explain_and_inspect_tell_of_range_deletes(db: lsmkv.DB) -> None:
         assert "1 range delete" in str(db.inspect())
         db.put(KEYS[600], b"new")
         assert db.explain(KEYS[600]).outcome == "found"
+
+
+def test_a_batch_deletes_what_came_into_its_empty_range_while_it_looked(tmp_path: Path) -> None:
+    arriving: list[bytes] = []
+
+    def clock() -> float:
+        if arriving:  # the batch looks for the range's keys, and comes by one that is due
+            db.put(arriving.pop(), b"")
+        return 100.0
+
+    with lsmkv.open(tmp_path / "db", clock=clock) as db:
+        db.put(b"job/0", b"", expires_at=50)
+        with db.write_batch() as batch:
+            batch.delete_range(prefix=b"job/")
+            batch.put(b"mark", b"1")
+            arriving.append(b"job/1")
+        assert arriving == []
+        assert list(db) == [b"mark"]
