@@ -384,14 +384,14 @@ def test_a_batch_deletes_what_came_into_its_empty_range_while_it_looked(tmp_path
 
     def clock() -> float:
         if arriving:  # the batch looks for the range's keys, and comes by one that is due
-            db.put(arriving.pop(), b"")
+            store.put(arriving.pop(), b"")
         return 100.0
 
-    with lsmkv.open(tmp_path / "db", clock=clock) as db:
-        db.put(b"job/0", b"", expires_at=50)
-        with db.write_batch() as batch:
+    with lsmkv.open(tmp_path / "db", clock=clock) as store:
+        store.put(b"job/0", b"", expires_at=50)
+        with store.write_batch() as batch:
             batch.delete_range(prefix=b"job/")
             batch.put(b"mark", b"1")
             arriving.append(b"job/1")
         assert arriving == []
-        assert list(db) == [b"mark"]
+        assert list(store) == [b"mark"]
