@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypedDict, Unpack, get_args
@@ -57,6 +58,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "file_mode": (0o400, 0o777),
 }
 
+_MAX_TTL_S: Final = 1 << 39  # half of what an expiry can be (lsmkv.encoding.expiry)
 _FLAGS: Final = ("fit_pages", "direct_reads", "read_around", "adaptive_filters")
 
 # The names of plyvel, RocksDB and LMDB: the option meant, or what to do instead.
@@ -317,8 +319,10 @@ class Options:
         ttl_s = self.default_ttl_s
         if ttl_s is not None and (isinstance(ttl_s, bool) or not isinstance(ttl_s, (int, float))):
             raise TypeError(f"default_ttl_s={ttl_s!r}: must be a number of seconds, or None")
-        if ttl_s is not None and not ttl_s > 0:
-            raise ValueError(f"default_ttl_s={ttl_s!r}: must be above 0, or None for no expiry")
+        if ttl_s is not None and not (0 < ttl_s <= _MAX_TTL_S or ttl_s == math.inf):
+            raise ValueError(
+                f"default_ttl_s={ttl_s!r}: must be above 0, up to {_MAX_TTL_S}; None: no expiry"
+            )
         if not isinstance(self.filter_key, FilterKey):
             raise TypeError(
                 f"filter_key={self.filter_key!r}: must be WholeKey(), FixedPrefix(n) "

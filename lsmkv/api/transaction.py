@@ -159,7 +159,7 @@ class TransactionState:
             self.erased = united(self.erased, ((start, stop, moment + 1),))
 
     def writes(self) -> tuple[list[KeyRange], list[Operation]]:
-        """The range deletes, and what follows them."""
+        """The ranges to delete first, and then what to write."""
         erased = self.erased
         if erased is None:
             return [], self.own.newest()

@@ -5,21 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 import click
 
 import lsmkv
 from lsmkv.cli import parameters
-from lsmkv.cli.group import ABSENT, saying_how_far
+from lsmkv.cli.group import ABSENT
 from lsmkv.cli.keys import render
 from lsmkv.cli.output import confirm, print_json
 from lsmkv.cli.records import json_line
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
 from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.inspection.report import count_entries
-
-_DELETE_BATCH: Final = 1000
 
 
 class _BytesOrInput(parameters.Bytes):
@@ -110,8 +108,7 @@ def delete(
     A KEY that STORE does not have is no error.  When the command ends, the deletions survive a loss
     of power.
 
-    With --prefix, delete every key that starts with it, and print how many there were.  They are
-    deleted in batches, so a failure or Ctrl-C may leave some of them.
+    With --prefix, delete every key that starts with it, in one step, and print how many there were.
 
     \b
     Example:  lsmkv delete users.db alice bob
@@ -128,32 +125,21 @@ def delete(
     if not prefix:  # as from a variable that is not set
         raise click.UsageError('--prefix is empty: every key; "lsmkv destroy" removes a store')
     with lsmkv.open(store, create_if_missing=False, wait_s=wait_s) as db:
+        found = len(db.keys(prefix=prefix))
         if not yes:
-            found = count_entries(len(db.keys(prefix=prefix)))
             shown = shortened(to_text(prefix))
-            confirm(f'Delete {found} from {store}, all that start with "{shown}"?')
-        deleted = _delete_prefix(db, prefix)
+            confirm(f'Delete {count_entries(found)} from {store}, all that start with "{shown}"?')
+        db.delete_range(prefix=prefix)
     if as_json:
-        print_json({"deleted": deleted})
+        print_json({"deleted": found})
     else:
-        click.echo(f"Deleted {count_entries(deleted)}.", err=True)
+        click.echo(f"Deleted {count_entries(found)}.", err=True)
 
 
 def _delete_keys(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
     with db.write_batch() as batch:
         for key in keys:
             batch.delete(key)
-
-
-def _delete_prefix(db: lsmkv.DB, prefix: bytes) -> int:
-    """Delete the keys that start with ``prefix``; returns how many."""
-    deleted = 0
-    keys = iter(db.keys(prefix=prefix))
-    with saying_how_far(lambda: f"{count_entries(deleted)} deleted"):
-        while batch := list(islice(keys, _DELETE_BATCH)):
-            _delete_keys(db, batch)
-            deleted += len(batch)
-    return deleted
 
 
 @click.command()

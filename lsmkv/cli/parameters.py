@@ -49,7 +49,7 @@ ttl_option = click.option(
     "ttl_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="How long an entry is there that has no expiry of its own (default: for ever).",
+    help="How long it is there; in a file, what has no expiry of its own (default: for ever).",
 )
 
 

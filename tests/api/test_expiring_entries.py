@@ -63,6 +63,9 @@ WRITES: dict[str, Callable[..., object]] = {
 REFUSALS: dict[str, Callable[..., object]] = {
     **WRITES,
     "touch": lambda db, **expiry: db.touch(KEY, **expiry),
+    "compare_and_set to nothing": lambda db, **expiry: db.compare_and_set(
+        KEY, None, None, **expiry
+    ),
 }
 
 
@@ -150,7 +153,7 @@ def test_a_table_writer_takes_the_default(path: str, db: lsmkv.DB) -> None:
     assert db.expires_at(b"l") is None
 
 
-@pytest.mark.parametrize("wrong", [0, -1, math.nan, True, "60"])
+@pytest.mark.parametrize("wrong", [0, -1, math.nan, 1e300, True, "60"])
 def test_a_wrong_default_is_refused(path: str, wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="default_ttl_s="):
         lsmkv.open(path, default_ttl_s=wrong)

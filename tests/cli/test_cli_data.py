@@ -92,31 +92,6 @@ def test_delete_by_prefix_goes_on_beyond_a_batch(store: str) -> None:
     assert list(read(store)) == [b"y"]
 
 
-@pytest.mark.parametrize(
-    ("stop", "code", "said"),
-    [
-        (KeyboardInterrupt(), 130, "stopped (1,000 entries deleted before that)"),
-        (OSError(28, "No space"), 1, "Error: No space (1,000 entries deleted before that)"),
-    ],
-)
-def test_an_interrupted_delete_by_prefix_reports_its_progress(
-    store: str, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int, said: str
-) -> None:
-    fill(store, {b"x%04d" % number: b"" for number in range(1500)})
-    begin, begun = lsmkv.DB.write_batch, 0
-
-    def batch(db: lsmkv.DB) -> lsmkv.WriteBatch:
-        nonlocal begun
-        begun += 1
-        if begun > 1:
-            raise stop
-        return begin(db)
-
-    monkeypatch.setattr(lsmkv.DB, "write_batch", batch)
-    assert said in fail("delete", store, "--prefix", "x", "--yes", code=code)
-    assert len(read(store)) == 500
-
-
 # --- count ---
 
 
