@@ -11,7 +11,7 @@ from bench.experiments.peers.phases import LIMITED
 from bench.experiments.peers.rows import Row
 from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.ratios import OURS, Figures, Ratio, Spread
-from bench.harness.tables import Shown, Table, table_of
+from bench.harness.tables import Table
 from lsmkv.options import MIB
 
 
@@ -117,10 +117,9 @@ def _spread(found: Spread | None) -> str:
 def tables(
     rows: Sequence[Row], times: Figures[Row], ratios: Sequence[Ratio], engines: Sequence[str]
 ) -> list[Table]:
-    found = [_times_table(times, engines)]
-    if ratios:
-        found += [_ratio_table(ratios), _each_peer_table(times, engines)]
-    found += [
+    found = [
+        _times_table(times, engines),
+        _ratio_table(times, ratios, engines),
         _quantities_table(rows, engines),
         _cold_table(rows, engines),
         _limited_table(rows, engines),
@@ -142,48 +141,34 @@ def _times_table(times: Figures[Row], engines: Sequence[str]) -> Table:
     )
 
 
-def _ratio_table(ratios: Sequence[Ratio]) -> Table:
-    return table_of(
-        "Best peer's time by lsmkv's: over 1, lsmkv is ahead",
-        ratios,
-        (
-            Shown("phase", "phase"),
-            Shown("best peer", "peer"),
-            Shown("verdict", "verdict"),
-            Shown("ratio", lambda found: found.ratio.median, ".2f"),
-            Shown("95 % interval", lambda found: interval_text(found)),
-            Shown("least", lambda found: found.ratio.least, ".2f"),
-            Shown("most", lambda found: found.ratio.most, ".2f"),
-        ),
+def _ratio_table(times: Figures[Row], ratios: Sequence[Ratio], engines: Sequence[str]) -> Table:
+    peers = [engine for engine in engines if engine != OURS]
+    return Table(
+        "Each peer's time by lsmkv's: over 1, lsmkv is ahead (95 % interval)",
+        ["phase", "best peer", "lsmkv is", *peers],
+        [
+            [
+                best.phase,
+                best.peer,
+                best.verdict,
+                *(_ratio_text(times.ratio_to(best.phase, peer)) for peer in peers),
+            ]
+            for best in ratios
+        ],
         "taken within each repetition; interval: of the median, by ranks, with 6 repetitions or more; "
-        "ahead, behind: it excludes 1; level: it does not, and the ratio says nothing; no "
-        "verdict: there is none. The best peer is the one of the lowest median here, so that of equal "
-        "stores chance calls lsmkv behind more often than ahead",
+        "ahead, behind: that of the best peer excludes 1; level: it does not, and the ratio says "
+        "nothing; no verdict: there is none. The best peer is the one of the lowest median here, so "
+        "that of equal stores chance calls lsmkv behind more often than ahead",
         left=3,
     )
 
 
-def _each_peer_table(times: Figures[Row], engines: Sequence[str]) -> Table:
-    peers = [engine for engine in engines if engine != OURS]
-    return Table(
-        "Each peer's time by lsmkv's (95 % interval)",
-        ["phase", *peers],
-        [
-            [phase, *(_ratio_text(times.ratio_to(phase, peer)) for peer in peers)]
-            for phase in times.phases
-        ],
-        "as above, for every peer",
-    )
-
-
 def _ratio_text(ratio: Ratio | None) -> str:
-    return "-" if ratio is None else f"{ratio.ratio.median:.2f} ({interval_text(ratio)})"
-
-
-def interval_text(ratio: Ratio) -> str:
-    """Both ends, or a dash where the repetitions are too few."""
+    if ratio is None:
+        return "-"
     low, high = ratio.interval
-    return f"{low:.2f}-{high:.2f}" if isfinite(high) else "-"
+    median = f"{ratio.ratio.median:.2f}"
+    return f"{median} ({low:.2f}-{high:.2f})" if isfinite(high) else median
 
 
 def _quantities_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:

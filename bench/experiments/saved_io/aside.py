@@ -23,7 +23,7 @@ from bench.experiments.saved_io.tables import measured_rate, requested_rate, sav
 from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.tables import Shown, Table, percent, table_of
 
-DEPTHS: Final = (1, 8, 32)
+DEPTHS: Final = (1, 32)
 _LOOKUPS: Final = 1_000_000
 _DEVICES_TITLE: Final = "Data larger than memory: counted reads, modelled times"
 _SKEW_TITLE: Final = (
@@ -75,52 +75,48 @@ OBJECT_STORE: Final = Device(
 DEVICES: Final = (HARD_DISK, SSD, OBJECT_STORE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Modelled:
-    """The lookups of a row on a device."""
-
-    device: Device
-    row: Row
-
-    @property
-    def reads(self) -> float:
-        return (self.row.data_block_reads or 0) / self.row.lookup_count
-
-    def seconds(self, depth: int) -> float:
-        return _LOOKUPS * self.reads / self.device.reads_per_s(depth)
-
-
 def on_devices(rows: Sequence[Row]) -> Table:
     """What the counts of these lookups would take, with no block in memory."""
-    counted = [row for row in rows if (row.data_block_reads or 0) >= FEWEST_EVENTS]
     return table_of(
         f"{_DEVICES_TITLE} (absent keys, the stores of the first table)",
-        [_Modelled(device, row) for device in DEVICES for row in counted],
+        [row for row in rows if (row.data_block_reads or 0) >= FEWEST_EVENTS],
         (
-            Shown("device", lambda each: each.device.name),
-            Shown("asked\np, %", lambda each: requested_rate(each.row)),
-            Shown("reads a lookup,\ncounted", "reads", ".4f"),
-            *(_seconds_at(depth) for depth in DEPTHS),
+            Shown("asked\np, %", requested_rate),
+            Shown("reads a lookup,\ncounted", _reads, ".4f"),
+            _seconds_on(HARD_DISK),
+            *(_seconds_on(device, depth) for device in (SSD, OBJECT_STORE) for depth in DEPTHS),
         ),
-        f"Reads are counted, block cache off; seconds are those of the device for {_LOOKUPS:,} lookups, "
-        "modelled from what makers state, none is measured. Depth: lookups under way at once, each of "
-        "which reads one block after the other. "
+        "Reads are counted, block cache off; s: seconds of the device for "
+        f"{_LOOKUPS:,} lookups, modelled from what makers state, none is measured. Depth: lookups under "
+        "way at once, each of which reads one block after the other. "
         + "; ".join(device.source for device in DEVICES)
         + ".",
     )
 
 
-def _seconds_at(depth: int) -> Shown:
-    def seconds(each: _Modelled) -> str:
-        found = each.seconds(depth)
+def _reads(row: Row) -> float:
+    return (row.data_block_reads or 0) / row.lookup_count
+
+
+def _seconds_on(device: Device, depth: int | None = None) -> Shown:
+    """The column of a device; without a depth, of one that serves a read at a time."""
+
+    def seconds(row: Row) -> str:
+        found = _LOOKUPS * _reads(row) / device.reads_per_s(depth or 1)
         return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
 
-    return Shown(f"seconds, modelled,\ndepth {depth}", seconds)
+    return Shown(
+        f"{device.name}, s" if depth is None else f"{device.name}, s,\ndepth {depth}", seconds
+    )
 
 
 def skew(rows: Sequence[Row], even: Sequence[Row]) -> list[Table]:
     """Skewed lookups beside ``even``, lookups spread over all keys of the same stores."""
-    here = [row for row in rows if row.dataset in SKEWED and not row.repetition]
+    here = [
+        row
+        for row in rows
+        if row.dataset in SKEWED and not row.repetition and ZIPF.get(row.dataset) != 0
+    ]
     if not here:
         return []
     rates = [rate for rate in dict.fromkeys(row.error_rate_requested for row in here) if rate]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from bench.experiments.saved_requests.rows import AT_ONCE, COLD, ONE_BY_ONE, OPENING, WARM, Row
 from bench.experiments.saved_requests.tasks import BITS_PER_KEY
 from bench.harness.tables import Table
+
+POWERS_OF_TEN: Final = (1.0, 0.1, 0.01, 0.001)  # the error rates of the tables; charts have all
 
 
 def rate_text(rate: float) -> str:
@@ -34,7 +37,8 @@ def run_counts(rows: Sequence[Row]) -> list[int]:
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    found = [_rates(rows, runs) for runs in run_counts(rows)]
+    powers = [row for row in rows if row.error_rate in POWERS_OF_TEN]
+    found = [_rates(powers, runs) for runs in run_counts(powers)]
     found += [_openings(rows), _engines(rows, COLD), _engines(rows, WARM), _parallel(rows)]
     return [table for table in found if table.cells]
 
