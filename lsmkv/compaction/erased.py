@@ -55,7 +55,7 @@ def pick_erased(version: Version, oldest_view: int) -> Compaction | None:
             stop = table.meta.above
             if not erased.touches(table.smallest, stop, table.meta.least_seq):
                 continue
-            if not erased.gaps(table.smallest, stop, table.meta.newest_seq):
+            if not erased.gaps(table.smallest, stop, table.newest_seq):
                 hidden_here.append(table.meta)
             elif (rewritten is None and not hidden) and (
                 len(erased.ranges) > _MOST_RANGES or _is_half_hidden(erased, table)

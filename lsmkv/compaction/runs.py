@@ -96,7 +96,7 @@ class RunInput:
         if erased is None or not erased.touches(table.smallest, stop, table.meta.least_seq):
             return False
         stretches: list[tuple[int, int]] = []
-        for low, high in erased.gaps(table.smallest, stop, table.meta.newest_seq):
+        for low, high in erased.gaps(table.smallest, stop, table.newest_seq):
             first, end = table.block_range(low, high)
             if stretches and first <= stretches[-1][1]:  # one key may be in blocks of both
                 first = i64(stretches.pop()[0])

@@ -159,7 +159,7 @@ def held_at(
     h, only = hash_key(key), Bounds(key, key + b"\0")
     for run in version.runs:
         table = run.table_for(key)
-        if table is None or table.meta.newest_seq < erased_seq:
+        if table is None or table.newest_seq < erased_seq:
             continue
         if table.meta.least_seq >= erased_seq:
             found = table.get(key, h, seq)

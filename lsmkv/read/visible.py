@@ -40,8 +40,8 @@ def visible_entries(
         if stop is None or stop > table.largest:
             stop = table.meta.above
         # What is older than a range delete as a whole is not read; of the rest each entry is compared.
-        gaps = erased.gaps(start, stop, table.meta.newest_seq)
-        is_mixed = table.meta.least_seq < table.meta.newest_seq
+        gaps = erased.gaps(start, stop, table.newest_seq)
+        is_mixed = table.meta.least_seq < table.newest_seq
         compared = (
             erased if is_mixed and erased.touches(start, stop, table.meta.least_seq) else None
         )

@@ -71,7 +71,6 @@ class TableReader:
         """
         self._cache = cache
         self._stats = storage.stats
-        self.path = path
         self._file = storage.open_random(path)
         if shared:
             self._file.share(storage.shared_files)
@@ -92,6 +91,7 @@ class TableReader:
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
+        self.newest_seq: int = self.meta.newest_seq
         self.one_seq: bool = self.properties.one_seq
         self.has_versions: bool = self.properties.has_versions
         self._decompressor = Decompressor(_read_dictionary(self._file, footer))
@@ -112,6 +112,10 @@ class TableReader:
         self.asks = AskCounts(
             self._stats, self._sections.memory, learns=adaptive_filters and has_filters
         )
+
+    @property
+    def path(self) -> str:
+        return self._file.path
 
     def is_all_visible(self, seq: int) -> bool:
         """Whether a view of ``seq`` sees every entry, one for each key."""
