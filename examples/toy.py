@@ -402,11 +402,9 @@ class Store:
             log = Log(path, WRITES)
             before = self.logs[-1] if self.logs else None
             if before and log.header[2:] != (before.header.number, before.end):
-                if log.records:
-                    raise CorruptionError(
-                        path, 0, "writes are missing between the log before and it"
-                    )
-                continue  # the log before it took more writes: this one was never used
+                if log.records and (log.marked or log.header.end_before <= before.end):
+                    raise CorruptionError(path, 0, "it does not follow the log before it")
+                continue  # it was never used; or the power failed, and neither log was on the disk
             self.logs.append(log)
             for offset, payload in log.records:
                 for entry in map(entry_of, toy_bytes.decode_batch(payload)):

@@ -408,6 +408,43 @@ def test_a_torn_tail_is_dropped_and_what_follows_is_kept(tmp_path: Path) -> None
         assert list(db.items()) == [(key, b"value") for key in expected]
 
 
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_log_behind_a_lost_tail_is_dropped_unless_it_was_synced(
+    synced: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "db"
+    store = open_toy(path)
+    store.put(b"a", b"1")
+    store.put(b"b", b"2")
+    first, store.log = store.log, toy.new_log(path / "000003.log", toy.WRITES, store.log)
+    store.put(b"c", b"3", sync=synced)
+    store.put(b"d", b"4")
+    store.lock.close()
+    cut(first.path, first.end - 1)
+    if synced:
+        with pytest.raises(toy_bytes.CorruptionError, match=r"000003\.log"):
+            open_toy(path)
+        with pytest.raises(lsmkv.CorruptionError):
+            lsmkv.open(path)
+    else:
+        with lsmkv.open(path, read_only=True) as db:
+            assert dict(db) == {b"a": b"1"}
+        assert read_all(path) == {b"a": b"1"}
+        assert not (path / "000003.log").exists()
+
+
+def test_damage_before_a_sync_mark_is_told_from_a_torn_tail(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    store = open_toy(path)
+    store.put(b"a", b"1", sync=True)
+    store.put(b"b", b"2")
+    store.lock.close()
+    flip(store.log.path, 70)
+    with pytest.raises(toy_bytes.CorruptionError) as caught:
+        open_toy(path)
+    assert (caught.value.path, caught.value.offset) == (store.log.path, 56)
+
+
 # What is beyond the toy, or seldom
 
 
