@@ -29,7 +29,7 @@ A store is a directory of its own:
 | `MANIFEST-000002` | the log of edits that says which tables make the tree |
 | `000001.log` | write-ahead log: what the memtable with the same number holds |
 | `000003.sst` | a table (SSTable): sorted entries in blocks, never changed once written |
-| `LOCK` | locked (`flock`) by the process that has the store open for writing: `lsmkv process 17`, a line |
+| `LOCK` | locked (`flock`) by the process that has the store open for writing: `lsmkv process 17` |
 | `BACKUP` | in a backup: what it was made of |
 | `UNFINISHED` | in a checkpoint or first backup, until `CURRENT` is there: half-made, no store yet |
 | `*.lsmkv-tmp` | a file being written that will be renamed; removed when the store is opened |
