@@ -1,4 +1,4 @@
-"""The same store in 420 lines, for whoever has never seen an LSM tree.  Read it from the top.
+"""The same store in 400 lines of code, for whoever has never seen an LSM tree.  Read it from the top.
 
 It reads and writes the files of lsmkv: each opens the other's stores.  ``toy_bytes.py`` has the layouts
 of those files, field by field; you can do without it.  Left out are speed, threads, a cache and range
@@ -7,10 +7,11 @@ deletes.  docs/toy.md is an hour with it.
     python examples/toy.py put fruit.db apple red
     python examples/toy.py get fruit.db apple
 
-Five words first.  An *entry* is a key with its value, or with the note that it was deleted.  A *block*
-is some 4 KiB of entries, sorted: what one read of a disk fetches.  A *table* is a file of blocks that
-never changes.  A *run* is a row of tables that have no key in common: one table here, often several in
-lsmkv's stores.  A *level* is a list of runs.
+Six words first.  An *entry* is a key with its value, or with the note that it was deleted.  The
+*memtable* is a dict in memory with the newest entries.  A *block* is some 4 KiB of entries, sorted: what
+one read of a disk fetches.  A *table* is a file of blocks that never changes.  A *run* is a row of tables
+that have no key in common: one table here, often several in lsmkv's stores.  A *level* is a list of
+runs; the deeper it is, the older they are.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Log:
 
 
 def new_log(path: Path, kind: int, before: Log | None = None) -> Log:
-    salt = int.from_bytes(os.urandom(7), "little")
+    salt = int.from_bytes(os.urandom(7), "little")  # no other log's records pass for this one's
     previous = (before.header.number, before.end) if before else (0, 0)
     header = LogHeader(number_of(path), salt, *previous)
     write_file(path, toy_bytes.encode_log_header(kind, header))
@@ -209,9 +210,8 @@ def write_table(path: Path, entries: Iterable[Entry]) -> dict[str, Any] | None:
         stored = [entry.row() for entry in block]
         rows += stored
         payload = toy_bytes.encode_payload(stored)
-        data += toy_bytes.encode_block(
-            payload, len(block), bits, probes, number_of(path), len(data)
-        )
+        at = number_of(path), len(data)
+        data += toy_bytes.encode_block(payload, len(block), bits, probes, *at)
         # The filters stand together, too: one read brings all of them into memory.  Those beside the
         # blocks are for the day on which these are damaged (lsmkv then takes them; here, it is an error).
         filters += bits
@@ -278,10 +278,15 @@ class Table:
         lsmkv keeps old versions of a key while somebody looks at an old state of the store.  Where
         they fill several blocks, the newest is in the first of these.
         """
-        separators = [place.separator for place in self.places[:-1]]
-        last = bisect_right(separators, key) - 1
-        has_versions = self.end.properties["has_versions"]
-        return range(max(0, bisect_left(separators, key) - 1) if has_versions else last, last + 1)
+
+        def separator(place: Place) -> bytes:
+            return place.separator
+
+        block_count = len(self.places) - 1  # the last line says where all blocks end
+        first = last = bisect_right(self.places, key, hi=block_count, key=separator) - 1
+        if self.end.properties["has_versions"]:
+            first = bisect_left(self.places, key, hi=block_count, key=separator) - 1
+        return range(max(0, first), last + 1)
 
     def read_block(self, number: int) -> list[Entry]:
         start, stop = self.places[number].start, self.places[number + 1].start
@@ -291,22 +296,21 @@ class Table:
 
     def entries(self, start: bytes = b"") -> Iterator[Entry]:
         """Its entries in order, from the block on that may hold ``start``."""
-        for number in range(max(0, self._blocks_for(start).start), len(self.places) - 1):
+        for number in range(self._blocks_for(start).start, len(self.places) - 1):
             yield from self.read_block(number)
 
 
 def newest(sources: list[Iterable[Entry]]) -> Iterator[Entry]:
     """Of each key the newest entry, in order of the keys; newer sources come first."""
     last = None
-    for entry in heapq.merge(
-        *sources, key=lambda entry: entry.key
-    ):  # of equal keys the first's first
+    for entry in heapq.merge(*sources, key=lambda entry: entry.key):  # a stable merge
         if entry.key != last:
             yield entry
         last = entry.key
 
 
-# 5. Which tables make the store?  Those of the manifest, a log of changes.  CURRENT has its name.
+# 5. Which tables make the store?  Those that the manifest names, a log of changes.  Not all that are in
+# the directory: a kill may leave tables there that do not count yet, or that others have replaced.
 
 
 class Store:
@@ -339,6 +343,7 @@ class Store:
         write_file(self.path / "CURRENT", b"%s %016x\n" % (name, checksum(name)))
 
     def _read_manifest(self) -> None:
+        # CURRENT is a file with the manifest's name: a long manifest is replaced by a short one with it.
         name, _, check = (self.path / "CURRENT").read_bytes().partition(b" ")
         if check != b"%016x\n" % checksum(name):
             raise CorruptionError(self.path / "CURRENT", 0, "it is damaged")
@@ -361,9 +366,8 @@ class Store:
             self.range_deletes.remove(gone)
         self.next_file = change.get("next_file", self.next_file)
         self.last_seq = max(self.last_seq, change.get("last_seq", 0))  # of all writes in tables
-        self.log_number = change.get(
-            "log_number", self.log_number
-        )  # what older logs have is in tables
+        # Logs before this one are in tables, and do not count any more.
+        self.log_number = change.get("log_number", self.log_number)
         self.closed = change.get("closed_log")  # number and end of the log, if it was closed
 
     def _commit(self, **change: Any) -> None:
@@ -444,7 +448,7 @@ class Store:
         return entry.value_at(self.clock()) if entry else None
 
     def search(self, key: bytes) -> Iterator[Step]:
-        """The steps of a lookup, from new to old: the first entry that is found hides all others."""
+        """The steps of a lookup, from new to old: the first entry that it finds hides all others."""
         found = self.memtable.get(key)
         yield Step("memtable", entry=found)
         for table in self.tables:
@@ -465,7 +469,10 @@ class Store:
     # 8. How does memory become a table, and how do many runs become one?
 
     def flush(self) -> None:
-        """Write the memtable as the newest run of level 0, and begin a new log."""
+        """Write the memtable as the newest run of level 0, and begin a new log: the old one can go.
+
+        lsmkv does so by itself once a log has 64 MiB, and compacts once level 0 has four runs.
+        """
         if not self.memtable:
             return
         log = new_log(self._new_path("log"), WRITES, self.log)
@@ -487,9 +494,8 @@ class Store:
         now_s = self.clock()
         merged = newest([table.entries() for table in self.tables])
         values = (entry for entry in merged if entry.value_at(now_s) is not None)
-        meta = write_table(
-            self._new_path("sst"), values
-        )  # no deletes: nothing is left for them to hide
+        # Without deletes: nothing older is left for them to hide.  A flush must keep them.
+        meta = write_table(self._new_path("sst"), values)
         added = [{"level": 1, "run": 0, "meta": meta}] if meta else []
         self._commit(added=added, removed=list(self.placed))
         self._open_tables()
@@ -516,9 +522,7 @@ def main(words: list[str]) -> str | None:
     """Do what a command says; an error, if it cannot be done."""
     word, path, *rest = [*words, "", ""] if len(words) < 2 else words
     if WORDS.get(word) != len(rest):
-        return (
-            "python examples/toy.py put|delete|get|scan|flush|compact STORE [KEY or PREFIX] [VALUE]"
-        )
+        return "usage: toy.py put|delete|get|scan|flush|compact STORE [KEY or PREFIX] [VALUE]"
     given = [os.fsencode(each) for each in rest]
     try:
         store = Store(Path(path))
