@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,34 @@ def test_a_filter_is_asked_for_the_bits_that_lsmkv_explains(by: str, tmp_path: P
             assert tuple(sorted({*bits})) == run.filter.probes
 
 
+@pytest.mark.parametrize("by", ["toy", "lsmkv"])
+def test_separators_are_the_shortest_whatever_they_share(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = [b"%02d" % length + b"m" * length for length in range(40)]
+    keys = [head + last for head in heads for last in (b"a", b"b" + bytes(200), b"c")]
+    monkeypatch.setattr(toy, "BLOCK_BYTES", 1)
+    store: Any = open_toy(tmp_path / "db") if by == "toy" else None
+    if by == "lsmkv":
+        small = {"block_size_bytes": 256, "fit_pages": False, "compression": "none"}
+        store = lsmkv.open(tmp_path / "db", background="thread", **small)
+    for key in keys:
+        store.put(key, bytes(300))
+    store.flush()
+    store.close()
+    store = open_toy(tmp_path / "db")
+    (table,) = store.tables
+    found = [place.separator for place in table.places[1:-1]]
+    assert found == [
+        key[: toy_bytes.shared_length(before, key) + 1] for before, key in pairwise(keys)
+    ]
+    assert [store.get(key) for key in keys] == [bytes(300)] * len(keys)
+    store.close()
+    with lsmkv.open(tmp_path / "db", read_only=True) as db:
+        assert db.verify().problems == ()
+        assert [db.get(key) for key in keys] == [bytes(300)] * len(keys)
+
+
 LOOKUPS = """
 import sys, pathlib, toy
 store = toy.Store(pathlib.Path(sys.argv[1]))
@@ -301,9 +330,13 @@ def test_an_adopted_table_is_read(tmp_path: Path) -> None:
             writer.add(b"a", b"1")
             writer.add(b"b", b"2")
         db.ingest([tmp_path / "outside.sst"])
+        (seq,) = [run.seq for run in db.explain(b"b").runs if run.outcome == "found"]
         db.put(b"c", b"3")
     store = open_toy(tmp_path / "db")
     assert dict(store.scan()) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+    *_, step = store.search(b"b")
+    assert step.entry is not None
+    assert step.entry.seq == seq
     store.compact()
     store.close()
     with lsmkv.open(tmp_path / "db") as db:

@@ -177,6 +177,22 @@ def test_a_torn_tail_is_dropped_and_what_follows_is_kept(tmp_path: Path) -> None
         assert list(db.items()) == [(key, b"value") for key in expected]
 
 
+def test_a_record_behind_a_torn_one_never_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    store = open_toy(path)
+    ends = []
+    for key in (b"a", b"b", b"c"):
+        store.put(key, b"value")
+        ends.append(store.log.end)
+    store.lock.close()
+    flip(store.log.path, ends[0] + 20)
+    store = open_toy(path)
+    store.put(b"B", b"value")  # just as long as the record of b
+    store.lock.close()
+    assert store.log.end == ends[1]
+    assert list(read_all(path)) == [b"B", b"a"]
+
+
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_log_behind_a_lost_tail_is_dropped_unless_it_was_synced(
     synced: bool, tmp_path: Path
