@@ -195,8 +195,8 @@ def test_separators_are_the_shortest_whatever_they_share(
     monkeypatch.setattr(toy, "BLOCK_BYTES", 1)
     store: Any = open_toy(tmp_path / "db") if by == "toy" else None
     if by == "lsmkv":
-        small = {"block_size_bytes": 256, "fit_pages": False, "compression": "none"}
-        store = lsmkv.open(tmp_path / "db", background="thread", **small)
+        small = lsmkv.Options(block_size_bytes=256, fit_pages=False, compression="none")
+        store = lsmkv.open(tmp_path / "db", small)
     for key in keys:
         store.put(key, bytes(300))
     store.flush()
