@@ -191,7 +191,7 @@ class Engine:
             if self.location.found_another:
                 state.contents = object()
             state.last_seq = last_seq
-            self.cache.take_entries_of(current.version, keep=False)
+            current.version.epoch = self.cache.next_epoch(keep=False)
             state.super_version = current
             state.life = OPEN
             if has_news:

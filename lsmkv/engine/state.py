@@ -31,8 +31,8 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import SnapshotList
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 
@@ -214,7 +214,7 @@ class StoreState:
 
         ``keep_entries``: what is in the entry cache holds for its tables, too.
         """
-        self.cache.take_entries_of(current.version, keep=keep_entries)
+        current.version.epoch = self.cache.next_epoch(keep=keep_entries)
         self.super_version = current
         run_count = current.version.levels.level0_run_count
         self.is_crowded = run_count >= self.options.level0_slowdown_trigger
@@ -278,11 +278,12 @@ class StoreState:
             self.show(following, keep_entries=keep)
 
     def _forget_entries(self, flushed: Memtable) -> None:
-        """Drop from the entry cache what ``flushed`` replaces, which readers still find first.
+        """Drop from the entry cache what ``flushed`` replaces.
 
-        None is added meanwhile: a lookup may have missed the memtable's, and be about to add an old one.
+        Readers find its entries first until it goes.  Older ones are not added meanwhile: a lookup may
+        have missed the memtable's, and be about to add what it read before.
         """
-        self.cache.take_entries_of(None, keep=True)
+        self.cache.next_epoch(keep=True)
         keys = flushed.written_keys()
         for start in range(0, len(keys), _FORGOTTEN_AT_ONCE):
             if not len(self.cache.entries):

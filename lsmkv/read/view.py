@@ -61,7 +61,7 @@ class SuperVersion:
                 miss_count = cache.miss_count
                 held = self.version.get(key, h, MAX_SEQUENCE, stats)
                 if cache.miss_count != miss_count and held is not None:
-                    cache.put_entry(key, h, held, self.version)
+                    cache.put_entry(key, h, held, self.version.epoch)
             else:
                 stats.entry_cache_hits += 1
         else:

@@ -238,13 +238,13 @@ class BlockCache:
         self.entries.target_bytes = max(0, min(wanted, self.capacity_bytes - _LEAST_BLOCK_BYTES))
         self.entries.trim(0)
 
-    def put_entry(self, key: bytes, h: i64, held: bytes | Expiring, source: object) -> None:
-        """Keep an entry that a lookup read from disk, in the version ``source``.  O(1) amortised."""
+    def put_entry(self, key: bytes, h: i64, held: bytes | Expiring, epoch: i64) -> None:
+        """Keep an entry that a lookup read from disk; not from an older ``epoch``.  O(1) amortised."""
         entries = self.entries
-        if entries.source is not source or not entries.target_bytes:
+        if entries.epoch != epoch or not entries.target_bytes:
             return
         with self.lock:
-            if entries.source is not source or self._is_changing:
+            if entries.epoch != epoch or self._is_changing:
                 return
             try:
                 self._is_changing = True
@@ -269,12 +269,13 @@ class BlockCache:
                 entries.clear()
                 raise
 
-    def take_entries_of(self, version: object, *, keep: bool) -> None:
-        """Add entries of lookups in ``version`` from now on; without ``keep`` the present ones go."""
+    def next_epoch(self, *, keep: bool) -> i64:
+        """Begin another epoch of entries, which it returns; without ``keep`` the present ones go."""
         with self.lock:
-            self.entries.source = version
+            self.entries.epoch += 1
             if not keep:
                 self.entries.clear()
+            return self.entries.epoch
 
     # The budget
 

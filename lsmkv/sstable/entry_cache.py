@@ -23,8 +23,8 @@ from lsmkv.encoding.words import is_same
 
 _HEAD_BYTES: Final = 8
 _LENGTH_BITS: Final = 20  # of a key's length; the expiry, plus one, stands above
-_LENGTHS: Final = (1 << _LENGTH_BITS) - 1
-_TAGS: Final = 0x7FFF_FFFF  # the bits of a hash that a slot keeps
+_LENGTHS: Final = 0xF_FFFF
+_TAGS: Final = 0x7FFF_FFFF  # the bits of a hash that slots keep
 
 SLOT_BYTES: Final = 48  # of memory: an entry's place in the arrays, and that of an evicted one
 _OBJECT_BYTES: Final = 33  # of a bytes object, beside its bytes
@@ -107,13 +107,11 @@ class _Slots:
         count = 2 * len(self.heads)
         heads = vec[i32]([-1] * count)
         mask: i64 = count - 1
-        slot: i64 = 0
-        for record in self.records:
-            if record is not None:
+        for slot in range(i64(len(self.records))):
+            if self.records[slot] is not None:
                 bucket = i64(self.tags[slot]) & mask
                 self.chain[slot] = heads[bucket]
                 heads[bucket] = i32(slot)
-            slot += 1
         self.ghosts = vec[i32]([0] * count)
         self.left_at = vec[i64]([0] * count)
         self.heads = heads  # before the mask: another thread may look a key up
@@ -196,7 +194,7 @@ class EntryCache:
     Attributes:
         used_bytes: about the memory of all entries.
         target_bytes: what they may take.
-        source: the version from which the entries were read; while it is None, none is added.
+        epoch: only entries that were read in it are added.
     """
 
     def __init__(self) -> None:
@@ -204,7 +202,7 @@ class EntryCache:
         self.used_bytes: i64 = 0
         self.target_bytes: i64 = 0
         self._has_evicted = False
-        self.source: object = None
+        self.epoch: i64 = 0
 
     def __len__(self) -> int:
         return int(self._slots.count)
@@ -265,8 +263,7 @@ class EntryCache:
         has_left = slots.has_left(tag)
         self.trim(charge_bytes)
         fills_main = (
-            not self._has_evicted
-            and slots.small.used_bytes >= self.target_bytes // _SMALL_DIVISOR
+            not self._has_evicted and slots.small.used_bytes >= self.target_bytes // _SMALL_DIVISOR
         )
         queue = slots.main if has_left or fills_main else slots.small
         slots.join(queue, slots.take(record, tag), charge_bytes)
