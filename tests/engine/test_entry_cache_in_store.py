@@ -171,7 +171,7 @@ def test_threads_that_write_and_read_see_their_own_writes(path: str) -> None:
                     db.delete(key)
                 db.get(dice.choice(KEYS[1_000:]))
 
-        run_all(*[lambda name=name: work(name) for name in range(4)])  # type: ignore[misc]
+        run_all(*[lambda name=name: work(name) for name in range(4)])
         assert db.stats().entry_cache_hits > 0
 
 
