@@ -114,6 +114,16 @@ def test_what_a_slow_lookup_read_before_a_flush_is_not_kept(path: str) -> None:
         assert db.get(b"key00007") == b"new"
 
 
+def test_no_entry_is_added_while_a_memtables_keys_leave_the_cache(path: str) -> None:
+    with open_store(path) as db:
+        fill(db)
+        current = db._engine.state.require_open()
+        cache, h = db._engine.cache, hash_key(b"key00007")
+        db._engine.state._forget_entries(current.memtable)
+        cache.put_entry(b"key00007", h, b"old", current.version.epoch)
+        assert isinstance(cache.entries.get(b"key00007", h), Absent)
+
+
 def test_an_entry_expires_in_the_cache_too(path: str) -> None:
     clock = SetClock()
     with open_store(path, clock=clock) as db:

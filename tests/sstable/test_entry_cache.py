@@ -98,7 +98,14 @@ def test_an_entry_that_comes_again_soon_was_evicted_lately_and_one_that_comes_la
         if not cache.holds(b"%08d" % number, hash_key(b"%08d" % number))
     ]
     assert put(cache, evicted[-1])
-    assert not put(cache, evicted[0])
+    assert not any([put(cache, key) for key in evicted[:100]])
+
+
+def test_a_key_is_told_from_one_that_begins_with_it_and_has_its_hash() -> None:
+    cache = of_size(64 * 1024)
+    cache.put(b"a", 7, b"bc")
+    assert isinstance(cache.get(b"ab", 7), Absent)
+    assert isinstance(cache.get(b"abc", 7), Absent)
 
 
 def test_its_memory_is_what_python_counts() -> None:
