@@ -1,7 +1,8 @@
 """One store that is being explored: what the page asks of it.
 
-It has three read-only handles: one for lookups, whose counters the page shows; one for the same lookups
-with a block cache; and one for drawing samples.  So counters on the page count its lookups alone.
+It has two read-only handles: one for lookups, whose counters the page has, and one for drawing samples.
+So the counters count the page's lookups alone.  Neither has a block cache: reads that a cache spares
+would hide those that filters avoid.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import RATES, what_if
 
 SEED: Final = 1970
-CACHE_BYTES: Final = 256 * 1024  # the block cache of the lookups that run with one
 DEVICES: Final = (
     contract.Device("hard disk", 8.0, "a seek and half a turn at 7,200 turns a minute"),
     contract.Device("SSD", 0.1, "a random read of 4 KiB, one at a time"),
@@ -41,12 +41,6 @@ _DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most st
 _PICKING_S: Final = 1.0
 _MOST_STEPS: Final = 3_000  # kept in memory; a live page may follow a store for days
 _COUNTS: Final = ("present", "absent", "false_positives", "filters", "steps")  # of a Detail
-_SHOWN_OPTIONS: Final = (
-    "filter_residency",
-    "block_cache_size_bytes",
-    "read_around",
-    "adaptive_filters",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +101,8 @@ class Exploration:
     """Explores a store, for any number of threads; ``settings`` and errors are those of its opening."""
 
     def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
-        defaults = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False)
-        options = defaults.replace(**settings)
+        defaults = lsmkv.Options(read_around=False)
+        options = defaults.replace(**settings).replace(block_cache_size_bytes=0)
         self._is_live = is_live
         self._lock = threading.RLock()
         with contextlib.ExitStack() as opened:
@@ -118,13 +112,12 @@ class Exploration:
                     lsmkv.open(path, options, create_if_missing=False, read_only=True)
                 )
 
-            self._db = reader(options.replace(block_cache_size_bytes=0))
-            self._cached = reader(options)
-            # Its filters must not learn from drawing: lookups ask those of the other handles.
+            self._db = reader(options)
+            # Its filters must not learn from drawing: lookups ask those of the other handle.
             self._samples = reader(options.replace(adaptive_filters=False))
             self._handles = opened.pop_all()
         self._program = ProgramReader(self._db.path)
-        self._explorer = Explorer(self._db, self._cached, self._samples)
+        self._explorer = Explorer(self._db, self._samples)
         self._sampler = KeySampler(self._samples, SEED)
         self._history = HistoryReader(self._samples, is_recording=is_live)
         self._steps: list[contract.HistoryStep] = []
@@ -163,8 +156,7 @@ class Exploration:
             codec_of = partial(self._codec, self._uncounted_tables())
             store_map = survey.as_map(self._explorer.reads, codec_of)
             # Before the pictures of filters, which may read some from disk.
-            stats, usage = self._stats(), self._db.memory_usage()
-            memory = {name: getattr(usage, name) for name in usage.as_dict()}
+            stats = self._stats()
             steps = self._steps_until(survey.tables.keys())
             left_out = max(0, len(steps) - detail.steps)
             skipped = self._forgotten_steps + left_out
@@ -191,7 +183,6 @@ class Exploration:
                 ),
                 devices=list(DEVICES),
                 stats=stats,
-                memory=memory,
                 damage=damage,
                 omitted=omitted,
             )
@@ -324,7 +315,7 @@ class Exploration:
         if began_s < self._refresh_due_s:
             return
         try:
-            for handle in (self._samples, self._cached, self._db):
+            for handle in (self._samples, self._db):
                 handle.refresh()
             self._follow_history()
         finally:
@@ -332,7 +323,6 @@ class Exploration:
             self._refresh_due_s = ended_s + 4 * (ended_s - began_s)
 
     def _source(self) -> contract.Source:
-        options = self._cached.options
         name = os.path.basename(self._db.path.rstrip("/")) or self._db.path
         return contract.Source(
             name=text_of(os.fsencode(name)),
@@ -340,9 +330,8 @@ class Exploration:
             made_at_s=time.time(),
             is_live=self._is_live,
             generation=self._db.generation,
-            cache_bytes=options.block_cache_size_bytes,
             lsmkv_version=lsmkv.__version__,
-            options={option: getattr(options, option) for option in _SHOWN_OPTIONS},
+            learns=self._db.options.adaptive_filters,
         )
 
     def _stats(self) -> dict[str, int | float]:

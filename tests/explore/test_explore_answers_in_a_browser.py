@@ -45,17 +45,6 @@ def test_the_page_opens_with_what_an_absent_key_cost(shown: Tab, data: contract.
     )
 
 
-def test_a_switch_shows_what_a_block_cache_would_spare(shown: Tab, data: contract.Page) -> None:
-    page = shown.page
-    absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
-    page.check("#cache")
-    left = sum(one.reads_without_filters - len(one.cached_runs) for one in absent)
-    assert number(page.inner_text("[data-score=without]")) == left
-    assert left < sum(one.reads_without_filters for one in absent)
-    page.uncheck("#cache")
-    assert number(page.inner_text("[data-score=without]")) > left
-
-
 def test_the_slider_drives_the_score_the_lookup_and_the_map(
     shown: Tab, data: contract.Page
 ) -> None:

@@ -112,7 +112,7 @@ def test_every_scene_fits_the_window_and_uses_it(
 
 def test_a_scene_hides_controls_that_it_does_not_need(shown: Tab) -> None:
     for _ in scenes(shown.page):
-        for control in ("#colouring", "#key", "[data-pick]", ".counters", ".selection"):
+        for control in ("#colouring", "#key", "[data-pick]", ".selection"):
             assert not shown.page.locator(control).first.is_visible(), control
 
 

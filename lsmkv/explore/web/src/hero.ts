@@ -3,22 +3,14 @@
 import { type Answer, answerOf, blank, summed } from "./answer";
 import type { App, State } from "./app";
 import { button, fill, h } from "./dom";
-import { bytes, count } from "./format";
+import { count } from "./format";
 import type { LookupView, Pick } from "./lookup";
-import { totalsOf, variantOf } from "./variants";
+import { scored } from "./score";
 
 const PICKS: [Pick, string][] = [
   ["absent", "An absent key"],
   ["present", "A present key"],
   ["false positive", "A false positive"],
-];
-
-const WORDS: [string, string][] = [
-  ["memtable", "the newest entries, still in memory"],
-  ["run", "a row: entries sorted by key, newest on top"],
-  ["level", "runs of like age: the deeper, the older and larger"],
-  ["block", "a box: what one read brings; each has its filter"],
-  ["p", "how often a filter says maybe of an absent key"],
 ];
 
 export class HeroView {
@@ -28,9 +20,6 @@ export class HeroView {
   #damage = h("div", { class: "damage", role: "status" });
 
   constructor(app: App, lookups: LookupView) {
-    const { cache_bytes } = app.state.model.page.source;
-    const cache = h("input", { type: "checkbox", id: "cache" });
-    cache.addEventListener("change", () => app.set({ isCached: cache.checked }));
     this.element = h(
       "section",
       { class: "hero", "aria-label": "What this lookup cost" },
@@ -44,16 +33,6 @@ export class HeroView {
         ...PICKS.map(([pick, text]) =>
           button(text, () => void lookups.pick(pick), { "data-pick": pick }),
         ),
-        cache_bytes > 0
-          ? h("label", { class: "switch" }, cache, `with a block cache of ${bytes(cache_bytes)}`)
-          : null,
-      ),
-      h(
-        "dl",
-        { class: "words", "aria-label": "Words of this page" },
-        ...WORDS.map(([word, meaning]) =>
-          h("div", {}, h("dt", {}, word), " ", h("dd", {}, meaning)),
-        ),
       ),
     );
     app.watch((state, before) => {
@@ -64,6 +43,7 @@ export class HeroView {
 
   #show(state: State): void {
     const { model, lookup } = state;
+    const { kind, totals } = scored(state);
     const answer = lookup ? answerOf(lookup) : blank(model.page);
     const lead = lookup
       ? [h("code", { class: "hero-key" }, lookup.key.text), ` ${answer.is}`]
@@ -74,14 +54,7 @@ export class HeroView {
       inLargeWords(answer),
       answer.notes.length > 0 ? h("p", { class: "why" }, answer.notes.join(" ")) : null,
     );
-    const tried = (["absent", "present"] as const).flatMap((kind) => {
-      const known = model
-        .lookupsOf(kind)
-        .filter((one) => state.rate === null || one.rebuilt.length > 0);
-      const all = known.map((one) => variantOf(one, state));
-      return all.length > 0 ? summed(totalsOf(all), kind) : [];
-    });
-    fill(this.#totals, ...tried.flatMap((text) => [h("span", {}, text), " "]));
+    fill(this.#totals, totals.lookups > 0 ? summed(totals, kind) : null);
     const { damage } = model.page;
     this.#damage.hidden = damage.length === 0;
     fill(

@@ -161,7 +161,7 @@ export class Lecture {
         sentence: () =>
           "How often a filter errs is a choice, p, paid for in bits: a tenth of p costs a Bloom filter 4.8 bits a key.",
         question: (state) => {
-          const { totals } = scored({ ...state, rate: null });
+          const { totals } = scored({ model: state.model, rate: null });
           return `${count(totals.without, "read")} without filters: how many are left with p = 1 %?`;
         },
         told: (state) => {
@@ -218,7 +218,7 @@ export class Lecture {
         ...onMap,
         title: "What learns",
         sentence: (now) =>
-          now.page.source.options.adaptive_filters === true
+          now.page.source.learns
             ? "An absent key that passed its filter is listed in memory, and denied from then on."
             : "The same absent key passes its filter each time; adaptive_filters lists it in memory and denies it.",
         question: ({ lookup }) =>
@@ -270,7 +270,7 @@ export class Lecture {
     this.element.hidden = false;
     document.body.classList.add("lecturing");
     this.#enter(Math.max(0, Math.min(this.#scenes.length, scene) - 1)); // before views measure their room
-    this.#app.set({ isLecture: true, rate: null, isCached: false, colouring: "level" });
+    this.#app.set({ isLecture: true, rate: null, colouring: "level" });
     scrollTo(0, 0);
     this.#show(scene - 1);
   }

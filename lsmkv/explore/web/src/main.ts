@@ -2,10 +2,9 @@
 
 import { App } from "./app";
 import type { Page, Pulse } from "./contract";
-import { CountersView } from "./counters";
 import { button, fill, h } from "./dom";
 import { FlowView } from "./flow";
-import { bytes, count, date, taken } from "./format";
+import { bytes, count, date } from "./format";
 import { HeroView } from "./hero";
 import { Lecture } from "./lecture";
 import { placeIn } from "./links";
@@ -53,7 +52,6 @@ function start(root: HTMLElement): void {
       views.flow.element,
       views.toy.element,
       new ProgramView(app).element,
-      new CountersView(app).element,
     ),
     footer(page),
   );
@@ -108,8 +106,6 @@ function inShort({ map }: Page): string {
       `${count(map.entry_count, "entry", "entries")} in ${count(map.table_count, "table")} and ` +
         `${count(map.block_count, "block")}, ${bytes(map.size_bytes)}`,
     );
-  if (map.entry_count > 0)
-    parts.push(`index ${taken(map.index_bytes, map)}`, `filters ${taken(map.filter_bytes, map)}`);
   if (inMemory > 0) parts.push(`${count(inMemory, "key")} in memtables`);
   return parts.length > 0 ? `Here: ${parts.join("; ")}.` : "";
 }
@@ -117,10 +113,7 @@ function inShort({ map }: Page): string {
 function footer(page: Page): HTMLElement {
   const { source } = page;
   const notes = h("ul");
-  const options = Object.entries(source.options).map(([name, value]) => `${name} ${value}`);
-  const made =
-    `Read on ${date(source.made_at_s)} from ${source.path} by lsmkv ${source.lsmkv_version}, ` +
-    `with ${options.join(", ")}.`;
+  const made = `Read on ${date(source.made_at_s)} from ${source.path} by lsmkv ${source.lsmkv_version}.`;
   const tried =
     page.lookups_tried > 0
       ? `${count(page.lookups_tried, "absent key")} were tried to find ` +

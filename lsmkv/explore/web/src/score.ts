@@ -12,14 +12,14 @@ interface Row {
   show: (totals: Totals) => void;
 }
 
-/** The recorded lookups of absent keys under the chosen conditions; of present ones where there are no others. */
-export function scored({ model, rate, isCached }: State): {
+/** The recorded lookups of absent keys with the filters chosen; of present ones where there are no others. */
+export function scored({ model, rate }: Pick<State, "model" | "rate">): {
   kind: "absent" | "present";
   totals: Totals;
 } {
   const kind = model.lookupsOf("absent").length > 0 ? "absent" : "present";
   const known = model.lookupsOf(kind).filter((one) => rate === null || one.rebuilt.length > 0);
-  return { kind, totals: totalsOf(known.map((one) => variantOf(one, { rate, isCached }))) };
+  return { kind, totals: totalsOf(known.map((one) => variantOf(one, rate))) };
 }
 
 export class ScoreView {
@@ -51,12 +51,7 @@ export class ScoreView {
     );
     app.watch((state, before) => {
       if (state.model !== before.model || state === before) this.#list(state.model.page.devices);
-      if (
-        state.model !== before.model ||
-        state.rate !== before.rate ||
-        state.isCached !== before.isCached ||
-        state === before
-      )
+      if (state.model !== before.model || state.rate !== before.rate || state === before)
         this.#show(state);
     });
   }

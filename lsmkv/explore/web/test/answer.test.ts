@@ -47,7 +47,6 @@ function lookup(outcome: Lookup["outcome"], runs: RunStep[], more: object = {}):
     filters_asked: runs.filter((one) => one.filter).length,
     filter_negatives: runs.filter((one) => one.outcome === "filtered").length,
     reads_without_filters: runs.filter((one) => one.spanning_block !== null).length,
-    cached_runs: [],
     expires_at_s: null,
     rebuilt: [],
     ...more,
@@ -148,17 +147,9 @@ test("lookups add up to one sentence", () => {
   );
 });
 
-test("a cache takes reads from both sides", () => {
-  const one = lookup("absent", [run(), run(WASTED), run(WASTED)], { cached_runs: [0, 1] });
-  const cached = variantOf(one, { rate: null, isCached: true });
-  assert.deepEqual([cached.reads_without_filters, cached.blocks_read], [1, 1]);
-  assert.match(said(cached), /1 wasted read, 1 from the cache\.$/);
-  assert.equal(variantOf(one, { rate: null, isCached: false }), one);
-});
-
 test("filters built anew say no to all but those who pass", () => {
   const one = lookup("found", [run(WASTED), run(), run(FOUND)], { rebuilt: [[0, 1, 2], [2]] });
-  const [weak, strong] = [0, 1].map((rate) => variantOf(one, { rate, isCached: false }));
+  const [weak, strong] = [0, 1].map((rate) => variantOf(one, rate));
   assert.equal(weak?.blocks_read, 3);
   assert.equal(strong?.blocks_read, 1);
   assert.deepEqual(
