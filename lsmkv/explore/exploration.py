@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 import lsmkv
 from lsmkv.explore import contract, messages
+from lsmkv.explore.devices import DEVICES
 from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
@@ -30,11 +31,6 @@ from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import RATES, what_if
 
 SEED: Final = 1970
-DEVICES: Final = (
-    contract.Device("hard disk", 8.0, "a seek and half a turn at 7,200 turns a minute"),
-    contract.Device("SSD", 0.1, "a random read of 4 KiB, one at a time"),
-    contract.Device("object store", 30.0, "the first byte of a small GET in one region"),
-)
 
 _WHAT_IF_S: Final = 5.0
 _DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most stores need less
@@ -80,12 +76,13 @@ class Detail:
 
 
 def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
-    """The kind of a lookup's key, as the lookup itself found it."""
+    """The kind of a lookup's key, as the lookup itself found it.
+
+    A key that was picked for a filter's error is no fair sample of absent ones.
+    """
     if lookup.outcome == "found":
         return "present"
-    if lookup.kind == "false positive" and lookup.false_positives:
-        return lookup.kind
-    return "absent"
+    return lookup.kind if lookup.kind == "absent" or lookup.false_positives else "typed"
 
 
 def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
@@ -181,7 +178,7 @@ class Exploration:
                 history=contract.History(
                     begins_empty=self._history.begins_empty, skipped=skipped, steps=steps[left_out:]
                 ),
-                devices=list(DEVICES),
+                devices=[contract.part_of(contract.Device, device) for device in DEVICES],
                 stats=stats,
                 damage=damage,
                 omitted=omitted,

@@ -1,11 +1,11 @@
 // What the recorded lookups cost, with filters and without, and what that takes on each kind of disk.
 
 import type { App, State } from "./app";
-import type { Device } from "./contract";
+import type { Device, Page } from "./contract";
 import { fill, h } from "./dom";
-import { duration, integer, saved } from "./format";
+import { bytes, count, duration, integer } from "./format";
 import { item } from "./items";
-import { type Totals, totalsOf, variantOf } from "./variants";
+import { avoided, type Totals, totalsOf, variantOf } from "./variants";
 
 interface Row {
   element: HTMLElement;
@@ -22,11 +22,19 @@ export function scored({ model, rate }: Pick<State, "model" | "rate">): {
   return { kind, totals: totalsOf(known.map((one) => variantOf(one, rate))) };
 }
 
+/** What reading the filters themselves took, which no count of blocks has. */
+export function loads(stats: Page["stats"]): string {
+  const { filter_reads: reads = 0, filter_read_bytes: size = 0 } = stats;
+  if (reads === 0) return "";
+  return `Besides, the filters of all lookups here were read: ${count(reads, "read")}, ${bytes(size)}. `;
+}
+
 export class ScoreView {
   readonly element: HTMLElement;
   #title = h("h3");
   #reads = ["without", "done", "saved"].map((name) => h("td", { "data-score": name }));
   #devices = h("tbody");
+  #hint = h("p", { class: "hint" });
   #rows: Row[] = [];
   #totals: Totals = { lookups: 0, without: 0, done: 0 };
 
@@ -47,11 +55,16 @@ export class ScoreView {
         ),
         this.#devices,
       ),
-      h("p", { class: "hint" }, "Times are reads by an assumed time each; change it."),
+      this.#hint,
     );
     app.watch((state, before) => {
       if (state.model !== before.model || state === before) this.#list(state.model.page.devices);
-      if (state.model !== before.model || state.rate !== before.rate || state === before)
+      if (
+        state.pulse !== before.pulse ||
+        state.rate !== before.rate ||
+        state.model !== before.model ||
+        state === before
+      )
         this.#show(state);
     });
   }
@@ -72,10 +85,11 @@ export class ScoreView {
     this.#totals = totals;
     const spared = totals.without - totals.done;
     this.#title.textContent = `${integer(totals.lookups)} ${kind} keys of this store, looked up`;
-    const share = totals.without > 0 ? ` (${saved(spared / totals.without)})` : "";
-    [integer(totals.without), integer(totals.done), integer(spared) + share].forEach((text, at) => {
-      item(this.#reads, at).textContent = text;
+    [totals.without, totals.done, spared].forEach((reads, at) => {
+      item(this.#reads, at).textContent = integer(reads);
     });
+    const share = kind === "absent" && spared > 0 ? `${avoided(totals)}. ` : "";
+    this.#hint.textContent = `${share}${loads(state.model.page.stats)}Times are reads by an assumed time each; change it.`;
     for (const row of this.#rows) row.show(totals);
   }
 }

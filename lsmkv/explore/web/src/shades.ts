@@ -32,7 +32,7 @@ export const COLOURINGS: Record<
     shown: bytes,
   },
   reads: {
-    text: "reads by this page's lookups",
+    text: "reads by this page's lookups, of blocks that are still there",
     value: (cell) => item(cell.table.cells.reads, cell.at),
     shown: integer,
   },

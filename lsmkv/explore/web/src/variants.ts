@@ -1,6 +1,7 @@
 // The same lookup with filters built anew, and lookups added up.
 
 import type { Lookup, RunStep } from "./contract";
+import { interval, saved } from "./format";
 import { isHidden } from "./model";
 
 /** What a lookup would have done with filters of one of the page's rates; itself with the store's own. */
@@ -71,6 +72,13 @@ export function totalsOf(lookups: Lookup[]): Totals {
     without: sum(lookups, (one) => one.reads_without_filters),
     done: sum(lookups, (one) => one.blocks_read),
   };
+}
+
+/** The share of absent keys' reads that was avoided, with its 95 % interval; "" without a read. */
+export function avoided({ without, done }: Totals): string {
+  if (without === 0) return "";
+  const [low, high] = interval(done, without);
+  return `${saved(1 - done / without)} avoided (95 % interval ${saved(1 - high)} to ${saved(1 - low)})`;
 }
 
 export function sum<T>(items: T[], value: (one: T) => number): number {

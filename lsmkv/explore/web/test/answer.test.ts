@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { answerOf, blank, summed } from "../src/answer";
 import type { Lookup, Page, RunStep } from "../src/contract";
+import { loads } from "../src/score";
 import { totalsOf, variantOf } from "../src/variants";
 
 const FILTER = {
@@ -130,6 +131,20 @@ test("a prefix that is there is not the filter's mistake", () => {
   assert.match(notes.join(" "), /asked for “u1\/”.* right to say maybe/);
 });
 
+test("filters of two rates are told with both, and not with the worse alone", () => {
+  const rated = (expected_rate: number): RunStep => run({ filter: { ...FILTER, expected_rate } });
+  const { notes } = answerOf(lookup("absent", [rated(0.0156), rated(0.0078), rated(0.0156)]));
+  assert.match(notes.join(" "), /for p = 0\.78 % to 1\.56 % of absent keys/);
+});
+
+test("what reading the filters took is told", () => {
+  assert.equal(
+    loads({ filter_reads: 4, filter_read_bytes: 4727 }),
+    "Besides, the filters of all lookups here were read: 4 reads, 4.6 KiB. ",
+  );
+  assert.equal(loads({ filter_reads: 0 }), "");
+});
+
 test("an empty store says so", () => {
   const map = { entry_count: 0, memtable_key_counts: [0] };
   assert.equal(blank({ map } as unknown as Page).parts[0]?.text, "This store is empty.");
@@ -139,7 +154,7 @@ test("lookups add up to one sentence", () => {
   const all = [lookup("absent", [run(), run()]), lookup("absent", [run(WASTED), run()])];
   assert.equal(
     summed(totalsOf(all), "absent"),
-    "2 absent keys tried: 4 reads without filters, 1 with them, 75 % avoided.",
+    "2 absent keys tried: 4 reads without filters, 1 with them, 75.0 % avoided (95 % interval 30.1 % to 95.44 %).",
   );
   assert.equal(
     summed(totalsOf([lookup("absent", [run(OUTSIDE)])]), "absent"),
