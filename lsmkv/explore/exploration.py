@@ -36,7 +36,13 @@ _WHAT_IF_S: Final = 5.0
 _DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most stores need less
 _PICKING_S: Final = 1.0
 _MOST_STEPS: Final = 3_000  # kept in memory; a live page may follow a store for days
-_COUNTS: Final = ("present", "absent", "false_positives", "filters", "steps")  # of a Detail
+HALVES: Final[dict[str, tuple[str, ...]]] = {
+    "map": ("extent",),
+    "filters": ("filters",),
+    "lookups": ("present", "absent", "false_positives"),
+    "history": ("steps",),
+}
+"""The parts of a page that can be smaller, and what of a :class:`Detail` makes each so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +68,29 @@ class Detail:
     rebuilding_s: float = 1.0
     checking_s: float = 0.5
 
-    def halved(self) -> Detail:
-        """Half of everything; at least one cell and table."""
-        extent = Extent(max(1, self.extent.cells // 2), max(1, self.extent.tables // 2))
-        return replace(self, extent=extent, **{name: getattr(self, name) // 2 for name in _COUNTS})
+    def halved(self, part: str) -> Detail:
+        """Half of a part of the page; at least one of each thing in it."""
+        if part == "map":
+            extent = Extent(*((n + 1) // 2 for n in (self.extent.cells, self.extent.tables)))
+            return replace(self, extent=extent)
+        return replace(self, **{name: (getattr(self, name) + 1) // 2 for name in HALVES[part]})
 
     def no_more_than(self, page: contract.Page) -> Detail:
         """At most what ``page`` has, so that half of it is less."""
         kinds = Counter(lookup.kind for lookup in page.lookups)
-        looked_up = [kinds[kind] for kind in ("present", "absent", "false positive")]
-        most = zip(_COUNTS, [*looked_up, len(page.filters), len(page.history.steps)], strict=True)
-        return replace(self, **{name: min(getattr(self, name), count) for name, count in most})
+        tables = [table for level in page.map.levels for run in level.runs for table in run.tables]
+        extent = Extent(sum(len(table.cells.start) for table in tables), len(tables))
+        return replace(
+            self,
+            extent=Extent(
+                min(self.extent.cells, extent.cells), min(self.extent.tables, extent.tables)
+            ),
+            present=kinds["present"],
+            absent=kinds["absent"],
+            false_positives=kinds["false positive"],
+            filters=len(page.filters),
+            steps=len(page.history.steps),
+        )
 
 
 def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
@@ -163,6 +181,12 @@ class Exploration:
                     f"because the store has {store_map.block_count:,}."
                 )
             filters = self._filters(survey, lookups, detail.filters, omitted)
+            wanted = detail.present + detail.absent + detail.false_positives
+            whole = Detail()
+            if wanted < whole.present + whole.absent + whole.false_positives:
+                omitted.append(
+                    f"The page holds {len(lookups):,} recorded lookups, each with all of its steps."
+                )
             if skipped:
                 omitted.append(f"The history begins {skipped:,} steps after the first one known.")
             return contract.Page(

@@ -19,9 +19,15 @@ import { TimeView } from "./time";
 import { ToyView } from "./toy";
 import { WhatIfView } from "./whatif";
 
-function start(root: HTMLElement): void {
-  const data = document.getElementById("data")?.textContent ?? "";
-  const page = JSON.parse(data) as Page;
+/** The page's data: JSON, compressed, in base64. */
+async function read(): Promise<Page> {
+  const text = document.getElementById("data")?.textContent ?? "";
+  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return (await new Response(unpacked).json()) as Page;
+}
+
+function start(root: HTMLElement, page: Page): void {
   if (page.version !== VERSION) {
     fill(root, h("p", {}, `This page reads data of version ${VERSION}, not ${page.version}.`));
     return;
@@ -157,4 +163,4 @@ function follow(app: App, server: Server): void {
 }
 
 const root = document.getElementById("app");
-if (root) start(root);
+if (root) void read().then((page) => start(root, page));
