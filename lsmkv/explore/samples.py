@@ -216,6 +216,11 @@ def changed(key: bytes, draw: random.Random) -> bytes:
     """``key`` with one byte replaced by another of its kind: a digit by a digit, and so on."""
     if not key:
         return draw.randbytes(1)
+    text = key.decode("utf-8", "ignore")
+    if not key.isascii() and text.encode() == key:  # by whole characters, or it is text no more
+        at = draw.randrange(len(text))
+        near = chr(max(0x20, ord(text[at]) + draw.choice((-1, 1))))
+        return (text[:at] + near + text[at + 1 :]).encode("utf-8", "replace")
     at = len(key) - 1 - min(draw.randrange(4), len(key) - 1)
     letter = chr(key[at])
     kind = next((letters for letters in _CLASSES if letter in letters), None)

@@ -12,6 +12,8 @@ import lsmkv
 from browsers import Tab, needs_browser, number, tab, text_of
 from live_pages import live_page
 from lsmkv.explore import contract
+from lsmkv.explore.demo import make_store as make_demo
+from lsmkv.explore.page import file_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -62,6 +64,21 @@ def test_the_slider_drives_the_score_the_lookup_and_the_map(
         steps = " ".join(page.locator(".steps li").all_inner_texts())
         assert steps.count("filter says maybe") == len(lookup.rebuilt[at])
     assert f"p={data.rates[-1]}" in page.url
+
+
+def test_the_first_screen_has_sixty_words_the_map_and_bits(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    make_demo(str(tmp_path / "demo"))
+    (tmp_path / "demo.html").write_text(file_page(str(tmp_path / "demo")), encoding="utf-8")
+    with tab(chromium, (tmp_path / "demo.html").as_uri()) as opened:
+        page = opened.page
+        told = f"{text_of(page, '.intro')} {text_of(page, '.answer')}"
+        assert len(told.split()) <= 60
+        assert "Without filters: 4 reads, 49.6 ms from a hard disk." in told
+        for part in (".map canvas", ".bits canvas"):
+            box = page.locator(part).bounding_box()
+            assert box is not None and box["y"] + box["height"] <= 768, part
 
 
 @pytest.mark.parametrize("kind", ["present", "absent"])

@@ -127,6 +127,15 @@ def test_absent_prefixes_are_sampled_too(tmp_path: Path) -> None:
     assert 10 < sum(there) < 50
 
 
+def test_absent_keys_beside_text_are_text(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        db.update((f"ключ{number:02}本".encode(), b"") for number in range(0, 100, 2))
+        db.flush()
+        keys = KeySampler(db, 3).absent(40)
+    assert len(keys) == 40
+    assert all(key.decode("utf-8", "replace").encode() == key for key in keys)
+
+
 def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(present=7, absent=8, false_positives=3))

@@ -1,8 +1,8 @@
 // What a lookup came to, in the page's largest words.
 
 import type { Lookup, Page } from "./contract";
-import { bytes, count, date, integer, percent } from "./format";
-import { avoided, sum, type Totals } from "./variants";
+import { count, date, integer, percent } from "./format";
+import { avoided, type Totals } from "./variants";
 
 /** The meanings that have a colour of their own. */
 export type Meaning = "avoided" | "wasted" | "found";
@@ -111,7 +111,7 @@ function notes(lookup: Lookup): string[] {
   if (denied.length > 0)
     said.unshift(
       isByBits
-        ? "Hashing a key picks a few bits of a filter, which is in memory, and each key of its block has its bits set there. Where one of this key’s bits is not set, the block cannot have it: no is certain."
+        ? "Each key sets bits in its block’s filter, in memory. One of this key’s bits is not set: the block cannot have it."
         : "A filter is asked in memory. Its no is certain: the block cannot have the key.",
     );
   const rates = denied.flatMap((run) => run.filter?.expected_rate ?? []);
@@ -121,8 +121,6 @@ function notes(lookup: Lookup): string[] {
       `Only a maybe can be wrong: for p = ${ends.join(" to ")} of absent keys, which costs a read.`,
     );
   }
-  const spared = sum(denied, (run) => run.spanning_bytes);
-  if (spared > 0) said.push(`${bytes(spared)} stayed on the disk.`);
   return said;
 }
 

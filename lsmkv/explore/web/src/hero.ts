@@ -2,10 +2,11 @@
 
 import { type Answer, answerOf, blank, summed } from "./answer";
 import type { App, State } from "./app";
+import type { Device, Lookup } from "./contract";
 import { button, fill, h } from "./dom";
-import { count } from "./format";
+import { count, duration } from "./format";
 import type { LookupView, Pick } from "./lookup";
-import { scored } from "./score";
+import { scored, withArticle } from "./score";
 
 const PICKS: [Pick, string][] = [
   ["absent", "An absent key"],
@@ -48,13 +49,16 @@ export class HeroView {
     const lead = lookup
       ? [h("code", { class: "hero-key" }, lookup.key.text), ` ${answer.is}`]
       : [answer.is];
+    const [why = "", ...more] = answer.notes;
+    const price = lookup ? spared(lookup, model.page.devices[0]) : "";
     fill(
       this.#answer,
       h("p", { class: "lead" }, ...lead),
       inLargeWords(answer),
-      answer.notes.length > 0 ? h("p", { class: "why" }, answer.notes.join(" ")) : null,
+      price || why ? h("p", { class: "why" }, `${price}${why}`) : null,
     );
-    fill(this.#totals, totals.lookups > 0 ? summed(totals, kind) : null);
+    if (totals.lookups > 0) more.push(summed(totals, kind));
+    fill(this.#totals, more.join(" "));
     const { damage } = model.page;
     this.#damage.hidden = damage.length === 0;
     fill(
@@ -68,6 +72,13 @@ export class HeroView {
       damage.length > 3 ? `and ${count(damage.length - 3, "more", "more")}.` : null,
     );
   }
+}
+
+/** What a lookup without filters would have read, and how long from a device. */
+export function spared(lookup: Lookup, device: Device | undefined): string {
+  const reads = lookup.reads_without_filters;
+  if (!device || reads <= lookup.blocks_read) return "";
+  return `Without filters: ${count(reads, "read")}, ${duration(reads * device.read_ms)} from ${withArticle(device.name)}. `;
 }
 
 /** The parts of an answer, each in the colour of its meaning. */

@@ -12,6 +12,7 @@ import { LookupView } from "./lookup";
 import { MapView } from "./map";
 import { VERSION } from "./model";
 import { ProgramView } from "./program";
+import { withArticle } from "./score";
 import { SelectionView } from "./selection";
 import { Server } from "./server";
 import { choose, isDark } from "./theme";
@@ -87,13 +88,8 @@ function header(app: App, lecture: Lecture): HTMLElement {
     h(
       "div",
       {},
-      h("h1", {}, source.name, " ", live),
-      h(
-        "p",
-        { class: "intro" },
-        "This page shows how a real key-value store finds a key, and which disk reads its filters avoid. ",
-        numbers,
-      ),
+      h("h1", {}, source.name, " ", live, " ", numbers),
+      h("p", { class: "intro" }, `${problem(app.state.model.page)} Filters avoid reads.`),
     ),
     h(
       "div",
@@ -102,6 +98,14 @@ function header(app: App, lecture: Lecture): HTMLElement {
       theme,
     ),
   );
+}
+
+/** Why a read is worth avoiding. */
+function problem({ devices }: Page): string {
+  const times = devices
+    .slice(0, 2)
+    .map((one) => `${withArticle(one.name)} takes ${one.read_ms} ms`);
+  return `A read from ${times.join(", from ")}.`;
 }
 
 function inShort({ map }: Page): string {
@@ -113,7 +117,7 @@ function inShort({ map }: Page): string {
         `${count(map.block_count, "block")}, ${bytes(map.size_bytes)}`,
     );
   if (inMemory > 0) parts.push(`${count(inMemory, "key")} in memtables`);
-  return parts.length > 0 ? `Here: ${parts.join("; ")}.` : "";
+  return parts.join("; ");
 }
 
 function footer(page: Page): HTMLElement {

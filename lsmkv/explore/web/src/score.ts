@@ -127,6 +127,6 @@ function deviceRow(device: Device, changed: () => void): Row {
   };
 }
 
-function withArticle(name: string): string {
+export function withArticle(name: string): string {
   return /^(SSD|[aeiou])/.test(name) ? `an ${name}` : `a ${name}`;
 }

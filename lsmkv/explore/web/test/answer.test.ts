@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { answerOf, blank, summed } from "../src/answer";
 import type { Lookup, Page, RunStep } from "../src/contract";
+import { spared } from "../src/hero";
 import { loads } from "../src/score";
 import { totalsOf, variantOf } from "../src/variants";
 
@@ -64,12 +65,11 @@ test("an absent key says who could hold it, what filters said, and what was read
   const four = lookup("absent", [run(), run(), run(), run()]);
   assert.equal(said(four), "4 blocks could hold it. 4 filters said no. 0 reads.");
   assert.equal(answerOf(four).parts.at(-1)?.meaning, "avoided");
-  const [why, spared] = answerOf(four).notes;
-  assert.match(
-    why ?? "",
-    /one of this key’s bits is not set, the block cannot have it: no is certain\.$/,
-  );
-  assert.equal(spared, "3.9 KiB stayed on the disk.");
+  const [why] = answerOf(four).notes;
+  assert.match(why ?? "", /One of this key’s bits is not set: the block cannot have it\.$/);
+  const disk = { name: "hard disk", read_ms: 12.4, assumption: "" };
+  assert.equal(spared(four, disk), "Without filters: 4 reads, 49.6 ms from a hard disk. ");
+  assert.equal(spared(lookup("absent", [run(WASTED)]), disk), "");
   assert.equal(
     said(lookup("absent", [run()])),
     "1 block could hold it. Its filter said no. 0 reads.",
