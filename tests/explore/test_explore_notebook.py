@@ -86,7 +86,7 @@ def test_an_explanation_is_drawn_in_words_and_rows(tmp_path: Path) -> None:
 
 
 def test_a_drawing_tells_a_wasted_read_from_a_find(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db", filter_policy="none") as db:
+    with lsmkv.open(tmp_path / "db", filter_policy="none", block_cache_size_bytes=0) as db:
         for end in (b"a", b"b"):
             db.update((b"%02d" % number + end, b"") for number in range(60))
             db.flush()

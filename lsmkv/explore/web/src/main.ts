@@ -89,7 +89,7 @@ function header(app: App, lecture: Lecture): HTMLElement {
       "div",
       {},
       h("h1", {}, source.name, " ", live, " ", numbers),
-      h("p", { class: "intro" }, `${problem(app.state.model.page)} Filters avoid reads.`),
+      h("p", { class: "intro" }, problem(app.state.model.page)),
     ),
     h(
       "div",
@@ -102,10 +102,8 @@ function header(app: App, lecture: Lecture): HTMLElement {
 
 /** Why a read is worth avoiding. */
 function problem({ devices }: Page): string {
-  const times = devices
-    .slice(0, 2)
-    .map((one) => `${withArticle(one.name)} takes ${one.read_ms} ms`);
-  return `A read from ${times.join(", from ")}.`;
+  const times = devices.slice(0, 2).map((one) => `${one.read_ms} ms from ${withArticle(one.name)}`);
+  return `A read takes ${times.join(", ")}.`;
 }
 
 function inShort({ map }: Page): string {
