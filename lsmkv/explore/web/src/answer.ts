@@ -111,7 +111,7 @@ function notes(lookup: Lookup): string[] {
   if (denied.length > 0)
     said.unshift(
       isByBits
-        ? "Keys set bits in their block’s filter. One of this key’s bits is not set: the block cannot have it."
+        ? "Keys set bits in their block’s filter. One of this key’s bits is unset: the block cannot have it."
         : "A filter is asked in memory. Its no is certain: the block cannot have the key.",
     );
   const rates = denied.flatMap((run) => run.filter?.expected_rate ?? []);

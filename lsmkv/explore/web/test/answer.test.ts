@@ -66,7 +66,7 @@ test("an absent key says who could hold it, what filters said, and what was read
   assert.equal(said(four), "4 blocks could hold it. 4 filters said no. 0 reads.");
   assert.equal(answerOf(four).parts.at(-1)?.meaning, "avoided");
   const [why] = answerOf(four).notes;
-  assert.match(why ?? "", /One of this key’s bits is not set: the block cannot have it\.$/);
+  assert.match(why ?? "", /One of this key’s bits is unset: the block cannot have it\.$/);
   const disk = { name: "hard disk", read_ms: 12.4, assumption: "" };
   assert.equal(spared(four, disk), "Without filters: 4 reads, 49.6 ms from a hard disk. ");
   assert.equal(spared(lookup("absent", [run(WASTED)]), disk), "");
