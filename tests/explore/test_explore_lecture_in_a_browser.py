@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -151,7 +151,7 @@ def told(page: Page, scene: int, at: int, data: contract.Page, store: Path) -> t
     if scene not in ON_MAP:
         return shown, {1: 1, 4: 3, 7: 1}[scene]
     key = bytes.fromhex(on_show(page, data).key.hex)
-    off = {"filter_residency": "off"} if scene == 2 else {}
+    off: dict[str, Any] = {"filter_residency": "off"} if scene == 2 else {}
     with lsmkv.open(store, read_only=True, block_cache_size_bytes=0, **off) as db:
         explained = db.explain(key)
     asked = [run for run in explained.runs if run.filter is not None and run.filter.was_asked]
