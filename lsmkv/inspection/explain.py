@@ -377,7 +377,16 @@ class Explanation(Report):
             parts.append(f"{count(denied, 'filter')} said no{maybe}.")
         elif asked:
             parts.append(f"{count(asked, 'filter')} said maybe.")
-        return " ".join([*parts, f"{count(self.blocks_read, 'read')}."])
+        wasted = sum(
+            not block.was_cached
+            for step in self.runs
+            if step.outcome == "absent"
+            for block in step.blocks
+        )
+        found = self.blocks_read - wasted
+        reads = [f"{count(found, 'read')} found it"] if found else []
+        reads += [count(wasted, "wasted read")] if wasted else []
+        return " ".join([*parts, f"{', '.join(reads) or '0 reads'}."])
 
     def _blocks(self) -> Iterator[BlockStep]:
         for step in self.runs:
