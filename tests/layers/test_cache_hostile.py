@@ -17,7 +17,8 @@ from lsmkv.cache import Cache
 from lsmkv.typed import DecodeError, MsgPack, pack
 
 ONE = b"e" + pack((1,))
-NUMBERS = (0, 1, 3, 1 << 40, (1 << 62) - 1, (1 << 64) - 1)
+VALUE = MsgPack().encode("x")
+NUMBERS = (0, 1, 3, 1 << 40, (1 << 56) - 1, (1 << 64) - 1)
 EXPIRIES = (0.0, -0.0, 1.0, 1e12, 1e13, -5.0, 5e-324, math.inf, -math.inf, math.nan)
 TAGS = (b"", b"t", pack(("t",)), pack(("other",)), b"\xff")
 KEYS = (b"", b"\xff", pack((1,)), pack((99,)), pack(("t",)))
@@ -28,7 +29,7 @@ EXPECTED: dict[str, tuple[type[Exception], ...]] = {
 
 
 def head(expires: float = math.inf, number: int = 1, tag: bytes = b"") -> bytes:
-    return struct.pack(">dQH", expires, number, len(tag)) + tag
+    return struct.pack(">dQQH", expires, number, 70, len(tag)) + tag
 
 
 def fill(path: str) -> None:
@@ -44,7 +45,7 @@ def put_raw(path: str, key: bytes, value: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"q", head(math.nan) + b"bx", head(number=1 << 63), head()[:-1] + b"\xff"]
+    "data", [b"q", head(math.nan) + VALUE, head(number=1 << 63), head()[:-1] + b"\xff"]
 )
 @pytest.mark.parametrize("use", [Cache.get, Cache.pop, lambda cache, key: cache.set(key, 1)])
 def test_what_describes_no_entry_is_named_and_removed_by_clear(
@@ -56,7 +57,6 @@ def test_what_describes_no_entry_is_named_and_removed_by_clear(
         shown = re.escape(repr(ONE))
         with pytest.raises(lsmkv.CorruptionError, match=shown + r".*clear\(\) removes all entries"):
             use(cache, 1)
-        assert any(repr(ONE) in problem for problem in cache.check())
         assert cache.clear() == 10
         clear_of_damage(cache)
 
@@ -64,14 +64,14 @@ def test_what_describes_no_entry_is_named_and_removed_by_clear(
 @pytest.mark.parametrize("place", [b"e\xff", b"e"])
 def test_a_key_that_does_not_decode_is_named(path: str, place: bytes) -> None:
     fill(path)
-    put_raw(path, place, head() + b"bx")
+    put_raw(path, place, head() + VALUE)
     with Cache(path) as cache, pytest.raises(DecodeError, match=re.escape(repr(place[1:]))):
         list(cache)
 
 
 def test_a_tag_that_does_not_decode_is_named(path: str) -> None:
     fill(path)
-    put_raw(path, ONE, head(tag=b"\xff") + b"bx")
+    put_raw(path, ONE, head(tag=b"\xff") + VALUE)
     with Cache(path) as cache, pytest.raises(DecodeError, match=re.escape(repr(b"\xff"))):
         cache.get(1, tag=True)
 
@@ -79,23 +79,21 @@ def test_a_tag_that_does_not_decode_is_named(path: str) -> None:
 @pytest.mark.parametrize(
     ("place", "data"),
     [
-        (b"z", b"lsmkv.cache 2\n?"),
-        (b"z", b"lsmkv.cache 2\n" + MsgPack().encode([3, {math.inf: [10, 70]}])),
-        (b"z", b"lsmkv.cache 2\n" + MsgPack().encode([-1, {}])),
-        (b"s" + bytes(8), struct.pack(">dQ", 1.0, 1 << 40)),
-        (b"s", struct.pack(">dQ", 1.0, 1)),
-        (b"s" + bytes(9), b"short"),
+        (b"s" + bytes(8), b"short"),
+        (b"s", bytes(8)),
+        (b"s" + b"\xff" * 8, b"\xff" * 8),
+        (b"o" + b"\xff" * 8, head()),
     ],
 )
-def test_counts_that_cannot_be_are_named_and_nothing_stays_locked(
-    path: str, place: bytes, data: bytes
-) -> None:
+def test_sizes_that_cannot_be_are_named_and_cleared(path: str, place: bytes, data: bytes) -> None:
     fill(path)
-    put_raw(path, b"z", b"lsmkv.cache 2\n")  # as a process that did not close it
     put_raw(path, place, data)
-    with pytest.raises(lsmkv.CorruptionError, match=re.escape(repr(place))):
-        Cache(path)
-    lsmkv.open(path).close()
+    with Cache(path) as cache:
+        assert cache[1] == 1
+        with pytest.raises(lsmkv.CorruptionError, match=re.escape(repr(place))):
+            cache[1] = 2
+        cache.clear()
+        clear_of_damage(cache)
 
 
 def hostile_value(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:
@@ -110,7 +108,7 @@ def hostile_value(rng: random.Random, data: bytes, others: list[bytes]) -> bytes
         return bytes(flipped)
     if kind == 3:
         return rng.choice(others)
-    return head(rng.choice(EXPIRIES), rng.choice(NUMBERS), rng.choice(TAGS)) + b"bx"
+    return head(rng.choice(EXPIRIES), rng.choice(NUMBERS), rng.choice(TAGS)) + VALUE
 
 
 def attack(path: str, rng: random.Random) -> None:
@@ -120,14 +118,12 @@ def attack(path: str, rng: random.Random) -> None:
             place, data = rng.choice(sorted(found.items()))
             if rng.random() < 0.4:
                 number = struct.pack(">Q", rng.choice(NUMBERS))
-                kind = rng.choice([b"e", b"s" + number, b"s", b"t", b"t" + rng.choice(TAGS)])
+                kind = rng.choice([b"e", b"o" + number, b"o", b"s", b"t", b"t" + rng.choice(TAGS)])
                 place = kind + rng.choice(KEYS)
             if rng.random() < 0.2:
                 db.delete(place)
             else:
                 db[place] = hostile_value(rng, data, list(found.values()))
-        if rng.random() < 0.5:
-            db[b"z"] = b"lsmkv.cache 2\n"
 
 
 def uses(rng: random.Random) -> list[tuple[str, Callable[[Cache], object]]]:
@@ -144,7 +140,7 @@ def uses(rng: random.Random) -> list[tuple[str, Callable[[Cache], object]]]:
     found: list[tuple[str, Callable[[Cache], object]]] = [
         ("get", lambda cache: cache.get(key, expire_time=True, tag=True)),
         ("take", lambda cache: cache[key]),
-        ("sizes", lambda cache: (key in cache, len(cache), cache.volume(), repr(cache))),
+        ("sizes", lambda cache: (key in cache, len(cache), cache.volume(), bool(cache))),
         ("list", lambda cache: (list(cache), list(reversed(cache)))),
         ("set", lambda cache: cache.set(key, 1, expire=5, tag="t")),
         ("add", lambda cache: cache.add(key, 1)),
@@ -171,9 +167,7 @@ def test_any_bytes_end_in_a_documented_error_or_none(path: str, seed: int) -> No
     fill(path)
     attack(path, rng)
     try:
-        cache = Cache(path, size_limit_bytes=rng.choice([40, 10**6]))
-    except lsmkv.CorruptionError:
-        return
+        cache = Cache(path, size_limit_bytes=rng.choice([200, 10**6]))
     except ValueError as error:
         assert "is a store, but no cache" in str(error)
         return
@@ -184,4 +178,4 @@ def test_any_bytes_end_in_a_documented_error_or_none(path: str, seed: int) -> No
         cache.clear()
         clear_of_damage(cache)
     cache.close()
-    assert cache.closed
+    assert cache.db.closed

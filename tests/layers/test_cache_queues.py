@@ -1,4 +1,4 @@
-"""Queues in a cache, and its keys by prefix."""
+"""Queues in a cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from caches import Clock, cache, clock
+from caches import Clock, cache, clock, run_in_threads
 from lsmkv.cache import Cache
 
 __all__ = ["cache", "clock"]  # fixtures
@@ -35,6 +35,27 @@ def test_queues_with_names_are_apart_from_each_other_and_from_other_keys(cache: 
     assert len(cache) == 3
 
 
+def test_what_is_put_before_the_front_is_pulled(cache: Cache) -> None:
+    for value in "abc":
+        cache.push(value)
+    assert [cache.pull()[1], cache.pull()[1]] == ["a", "b"]
+    cache[FIRST] = "again"
+    assert [cache.pull()[1], cache.pull()[1], cache.pull()[1]] == ["again", "c", None]
+
+
+def test_threads_pull_each_item_once(cache: Cache) -> None:
+    for number in range(800):
+        cache.push(number)
+    pulled: list[Any] = []
+
+    def pull(_number: int) -> None:
+        while (item := cache.pull()[1]) is not None:
+            pulled.append(item)
+
+    run_in_threads(pull)
+    assert sorted(pulled) == list(range(800))
+
+
 def test_what_expired_in_a_queue_is_passed_over_and_goes(cache: Cache, clock: Clock) -> None:
     cache.push("a", expire=0.25)
     cache.push("b", expire=9, tag="t")
@@ -52,34 +73,9 @@ def test_a_transaction_pulls_what_it_pushed_and_puts_it_back_if_it_fails(cache: 
         cache.push("new")
         assert [cache.pull()[1], cache.pull()[1]] == ["old", "new"]
         raise ZeroDivisionError
-    assert (list(cache), cache.peek()[1]) == ([FIRST], "old")
+    assert (list(cache), cache.pull()[1]) == ([FIRST], "old")
 
 
 def test_a_side_is_one_of_two(cache: Cache) -> None:
     with pytest.raises(ValueError, match="side='left': choose 'back' or 'front'"):
         cache.push(1, side="left")  # type: ignore[arg-type]
-
-
-def test_the_last_and_the_first_item_can_be_looked_at(cache: Cache) -> None:
-    with pytest.raises(KeyError, match="empty"):
-        cache.peekitem()
-    cache["a"], cache["b"] = 1, 2
-    assert (cache.peekitem(), cache.peekitem(last=False, tag=True)) == (("b", 2), (("a", 1), None))
-
-
-@pytest.mark.parametrize(
-    ("prefix", "found"),
-    [
-        ("a", ["a", "a\0", "ab"]),
-        (b"a", [b"a"]),
-        (("a",), [("a",), ("a", 1)]),
-        ((), [("a",), ("a", 1), ("ab",)]),
-    ],
-)
-def test_keys_are_listed_by_prefix(cache: Cache, prefix: Any, found: list[Any]) -> None:
-    for key in ("a", "a\0", "ab", "b", b"a", ("a",), ("a", 1), ("ab",), 1):
-        cache[key] = 1
-    assert list(cache.iterkeys(prefix=prefix)) == found
-    assert list(cache.iterkeys(reverse=True, prefix=prefix)) == found[::-1]
-    with pytest.raises(TypeError, match="prefix=1: give what keys start with"):
-        cache.iterkeys(prefix=1)
