@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
     def due_s(self) -> int | None:
         """When the store may drop its places."""
-        return int(self.expires) + 1 if self.expires < _LAST_S else None
+        return max(1, math.ceil(self.expires)) if self.expires < _LAST_S else None
 
     def span_s(self) -> int:
         """The time of the size in which it counts."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import lsmkv
-from caches import Clock, cache, check, clock, run_in_threads
+from caches import Clock, cache, check, clock
 from lsmkv.cache import Cache
 from lsmkv.cache.entries import Sizes
 from lsmkv.typed import DecodeError, Json
@@ -21,16 +21,12 @@ from threaded_stores import run_all
 __all__ = ["cache", "clock"]  # fixtures
 
 
-# Reading and writing
-
-
 def test_a_missing_key_is_none_a_default_or_an_error(cache: Cache) -> None:
     assert (cache.get("key"), cache.get("key", 7), "key" in cache) == (None, 7, False)
-    with pytest.raises(KeyError, match="key"):
-        cache["key"]
-    with pytest.raises(KeyError, match="key"):
-        del cache["key"]
     assert (cache.delete("key"), cache.touch("key")) == (False, False)
+    for use in (cache.__getitem__, cache.__delitem__, lambda key: cache.incr(key, default=None)):
+        with pytest.raises(KeyError, match="key"):
+            use("key")
 
 
 def test_details_come_with_a_value_on_request(cache: Cache, clock: Clock) -> None:
@@ -41,9 +37,12 @@ def test_details_come_with_a_value_on_request(cache: Cache, clock: Clock) -> Non
     assert cache.pop("key", 0, expire_time=True, tag=True) == (0, None, None)
 
 
-def test_a_detail_that_there_is_not_is_named(cache: Cache) -> None:
-    with pytest.raises(TypeError, match="unexpected arguments: expires"):
-        cache.get("key", expires=True)
+def test_a_detail_that_there_is_not_is_named_before_anything_changes(cache: Cache) -> None:
+    key = cache.push(1)
+    for use in (cache.get, cache.pop, cache.pull):
+        with pytest.raises(TypeError, match="unexpected arguments: expires"):
+            use(key, expires=True)
+    assert list(cache) == [key]
 
 
 def test_a_value_may_be_read_from_a_file(cache: Cache) -> None:
@@ -57,7 +56,6 @@ def test_incr_takes_no_other_values(cache: Cache) -> None:
         cache["key"] = value
         with pytest.raises(TypeError, match="not a number"):
             cache.incr("key")
-        assert cache["key"] == value
 
 
 def test_incr_keeps_expiry_and_tag(cache: Cache, clock: Clock) -> None:
@@ -67,7 +65,7 @@ def test_incr_keeps_expiry_and_tag(cache: Cache, clock: Clock) -> None:
 
 
 def test_threads_that_count_lose_nothing(cache: Cache) -> None:
-    run_in_threads(lambda _: [cache.incr("key") for _ in range(100)])
+    run_all(*[lambda: [cache.incr("key") for _ in range(100)]] * 8)
     assert cache["key"] == 800
 
 
@@ -81,9 +79,6 @@ def test_hits_and_misses_are_counted_on_request(cache: Cache) -> None:
     assert cache.stats() == (0, 0)
 
 
-# Keys and values
-
-
 def test_keys_of_all_kinds_are_told_apart_and_come_in_order(cache: Cache) -> None:
     keys = [None, b"a", "a", (), ("a",), ("a", 1), ("ab",), ("b", "a"), -1, 0, 1, 1.0, False, True]
     for number, key in enumerate(reversed(keys)):
@@ -95,12 +90,7 @@ def test_keys_of_all_kinds_are_told_apart_and_come_in_order(cache: Cache) -> Non
 
 @pytest.mark.parametrize(
     ("prefix", "found"),
-    [
-        ("a", ["a", "a\0", "ab"]),
-        (b"a", [b"a"]),
-        (("a",), [("a",), ("a", 1)]),
-        ((), [("a",), ("a", 1), ("ab",)]),
-    ],
+    [("a", ["a", "a\0", "ab"]), (b"a", [b"a"]), (("a",), [("a",), ("a", 1)])],
 )
 def test_keys_are_listed_by_prefix(cache: Cache, prefix: Any, found: list[Any]) -> None:
     for key in ("a", "a\0", "ab", "b", b"a", ("a",), ("a", 1), ("ab",), 1):
@@ -118,23 +108,20 @@ def test_a_key_of_another_type_is_refused(cache: Cache) -> None:
 
 
 def test_the_longest_key_and_tag_are_named(cache: Cache) -> None:
-    with pytest.raises(ValueError, match=r"of 65529 bytes is over the limit of 65526 bytes"):
-        cache["k" * 65527] = 1
-    key = "k" * 60000
-    with pytest.raises(ValueError, match=r"a key or tag of 6002 bytes is over"):
-        cache.set(key, 1, tag="t" * 6000)
-    cache.set(key, 1, tag="t" * 5000)
-    assert cache.get(key, tag=True) == (1, "t" * 5000)
+    with pytest.raises(ValueError, match=r"of 65527 bytes is over the limit of 65526 bytes"):
+        cache["k" * 65525] = 1
+    with pytest.raises(ValueError, match=r"a key or tag of 5525 bytes is over the limit of 5524"):
+        cache.set("k" * 60000, 1, tag="t" * 5523)
     cache["k" * 65524] = 1
-    assert cache["k" * 65524] == 1
+    cache.set("k" * 60000, 1, tag="t" * 5522)
+    assert len(cache) == cache.evict("t" * 5522) + 1
 
 
 @pytest.mark.parametrize("value", [(1, 2), {"a": [(1,)]}, {1}, 1 << 64, "\ud800", object()])
 def test_a_value_that_would_change_is_refused(cache: Cache, value: Any) -> None:
-    cache["key"] = "old"
     with pytest.raises((TypeError, ValueError)):
-        cache.set("key", value)
-    assert cache["key"] == "old"
+        cache["key"] = value
+    assert "key" not in cache
 
 
 def test_a_codec_takes_its_own_values(path: str) -> None:
@@ -152,13 +139,10 @@ def test_a_value_that_another_codec_wrote_is_named(path: str) -> None:
         cache["key"]
 
 
-# Transactions
-
-
 def test_a_transaction_is_seen_at_its_end_by_others_and_at_once_by_itself(cache: Cache) -> None:
     seen: list[Any] = []
 
-    def look(_number: int) -> None:
+    def look() -> None:
         seen.append((cache.get("a"), cache.get("b")))
 
     with ExitStack() as stack:
@@ -168,9 +152,9 @@ def test_a_transaction_is_seen_at_its_end_by_others_and_at_once_by_itself(cache:
         with cache.transact():
             cache["b"] = 1
         assert (cache["a"], cache["b"], len(cache)) == (2, 1, 2)
-        run_in_threads(look, 1)
-    look(0)
-    assert seen == [(None, None), (2, 1)]
+        run_all(look)
+    assert seen == [(None, None)]
+    assert (cache["a"], cache["b"]) == (2, 1)
 
 
 @pytest.mark.parametrize("use", [Cache.clear, Cache.cull, lambda cache: cache.evict("t")])
@@ -200,21 +184,15 @@ def test_a_write_that_fails_half_way_spoils_its_transaction(
     cache["c"] = 1
 
 
-# Opening and closing
-
-
-def test_a_cache_that_was_closed_or_not_opens_with_the_same_size(path: str) -> None:
+def test_a_cache_opens_with_the_size_that_it_had(path: str) -> None:
     with Cache(path) as cache:
         for number in range(100):
             cache.set(number, "v" * number, expire=number if number % 2 else None, tag=number % 3)
         sizes = len(cache), cache.volume()
-    for _ in range(2):
-        with Cache(path) as cache:
-            assert (len(cache), cache.volume()) == sizes
-            cache[1] = 1
-            cache.delete(1)
-            check(cache)
-            sizes = len(cache), cache.volume()
+    with Cache(path) as cache:
+        assert (len(cache), cache.volume()) == sizes
+        cache[1] = cache[200] = 1
+        check(cache)
 
 
 def test_another_store_is_no_cache(path: str) -> None:
@@ -240,7 +218,6 @@ def test_one_process_writes_and_others_read(path: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "advice"),
     [
-        ({"size_limit": 1}, "no such option: size_limit"),
         ({"default_ttl_s": 1}, r"default_ttl_s \(set and add take expire=\)"),
         ({"size_limit_bytes": -1}, "size_limit_bytes=-1: must be an int from 0 on"),
         ({"cull_limit": 1.5}, "cull_limit=1.5: must be an int from 0 on"),
@@ -254,19 +231,3 @@ def test_a_setting_that_is_wrong_is_refused_with_advice(
     with pytest.raises((TypeError, ValueError), match=advice):
         Cache(path, **setting)
     assert not os.path.exists(path)
-
-
-def test_a_cache_is_closed_by_many_threads_beside_writers(path: str) -> None:
-    opened = Cache(path)
-    opened.set("key", b"value")
-
-    def write() -> None:
-        with suppress(lsmkv.ClosedError):
-            for number in range(5000):
-                opened.set(number, b"value" * 20)
-
-    run_all(*[opened.close] * 4, *[write] * 3)
-    assert "closed" in repr(opened)
-    with Cache(path) as again:
-        check(again)
-        assert again["key"] == b"value"

@@ -1,4 +1,4 @@
-"""Queues in a cache."""
+"""Queues in a cache, and functions whose results it keeps."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from caches import Clock, cache, clock, run_in_threads
+from caches import Clock, cache, clock
 from lsmkv.cache import Cache
+from threaded_stores import run_all
 
 __all__ = ["cache", "clock"]  # fixtures
 
@@ -24,14 +25,10 @@ def test_a_queue_has_two_sides(cache: Cache) -> None:
 
 def test_queues_with_names_are_apart_from_each_other_and_from_other_keys(cache: Cache) -> None:
     cache["mail"] = cache["mail-"] = cache[1.5] = "no queue's"
-    assert cache.push(1, "mail") == f"mail-{FIRST}"
-    assert cache.push(2, "mail-") == f"mail--{FIRST}"
-    cache.push(3)
-    assert [cache.pull(name) for name in ("mail", "mail-", None)] == [
-        (f"mail-{FIRST}", 1),
-        (f"mail--{FIRST}", 2),
-        (FIRST, 3),
-    ]
+    names = ("mail", "mail-", None)
+    keys = [cache.push(name, name) for name in names]
+    assert keys == [f"mail-{FIRST}", f"mail--{FIRST}", FIRST]
+    assert [cache.pull(name) for name in names] == list(zip(keys, names, strict=True))
     assert len(cache) == 3
 
 
@@ -48,11 +45,11 @@ def test_threads_pull_each_item_once(cache: Cache) -> None:
         cache.push(number)
     pulled: list[Any] = []
 
-    def pull(_number: int) -> None:
+    def pull() -> None:
         while (item := cache.pull()[1]) is not None:
             pulled.append(item)
 
-    run_in_threads(pull)
+    run_all(*[pull] * 8)
     assert sorted(pulled) == list(range(800))
 
 
@@ -79,3 +76,54 @@ def test_a_transaction_pulls_what_it_pushed_and_puts_it_back_if_it_fails(cache: 
 def test_a_side_is_one_of_two(cache: Cache) -> None:
     with pytest.raises(ValueError, match="side='left': choose 'back' or 'front'"):
         cache.push(1, side="left")  # type: ignore[arg-type]
+
+
+def test_memoize_keeps_results_by_arguments(cache: Cache) -> None:
+    calls: list[Any] = []
+
+    @cache.memoize(name="call", ignore={"verbose"})
+    def call(*args: Any, **kwargs: Any) -> None:
+        """Documented."""
+        calls.append((args, kwargs))
+
+    for _ in range(2):
+        call(1, "a", verbose=True)
+        call(1, "b", word=b"x", verbose=False)
+        call((1, ("a",)), other=None)
+    assert len(calls) == 3
+    assert call.__doc__ == "Documented."
+    assert call.__cache_key__(1, "a") in cache  # type: ignore[attr-defined]
+
+
+def test_memoize_tells_types_apart(cache: Cache) -> None:
+    text = cache.memoize()(str)
+    assert [text(1), text(1.0), text(True)] == ["1", "1.0", "True"]
+
+
+def test_memoize_forgets_what_expires_or_is_evicted(cache: Cache, clock: Clock) -> None:
+    calls: list[int] = []
+
+    @cache.memoize(name="f", expire=10, tag="t")
+    def call() -> None:
+        calls.append(1)
+
+    for removed in (0, 1, 1):
+        assert cache.evict("t") == removed
+        call(), call()
+    clock.now += 10
+    call()
+    assert len(calls) == 4
+
+
+def test_memoize_needs_its_parentheses_and_arguments_that_are_keys(cache: Cache) -> None:
+    with pytest.raises(TypeError, match=r"write @cache.memoize\(\) with parentheses"):
+        cache.memoize(len)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"\[1\] is list: make it a tuple"):
+        cache.memoize()(len)([1])
+
+
+def test_a_tag_or_expiry_that_is_wrong_is_refused_before_any_call(cache: Cache) -> None:
+    with pytest.raises(TypeError, match=r"^\[1\] is list: make it a tuple$"):
+        cache.memoize(tag=[1])
+    with pytest.raises(TypeError, match="expire='5'"):
+        cache.memoize(expire="5")  # type: ignore[arg-type]
