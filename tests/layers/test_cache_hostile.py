@@ -65,20 +65,22 @@ def test_a_key_or_tag_that_does_not_decode_is_named(path: str, tag: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    ("place", "data"),
+    ("place", "data", "use"),
     [
-        (b"s" + bytes(8), b"short"),
-        (b"s", bytes(8)),
-        (b"sNUMBERS", b"\xff" * 8),
-        (b"o\xffNUMBER", head()),
+        (b"s" + bytes(8), b"short", Cache.push),
+        (b"s", bytes(8), Cache.push),
+        (b"sNUMBERS", b"\xff" * 8, Cache.push),
+        (b"o\xffNUMBER", head(), Cache.push),
+        (b"o" + bytes(8) + pack((1,)), head(number=1), Cache.expire),
     ],
 )
-def test_sizes_that_cannot_be_are_named_and_cleared(path: str, place: bytes, data: bytes) -> None:
+def test_sizes_and_lists_that_cannot_be_are_named_and_cleared(
+    path: str, place: bytes, data: bytes, use: Callable[[Cache, object], object]
+) -> None:
     fill_with(path, place, data)
     with Cache(path) as cache:
-        assert cache[1] == 1
         with pytest.raises(lsmkv.CorruptionError, match=re.escape(repr(place))):
-            cache[1] = 2
+            use(cache, 1e9)
         cache.clear()
         clear_of_damage(cache)
 
