@@ -1,4 +1,4 @@
-"""The entries of a cache in its store, each written to all its places at once."""
+"""The entries of a cache as its store has them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SLACK: Final = 64  # this part of the limit becomes free at once, so that evict
 
 
 class Book:
-    """The base of a cache: its entries as bytes, and what concerns many of them."""
+    """The base of a cache: entries as bytes, and many at once."""
 
     def __init__(self, db: lsmkv.DB, clock: Callable[[], float]) -> None:
         self.db, self.directory = db, db.path  # for statistics: write nothing to the store
@@ -197,7 +197,7 @@ class Book:
         return len(found)
 
     def expire(self, now: float | None = None, retry: bool = False) -> int:
-        """Remove entries that are expired now, or then; returns how many the store still had."""
+        """Remove what is expired, now or then; returns how many there still were."""
         moment = self._clock() if now is None else at.expiry_time(now, 0.0)
         return self._remove(at.STORED, lambda entry: entry.expires <= moment)
 
@@ -245,7 +245,7 @@ class Book:
     __iter__ = iterkeys
 
     def volume(self) -> int:
-        """About the bytes of all entries uncompressed, expired ones for up to a minute more."""
+        """About the bytes of all entries: uncompressed, expired ones for up to a minute more."""
         return sum(size for _, size in self._stored_sizes())
 
     def check(self, retry: bool = False) -> list[str]:
@@ -297,7 +297,7 @@ class _Taken:
 
 
 class _Block:
-    """A ``with`` block in place of a generator's ``yield``, whose end an interrupt cannot skip.
+    """A ``with`` block around a generator's ``yield``: no interrupt skips its end.
 
     With ``contextlib.contextmanager`` an interrupt (Ctrl-C) may come before contextlib's code goes on:
     what keeps the traceback then keeps the generator, and its lock.  Here only the ``with`` statement

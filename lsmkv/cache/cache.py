@@ -151,7 +151,7 @@ class Cache(Book):
             return key not in self and self.set(key, value, expire, **kept)
 
     def incr(self, key: Any, delta: float = 1, default: Any = 0, retry: bool = False) -> Any:
-        """Add ``delta`` to the number at ``key``, in one step, and return the sum.  The expiry stays.
+        """Add ``delta`` to the number at ``key``; returns the sum.  In one step; the expiry stays.
 
         A missing key counts as ``default``; KeyError if that is None.  TypeError: it is no number.
         """
@@ -310,7 +310,7 @@ class Cache(Book):
         return decorated
 
     def stats(self, enable: bool = True, reset: bool = False) -> tuple[int, int]:
-        """Hits and misses of :meth:`get` and ``cache[key]`` so far; whether to count on, or anew."""
+        """Hits and misses of :meth:`get` and ``cache[key]`` so far; then counts on, or anew."""
         counted = self._hits, self._misses
         if reset:
             self._hits = self._misses = 0

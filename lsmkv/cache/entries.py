@@ -82,7 +82,7 @@ def new_entry(key: bytes, expires: float, number: int, tag: bytes, value: bytes)
 
 
 class Sizes:
-    """The sizes of a store in memory, and the ends of its list of entries."""
+    """The sizes in memory, and the ends of the list of entries."""
 
     def __init__(self, by_span: dict[int, int], last_number: int) -> None:
         self.by_span, self.last_number = by_span, last_number
