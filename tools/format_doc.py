@@ -29,6 +29,7 @@ A store is a directory of its own:
 | `MANIFEST-000002` | the log of edits that says which tables make the tree |
 | `000001.log` | write-ahead log: what the memtable with the same number holds |
 | `000003.sst` | a table (SSTable): sorted entries in blocks, never changed once written |
+| `ERASED` | a second copy of the range deletes in the manifest; replaced by a rename |
 | `LOCK` | locked by the process that has the store open for writing; one line with its process number |
 | `BACKUP` | in a backup: what it was made of |
 | `UNFINISHED` | in a checkpoint or first backup, until `CURRENT` is there: half-made, no store yet |
@@ -65,6 +66,7 @@ _SECTIONS: Final = (
     ("Logs", "lsmkv.log.writer"),
     ("Write batches", "lsmkv.log.batch"),
     ("Manifest and CURRENT", "lsmkv.tree.manifest"),
+    ("Range deletes again", "lsmkv.tree.erased_file"),
     ("Expiry", "lsmkv.encoding.expiry"),
     ("Checksums", "lsmkv.encoding.checksums"),
     ("Published stores", "lsmkv.remote.generation"),
@@ -79,6 +81,7 @@ _RECORDS: Final = {
         ("lsmkv.tree.levels", "PlacedTable"),
         ("lsmkv.sstable.format", "TableMeta"),
     ],
+    "Range deletes again": [("lsmkv.tree.erased_file", "ErasedRecord")],
     "Published stores": [
         ("lsmkv.remote.generation", "Generation"),
         ("lsmkv.remote.generation", "PublishedTable"),

@@ -269,6 +269,7 @@ class TableWriter:
             writer=WRITER,
             replaces=replaces,
             beside=beside or [],
+            erased_seq=form.erased_seq,
         )
         return file.finish(properties, for_adoption=for_adoption, sync=sync)
 

@@ -185,7 +185,7 @@ class VersionSet:
             runs = _runs_of(self.manifest.state.levels, gone)
             files = {number: self._readers[number].file.shared for number in gone}
             try:
-                self.manifest.append(edit)
+                self.manifest.append(edit, files_stay=bool(self.unremoved))
             except BaseException:
                 self._doubtful += fresh
                 raise
