@@ -169,6 +169,9 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     Attributes:
         has_versions: whether a key occurs more than once.
         raw_bytes: size of all payloads before compression.
+        blocks_checksum: 2^60 plus the high 60 bits of the XXH3-64 of all blocks' trailers, which have
+            the blocks' checksums.  So the manifest's checksum of index and properties tells a table
+            from every other.
         compression: ``"zstd"`` if its blocks may be compressed, else ``"none"``.
         filter_key: a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
         granularity: ``"block"`` or ``"table"``.
@@ -196,6 +199,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     has_versions: bool
     block_count: int
     raw_bytes: int
+    blocks_checksum: int
     compression: str
     filter_bytes: int
     filter_key: str
