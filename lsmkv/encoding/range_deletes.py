@@ -164,7 +164,7 @@ class RangeDeletes:
 
 
 def united(older: RangeDeletes | None, newer: tuple[RangeDelete, ...]) -> RangeDeletes | None:
-    """The range deletes of both, the newer in ascending order of their numbers; None without any."""
+    """The range deletes of both, the newer in order; None without any."""
     if not newer:
         return older
     return RangeDeletes(newer) if older is None else older.followed_by(newer)
