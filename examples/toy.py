@@ -197,7 +197,7 @@ def blocks_of(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 def write_table(path: Path, entries: Iterable[Entry]) -> dict[str, Any] | None:
     """Write sorted entries to a file; what the manifest is to note of it, None without entries."""
-    data, filters, raw_bytes = b"", b"", 0
+    data, filters, trailers, raw_bytes = b"", b"", b"", 0
     places, rows = list[Place](), list[Row]()
     for block in blocks_of(entries):
         bits = build_filter([entry.key for entry in block])
@@ -212,6 +212,7 @@ def write_table(path: Path, entries: Iterable[Entry]) -> dict[str, Any] | None:
         payload = toy_bytes.encode_payload(stored)
         at = number_of(path), len(data)
         data += toy_bytes.encode_block(payload, len(block), bits, probes, *at)
+        trailers += data[-32:]  # with the block's checksums
         # The filters stand together, too: one read brings all of them into memory.  Those beside the
         # blocks are for the day on which these are damaged (lsmkv then takes them; here, it is an error).
         filters += bits
@@ -219,7 +220,7 @@ def write_table(path: Path, entries: Iterable[Entry]) -> dict[str, Any] | None:
     if not rows:
         return None
     meta = toy_bytes.table_meta(number_of(path), rows)
-    end, check = toy_bytes.encode_table_end(meta, places, len(data), raw_bytes, filters)
+    end, check = toy_bytes.encode_table_end(meta, places, trailers, len(data), raw_bytes, filters)
     write_file(path, data + end)
     return {**meta, "size_bytes": len(data) + len(end), "checksum": check}
 
@@ -354,8 +355,8 @@ class Store:
         self.next_file, self.last_seq, self.log_number = 0, 0, 0
         for _, payload in self.manifest.records:
             self._apply(json.loads(payload))
-        if self.range_deletes:
-            raise RefusedError("this store has range deletes, which only lsmkv can read")
+        if self.range_deletes or (self.path / "ERASED").exists():
+            raise RefusedError("this store has, or had, range deletes, which only lsmkv can read")
 
     def _apply(self, change: dict[str, Any]) -> None:
         for number in change.get("removed", []):

@@ -369,7 +369,12 @@ def expiry_in(stored: bytes) -> int:
 
 
 def encode_table_end(
-    meta: dict[str, Any], places: list[Place], data_length: int, raw_bytes: int, filters: bytes
+    meta: dict[str, Any],
+    places: list[Place],
+    trailers: bytes,
+    data_length: int,
+    raw_bytes: int,
+    filters: bytes,
 ) -> tuple[bytes, int]:
     """All behind the blocks, and its checksum; ``raw_bytes`` is the size of all payloads."""
     keys = base64.b64decode(meta["smallest"]), base64.b64decode(meta["largest"])
@@ -379,6 +384,7 @@ def encode_table_end(
         "has_versions": False,
         "block_count": len(places),
         "raw_bytes": raw_bytes,
+        "blocks_checksum": (1 << 60) + (checksum(trailers) >> 4),
         "compression": "none",
         "filter_bytes": len(filters),
         "filter_key": "whole",

@@ -29,6 +29,7 @@ A store is a directory of its own:
 | `MANIFEST-000002` | the log of edits that says which tables make the tree |
 | `000001.log` | write-ahead log: what the memtable with the same number holds |
 | `000003.sst` | a table (SSTable): sorted entries in blocks, never changed once written |
+| `ERASED` | a second copy of the range deletes in the manifest; replaced by a rename |
 | `LOCK` | locked (`flock`) by the process that has the store open for writing: `lsmkv process 17` |
 | `BACKUP` | in a backup: what it was made of |
 | `UNFINISHED` | in a checkpoint or first backup, until `CURRENT` is there: half-made, no store yet |
@@ -67,6 +68,7 @@ _SECTIONS: Final = (
     ("Write batches", "lsmkv.log.batch"),
     ("Several logs", "lsmkv.log.chain"),
     ("Manifest and CURRENT", "lsmkv.tree.manifest"),
+    ("Range deletes again", "lsmkv.tree.erased_file"),
     ("Expiry", "lsmkv.encoding.expiry"),
     ("Checksums", "lsmkv.encoding.checksums"),
     ("Published stores", "lsmkv.remote.generation"),
@@ -82,6 +84,7 @@ _RECORDS: Final = {
         ("lsmkv.sstable.format", "TableMeta"),
         ("lsmkv.sstable.format", "TableExpiry"),
     ],
+    "Range deletes again": [("lsmkv.tree.erased_file", "ErasedRecord")],
     "Published stores": [
         ("lsmkv.remote.generation", "Generation"),
         ("lsmkv.remote.generation", "PublishedTable"),

@@ -20,6 +20,7 @@ from lsmkv.runtime import check_interpreter
 from lsmkv.storage.file_names import (
     BACKUP,
     CURRENT,
+    ERASED,
     LOCK,
     UNFINISHED_COPY,
     is_staging_name,
@@ -31,8 +32,8 @@ from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.manifest import no_store
 from lsmkv.tree.ownership import (
     check_is_ours,
-    is_our_backup_record,
     is_our_lock,
+    is_our_record,
     is_unfinished_copy,
     leftovers_of_creation,
 )
@@ -251,7 +252,7 @@ def destroy(path: PathLike) -> None:
             elif not os.path.isdir(os.path.join(directory, name)) and (
                 parse_file_name(name) is not None
                 or is_unfinished_name(name)
-                or (name == BACKUP and is_our_backup_record(files, directory))
+                or (name in (BACKUP, ERASED) and is_our_record(files, directory, name))
                 or (name == UNFINISHED_COPY and is_unfinished_copy(files, directory))
             ):
                 files.remove(os.path.join(directory, name))

@@ -20,6 +20,7 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import (
     BACKUP,
     CURRENT,
+    ERASED,
     LOCK,
     UNFINISHED_COPY,
     is_staging_name,
@@ -160,7 +161,7 @@ def _file_bytes(storage: Storage, path: str) -> int:
         return 0
 
 
-_SINGLE: Final = (CURRENT, LOCK, BACKUP, UNFINISHED_COPY)
+_SINGLE: Final = (CURRENT, ERASED, LOCK, BACKUP, UNFINISHED_COPY)
 
 
 def _size_between(wanted: Bounds, table: TableReader) -> int:

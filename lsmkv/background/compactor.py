@@ -265,6 +265,7 @@ class Compactor(BackgroundThread):
             form = table_format(options, rate)
         snapshots = store.snapshots.sequence_numbers()
         erased = applied(current.version, inputs, snapshots)
+        form = replace(form, erased_seq=self._erased_seq(current, inputs, snapshots))
         work = CompactionWork(
             form=form,
             snapshots=snapshots,
@@ -279,9 +280,20 @@ class Compactor(BackgroundThread):
         )
         is_deep = chosen.output_level > 1
         self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
-        tables = self.do(work, self.runner_for(size), is_cancelled)
-        erased_seq = max([seq for _, _, seq in erased] + [meta.erased_seq for meta in inputs])
-        return [meta.erased_to(erased_seq) for meta in tables]
+        return self.do(work, self.runner_for(size), is_cancelled)
+
+    def _erased_seq(
+        self, current: SuperVersion, inputs: list[TableMeta], snapshots: list[int]
+    ) -> int:
+        """The highest number whose range deletes a merge has applied.
+
+        It counts those that left the manifest, too: they hid nothing, but a repair may find them again.
+        """
+        before = max([meta.erased_seq for meta in inputs])
+        if not self.tables.manifest.had_range_deletes:
+            return before
+        oldest = current.flushing[-1] if current.flushing else current.memtable
+        return max(before, min([oldest.first_seq - 1, *snapshots[:1]]))
 
     def set_pace(self, work: Work) -> None:
         room = max(0, self._urgent_level0_runs - self._level0_run_count())

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from lsmkv.storage.file_names import (
     BACKUP,
     CURRENT,
+    ERASED,
     LOCK,
     UNFINISHED_COPY,
     is_let_be,
@@ -117,4 +118,4 @@ def _clear(storage: Storage, target: str) -> None:
 
 
 def _is_of_copy(name: str) -> bool:
-    return name in (BACKUP, UNFINISHED_COPY) or parse_file_name(name) is not None
+    return name in (BACKUP, ERASED, UNFINISHED_COPY) or parse_file_name(name) is not None

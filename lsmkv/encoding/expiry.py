@@ -79,7 +79,8 @@ class Clock:
     Attributes:
         default_ttl_s: the time to live of what is put without one; None: for ever.
         dropped_to_s: the latest time by which entries were dropped as due.  No reading is earlier, so
-            that what one reader could not see any more no other sees, when the clock is set back.
+            that what one reader could not see any more no other sees, when the clock is set back.  So a
+            clock that was once far ahead stays there until the store is reopened.
     """
 
     def __init__(

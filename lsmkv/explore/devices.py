@@ -1,4 +1,4 @@
-"""What a read takes on each kind of storage, for the page and for the benchmarks.
+"""What a read takes on each kind of storage.
 
 The times are what makers state; none is measured.
 """

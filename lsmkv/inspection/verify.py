@@ -16,8 +16,9 @@ from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, missing_logs, read_c
 from lsmkv.log.reader import LogReader
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.file_names import CURRENT, manifest_path
+from lsmkv.storage.file_names import CURRENT, ERASED, manifest_path
 from lsmkv.storage.storage import Storage
+from lsmkv.tree.erased_file import read_erased
 from lsmkv.tree.manifest import State, read_current, read_manifest
 
 Progress = Callable[[int, int], None]
@@ -169,6 +170,10 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
             check.problems.append(Problem.of(error, path))
             return None
         check.torn += contents.torn_bytes
+        try:
+            read_erased(storage, directory)
+        except UNREADABLE as error:
+            check.problems.append(Problem.of(error, os.path.join(directory, ERASED)))
         return state
     check.problems.append(
         Problem(path, None, f"it changed during each of {MAX_READ_ATTEMPTS} attempts")

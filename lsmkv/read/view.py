@@ -7,7 +7,7 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent, Value
 from lsmkv.encoding.expiry import Clock, Expiring, Held, Moment
-from lsmkv.encoding.range_deletes import RangeDeletes, united
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
@@ -32,8 +32,8 @@ class SuperVersion:
         self.version = version
         ranges = memtable.range_deletes
         for older in flushing:
-            ranges += older.range_deletes
-        self.range_deletes = united(version.range_deletes, ranges)
+            ranges = older.range_deletes + ranges
+        self.range_deletes = version.range_deletes_with(ranges)
 
     @property
     def memtables(self) -> tuple[Memtable, ...]:

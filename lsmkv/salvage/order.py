@@ -15,8 +15,10 @@ from heapq import merge
 from operator import attrgetter, itemgetter
 from typing import Final
 
+from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.encoding.entry_batch import Entry
 from lsmkv.encoding.expiry import Held
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 
@@ -103,10 +105,13 @@ def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Entry]:
             yield key, value, -minus_seq
 
 
-def table_entries(table: TableReader) -> Iterator[SortableEntry]:
+def table_entries(table: TableReader, erased: RangeDeletes | None) -> Iterator[SortableEntry]:
+    """The entries of a table that ``erased`` does not hide."""
+    applied = table.meta.erased_seq
     minus_number = -table.meta.number
     for number in range(table.index.block_count):
         block = table.block(number, False)
         seqs = [table.largest_seq] * block.count if table.one_seq else block.seqs()
         for key, value, seq in zip(block.keys(), block.values(), seqs, strict=True):
-            yield key, -seq, minus_number, value
+            if erased is None or erased.newest_over(key, MAX_SEQUENCE) <= max(seq, applied):
+                yield key, -seq, minus_number, value

@@ -11,9 +11,11 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from lsmkv.encoding.entry_batch import Entry, batches_of
+from lsmkv.encoding.range_deletes import RangeDelete, united
 from lsmkv.errors import NotAStoreError
 from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
@@ -26,7 +28,7 @@ from lsmkv.salvage.state import FoundState, find_state, live_tables
 from lsmkv.salvage.tables import RescuedTable, TableRescue
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
-from lsmkv.storage.file_names import CURRENT, LOCK, log_path, parse_file_name, table_path
+from lsmkv.storage.file_names import CURRENT, ERASED, LOCK, log_path, parse_file_name, table_path
 from lsmkv.storage.storage import FileLock, ReadKind, Storage, absolute_path
 from lsmkv.storage.store_lock import lock_store
 from lsmkv.tree.levels import PlacedTable
@@ -182,6 +184,7 @@ class _Repair:
         self._next = highest + 1
         self._created: list[str] = []
         self._uncertain: list[int] = []
+        self._ranges: list[RangeDelete] = []
         self._used = 0
         self._merged = self._done_bytes = self._all_bytes = 0
         self._rescue = TableRescue(storage, source, target, self._allocate, self._advance)
@@ -189,7 +192,11 @@ class _Repair:
     def run(self) -> RepairReport:
         try:
             found = find_state(self._storage, self._source, self._numbers)
-            placed, logs = self._gather(found.state, found.outdated)
+            logs = salvage_logs(self._storage, self._source, self._numbers["log"], found.state)
+            kept = (found.range_deletes or []) if found.state is None else found.state.range_deletes
+            self._ranges = [*dict.fromkeys([*kept, *logs.range_deletes])]
+            self._rescue.newest_range = max([seq for _, _, seq in self._ranges], default=0)
+            placed = self._gather(found.state, found.outdated, logs)
             new_state = self._prepare(placed, found.state, logs)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -213,12 +220,14 @@ class _Repair:
     # What is kept
 
     def _gather(
-        self, state: State | None, outdated: State | None
-    ) -> tuple[list[PlacedTable], SalvagedLogs]:
-        """Put tables into the target, and salvage logs; ``outdated`` tells only what is lost."""
+        self, state: State | None, outdated: State | None, logs: SalvagedLogs
+    ) -> list[PlacedTable]:
+        """Put tables into the target; ``outdated`` tells only what is lost."""
         if state is None:
             present = self._numbers["table"]
-            live, self._uncertain, replaced = live_tables(self._storage, self._source, present)
+            live, self._uncertain, replaced = live_tables(
+                self._storage, self._source, present, are_staged="staged" in self._numbers
+            )
             wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in live]
             named = [] if outdated is None else outdated.levels.tables()
             explained = replaced.union(present)
@@ -234,7 +243,6 @@ class _Repair:
             table = self._rescue.take(number, expected)
             if table is not None:
                 rescued[number] = table
-        logs = salvage_logs(self._storage, self._source, self._numbers["log"], state)
         if outdated is not None and outdated.closed_log is not None:
             number, end = outdated.closed_log
             newest = max(self._numbers["table"] + self._numbers["log"], default=0)
@@ -242,7 +250,7 @@ class _Repair:
                 logs.lost_bytes += end  # nothing came after it
         logged = self._write((key, *logs.newest[key]) for key in sorted(logs.newest))
         if state is None:
-            return self._placed_by_sequence([*rescued.values(), *logged]), logs
+            return self._placed_by_sequence([*rescued.values(), *logged])
         runs = [placed.run for placed in state.levels.placed() if placed.level == 0]
         newest = max([self._next, *(run + 1 for run in runs)])
         placed_tables = [PlacedTable(0, newest, table.meta) for table in logged]
@@ -251,12 +259,12 @@ class _Repair:
             if found is not None:
                 self._copy(found)
                 placed_tables.append(PlacedTable(placed.level, placed.run, found.meta))
-        return placed_tables, logs
+        return placed_tables
 
-    def _write(self, entries: Iterator[Entry]) -> list[RescuedTable]:
+    def _write(self, entries: Iterator[Entry], erased_seq: int = 0) -> list[RescuedTable]:
         """Write tables in the format of those that were rescued."""
         size = Options().table_size_bytes
-        form = self._rescue.form
+        form = replace(self._rescue.form, erased_seq=erased_seq)
         job = TableJob(self._storage, self._target, form, size, self._allocate, lambda: False)
         metas = write_tables(batches_of(entries), job)
         tables = [
@@ -285,17 +293,19 @@ class _Repair:
     def _merge(self, tables: list[RescuedTable]) -> list[TableMeta]:
         self._merged += len(tables)
         paths = {table.meta.number: table.path for table in tables}
+        erased = united(None, tuple(self._ranges))
+        erased_seq = max([self._rescue.newest_range, *(table.meta.erased_seq for table in tables)])
         sources: list[Iterator[SortableEntry]] = [
             (
                 entry
                 for meta in run
                 for entry in table_entries(
-                    open_uncached(self._storage, paths[meta.number], meta, shared=True)
+                    open_uncached(self._storage, paths[meta.number], meta, shared=True), erased
                 )
             )
             for run in stack([table.meta for table in tables])
         ]
-        merged = self._write(newest_versions(sources))
+        merged = self._write(newest_versions(sources), erased_seq)
         for table in tables:
             if not table.is_original:
                 self._storage.remove(table.path)
@@ -326,17 +336,15 @@ class _Repair:
         last_seq = max(
             logs.last_seq,
             0 if state is None else state.last_seq,
-            *(table.meta.largest_seq for table in placed),
+            self._rescue.newest_range,
+            *(table.meta.newest_seq for table in placed),
         )
         edit = VersionEdit(
             added=placed,
             next_file=self._next,
             last_seq=last_seq,
             log_number=log_number,
-            range_deletes_added=[
-                *(() if state is None else state.range_deletes),
-                *logs.range_deletes,
-            ],
+            range_deletes_added=self._ranges,
             # A copy is a store of its own.
             store_id=state.store_id if state and self._target == self._source else None,
         )
@@ -369,10 +377,9 @@ class _Repair:
         _check_lost_folder(self._source)  # again: it may have changed since
         self._storage.make_directory(folder)
         linked: list[tuple[str, str]] = []
-        if CURRENT in self._originals:
-            current = os.path.join(self._source, CURRENT)
+        for name in {CURRENT, ERASED}.intersection(self._originals):  # they will be replaced
             with contextlib.suppress(OSError):
-                self._storage.link(current, self._free_name(folder, CURRENT))
+                self._storage.link(os.path.join(self._source, name), self._free_name(folder, name))
         for name in names:
             moved = self._free_name(folder, name)
             with contextlib.suppress(OSError):
@@ -408,6 +415,7 @@ class _Repair:
             log_records_kept=logs.record_count,
             log_operations_kept=logs.operation_count,
             log_bytes_lost=logs.lost_bytes,
+            range_deletes_lost=found.range_deletes is None,
             lost_ranges=tuple(rescue.lost_ranges),
             problems=(*found.problems, *rescue.problems, *logs.problems),
             notes=tuple(found.notes),

@@ -73,11 +73,13 @@ class RepairReport(Report):
         tables_ignored: table files that the manifest does not name, or, without one, that other
             tables say they replaced.
         tables_uncertain: numbers of tables that were used although compaction may have replaced
-            them, so that their entries may be out of date.
+            them, or others that were ingested with them may be missing.
         blocks_kept, blocks_lost: blocks; without an index, neighbouring lost blocks count as one.
         entries_kept, entries_lost: entries of tables; lost ones as far as their number is known.
         log_records_kept, log_operations_kept: applied records of logs, and operations in them.
         log_bytes_lost: bytes of logs that should have been applied and were not.
+        range_deletes_lost: whether the list of range deletes is lost, so that what they erased may
+            be there again.
         lost_ranges: ranges of keys with lost entries of tables.
         moved: names of the files that repair in place moved to ``lost``.
     """
@@ -100,6 +102,7 @@ class RepairReport(Report):
     log_records_kept: int
     log_operations_kept: int
     log_bytes_lost: int
+    range_deletes_lost: bool
     lost_ranges: tuple[LostRange, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
@@ -109,7 +112,7 @@ class RepairReport(Report):
     def is_complete(self) -> bool:
         """Whether nothing is lost or outdated; without a manifest as far as files tell."""
         lost = self.lost_ranges or self.log_bytes_lost or self.tables_lost
-        return not (lost or self.tables_uncertain)
+        return not (lost or self.tables_uncertain or self.range_deletes_lost)
 
     def __str__(self) -> str:
         known = ": nothing is lost" if self.manifest else ": nothing is known to be lost"
@@ -127,8 +130,11 @@ class RepairReport(Report):
             numbers = ", ".join(map(str, self.tables_uncertain))
             lines.append(
                 f"  uncertain: tables {numbers}: nothing tells whether compaction had replaced them, "
-                "so keys that were deleted, and values that were overwritten, may reappear from them"
+                "so keys that were deleted, and values that were overwritten, may reappear from them; "
+                "or whether others were ingested with them"
             )
+        if self.range_deletes_lost:
+            lines.append("  range deletes: lost, so what they erased may be there again")
         if self.moved:
             lines.append(f"  moved to {LOST_FOLDER}: {', '.join(self.moved)}")
         lines += [f"  problem: {problem}" for problem in self.problems]

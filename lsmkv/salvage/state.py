@@ -6,28 +6,37 @@ import os
 from dataclasses import dataclass, field
 from typing import Final
 
+from lsmkv.encoding.range_deletes import RangeDelete
 from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.inspection.report import Problem
 from lsmkv.inspection.table_check import UNREADABLE, open_uncached
 from lsmkv.salvage.report import left_out, raise_unless_damage
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.file_names import CURRENT, manifest_path, table_path
+from lsmkv.storage.file_names import CURRENT, ERASED, manifest_path, table_path
 from lsmkv.storage.storage import Storage
+from lsmkv.tree.erased_file import read_erased
 from lsmkv.tree.manifest import State, read_current, read_manifest
 
 _ORDER_LOST: Final = (
     "the list of live tables is lost, so every table file was used except those that other tables "
-    "say they replaced; range deletes are lost with it, so what they erased may be there again"
+    "say they replaced"
+)
+_RANGES_IN_LOGS: Final = (
+    f"there is no file {ERASED}, so no range deletes were known but those in logs"
 )
 
 
 @dataclass(slots=True)
 class FoundState:
-    """The manifest to use and its state, or None; ``outdated`` is a state that cannot be used."""
+    """The manifest to use and its state, or None; ``outdated`` is a state that cannot be used.
+
+    Without a state ``range_deletes`` are those of ERASED; None if that is damaged.
+    """
 
     manifest: str | None = None
     state: State | None = None
     outdated: State | None = None
+    range_deletes: list[RangeDelete] | None = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -47,7 +56,22 @@ def find_state(storage: Storage, directory: str, numbers: dict[str, list[int]]) 
                 found.notes.append(f"{CURRENT} is lost; the newest manifest was used instead")
     if found.state is None:
         found.notes.append(_ORDER_LOST)
+        _find_range_deletes(storage, directory, found)
     return found
+
+
+def _find_range_deletes(storage: Storage, directory: str, found: FoundState) -> None:
+    try:
+        record = read_erased(storage, directory)
+    except (CorruptionError, OSError) as error:
+        raise_unless_damage(error)
+        found.problems.append(Problem.of(error, os.path.join(directory, ERASED)))
+        found.range_deletes = None
+        return
+    if record is None:
+        found.notes.append(_RANGES_IN_LOGS)
+    else:
+        found.range_deletes = record.range_deletes
 
 
 def _current(storage: Storage, directory: str, found: FoundState) -> int | None:
@@ -107,7 +131,7 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
         found = _open(storage, directory, table.number)
         if found is None:
             continue
-        if found.meta == table.erased_to(0):  # no file knows that
+        if found.meta == table:
             return False
         if found.meta.number == table.number:  # otherwise the table itself is out of place
             differ = True
@@ -136,17 +160,21 @@ def _is_finished(storage: Storage, directory: str, number: int) -> bool:
 
 
 def live_tables(
-    storage: Storage, directory: str, numbers: list[int]
+    storage: Storage, directory: str, numbers: list[int], *, are_staged: bool
 ) -> tuple[list[int], list[int], set[int]]:
-    """The tables that count; of these, those that may be replaced; and the replaced ones.
+    """The tables that count; of these, those that may be out of place; and the replaced ones.
 
     The last table of a compaction notes the tables that it replaced, and those written beside it.  The
     note counts if all of the latter are there: a power failure may have kept only some.  It outlasts
     the files that it is about, which are removed before this table can be replaced.  A table without a
     note is of an older release, or damaged: it may be replaced.
+
+    While files ``are_staged``, the newest tables may be a part of those that were to be adopted at once.
     """
     replaced: set[int] = set()
     without_note: list[int] = []
+    adopted: list[tuple[int, int]] = []
+    newest_seq = 0
     for number in numbers:
         table = _open(storage, directory, number)
         note = None if table is None else table.properties
@@ -154,8 +182,12 @@ def live_tables(
             without_note.append(number)
         elif set(note.beside).issubset(numbers):
             replaced.update(older for older in note.replaces if older < number)
+        if note is not None:
+            newest_seq = max(newest_seq, note.largest_seq)
+            adopted += [(note.largest_seq, number)] if note.one_seq and are_staged else []
     live = [number for number in numbers if number not in replaced]
-    return live, [number for number in without_note if number not in replaced], replaced
+    uncertain = [*without_note, *(number for seq, number in adopted if seq == newest_seq)]
+    return live, [number for number in uncertain if number not in replaced], replaced
 
 
 def _open(storage: Storage, directory: str, number: int) -> TableReader | None:

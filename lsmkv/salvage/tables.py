@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import filter_key_from_spec
@@ -48,6 +48,7 @@ class TableRescue:
         self._allocate = allocate
         self._advance = advance
         self.form = table_format(Options(), Options().error_rate)
+        self.newest_range = 0  # range deletes up to it spare a table that lost its properties
         self.kept = self.salvaged = self.lost = 0
         self.blocks_kept = self.blocks_lost = 0
         self.entries_kept = self.entries_lost = 0
@@ -113,8 +114,7 @@ class TableRescue:
             return None
         known = expected
         if salvage.properties is not None:
-            checksum, erased_seq = (expected.checksum, expected.erased_seq) if expected else (0, 0)
-            stored = salvage.properties.meta(size, checksum, erased_seq)
+            stored = salvage.properties.meta(size, 0 if expected is None else expected.checksum)
             if expected is not None and stored != expected:
                 self._lose(number, expected, Problem(path, None, "it is another table"))
                 return None
@@ -150,11 +150,12 @@ class TableRescue:
         if salvage.properties is not None and salvage.footer is not None:
             with contextlib.suppress(ValueError):  # a filter key that is none
                 form = form_of(salvage.properties, salvage.footer)
+        erased_seq = self.newest_range if known is None else known.erased_seq
         number = self._allocate()
         path = table_path(self._target, number)
         lost: list[LostBlock] = []
         kept = 0
-        writer = TableWriter(self._storage, path, number, form)
+        writer = TableWriter(self._storage, path, number, replace(form, erased_seq=erased_seq))
         try:
             for offset, item in salvage.blocks():
                 if isinstance(item, LostBlock):
@@ -172,8 +173,6 @@ class TableRescue:
                 writer.abandon()
                 return None, lost, 0
             meta = writer.finish([])
-            if known is not None:
-                meta = meta.erased_to(known.erased_seq)
         except BaseException:
             writer.abandon()
             raise

@@ -59,7 +59,8 @@ class TableFormat:
     """The options that shape a table, with its filters' error rate.
 
     ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.  A ``plan``, a packed
-    :class:`~lsmkv.sstable.filter_plan.FilterPlan`, takes the place of ``error_rate``.
+    :class:`~lsmkv.sstable.filter_plan.FilterPlan`, takes the place of ``error_rate``.  ``erased_seq`` is
+    as in :class:`TableMeta`.
     """
 
     block_size_bytes: int
@@ -72,6 +73,7 @@ class TableFormat:
     policy: str
     error_rate: float
     plan: bytes = b""
+    erased_seq: int = 0
 
 
 class TableExpiry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -115,8 +117,7 @@ class TableMeta(
 
     ``checksum`` covers index and properties, as in the footer: it identifies the table.
     ``sealed_number`` is as in :class:`TableProperties`.  ``expiry`` is None if no entry expires.  Range
-    deletes numbered up to ``erased_seq`` have been applied to the table: they hide nothing of it.  The
-    table's file does not know that.
+    deletes numbered up to ``erased_seq`` have been applied to the table: they hide nothing of it.
     """
 
     number: int
@@ -147,10 +148,6 @@ class TableMeta(
         """The highest such number."""
         return max(self.largest_seq, self.erased_seq)
 
-    def erased_to(self, seq: int) -> TableMeta:
-        """The same with another ``erased_seq``."""
-        return msgspec.structs.replace(self, erased_seq=seq)
-
     def problem(self) -> str | None:
         """The reason why these values are impossible, or None."""
         if self.smallest > self.largest:
@@ -172,6 +169,9 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     Attributes:
         has_versions: whether a key occurs more than once.
         raw_bytes: size of all payloads before compression.
+        blocks_checksum: 2^60 plus the high 60 bits of the XXH3-64 of all blocks' trailers, which have
+            the blocks' checksums.  So the manifest's checksum of index and properties tells a table
+            from every other.
         compression: ``"zstd"`` if its blocks may be compressed, else ``"none"``.
         filter_key: a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
         granularity: ``"block"`` or ``"table"``.
@@ -186,6 +186,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
         one_seq: every entry counts as having the sequence number ``largest_seq``, whatever its block
             says.  It is so in an adopted table (:mod:`lsmkv.sstable.table_end`).
         expiry: when entries are due; None if none expires.
+        erased_seq: range deletes numbered up to it have been applied to the table.
     """
 
     number: int
@@ -198,6 +199,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     has_versions: bool
     block_count: int
     raw_bytes: int
+    blocks_checksum: int
     compression: str
     filter_bytes: int
     filter_key: str
@@ -213,13 +215,14 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     sealed_number: int = 0
     one_seq: bool = False
     expiry: TableExpiry | None = None
+    erased_seq: int = 0
 
     @property
     def seal(self) -> int:
         """The number that seeds the checksums of the blocks."""
         return self.sealed_number or self.number
 
-    def meta(self, size_bytes: int, checksum: int, erased_seq: int = 0) -> TableMeta:
+    def meta(self, size_bytes: int, checksum: int) -> TableMeta:
         return TableMeta(
             number=self.number,
             size_bytes=size_bytes,
@@ -232,7 +235,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
             checksum=checksum,
             sealed_number=self.sealed_number,
             expiry=self.expiry,
-            erased_seq=erased_seq,
+            erased_seq=self.erased_seq,
         )
 
 

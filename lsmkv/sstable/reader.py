@@ -79,10 +79,7 @@ class TableReader:
         footer: Footer = end.footer
         self.footer = footer
         self.properties: TableProperties = end.properties
-        erased_seq = 0 if meta is None else meta.erased_seq
-        self.meta: TableMeta = self.properties.meta(
-            self._file.size, footer.tail_checksum, erased_seq
-        )
+        self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
             offset, reason = footer.properties_offset, "not the table expected here"
             raise CorruptionError(path, offset, reason, expected=meta, got=self.meta)

@@ -127,6 +127,7 @@ def adopted_end(end: TableEnd, number: int, seq: int) -> AdoptedEnd:
         largest_seq=seq,
         replaces=[],
         beside=[],
+        erased_seq=0,  # a number of another store
     )
     written = msgspec.json.encode(properties).rjust(footer.properties_length)
     whole = end.index_checksum.copy()

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from librt.strings import BytesWriter
 
-from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
 from lsmkv.sstable.format import Footer, TableMeta, TableProperties
@@ -95,10 +95,19 @@ class TableFile:
         self.largest_seq = 0
         self.entry_count = 0
         self.raw_bytes = 0
+        self._trailers = running_checksum()
 
     @property
     def block_count(self) -> int:
         return int(self._index.block_count)
+
+    @property
+    def blocks_checksum(self) -> int:
+        """The checksum of all trailers, with 19 digits.
+
+        So the length of a table does not depend on it.
+        """
+        return (1 << 60) + (self._trailers.intdigest() >> 4)
 
     @property
     def is_full(self) -> bool:
@@ -119,6 +128,7 @@ class TableFile:
             number=self.number,
             offset=self.data_bytes,
         )
+        self._trailers.update(tail)
         above = block.separator
         if above is None:
             above = separator(self.largest, block.first)

@@ -257,6 +257,7 @@ class TableWriter:
             has_versions=self._has_versions,
             block_count=file.block_count,
             raw_bytes=file.raw_bytes,
+            blocks_checksum=file.blocks_checksum,
             compression=form.compression,
             filter_bytes=file.filters_bytes,
             filter_key=form.filter_key,
@@ -269,6 +270,7 @@ class TableWriter:
             writer=WRITER,
             replaces=replaces,
             beside=beside or [],
+            erased_seq=form.erased_seq,
         )
         return file.finish(properties, for_adoption=for_adoption, sync=sync)
 

@@ -11,6 +11,8 @@ MAX_FILE_NUMBER: Final = (1 << 31) - 1
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
+ERASED: Final = "ERASED"
+"""A second copy of the range deletes in the manifest (:mod:`lsmkv.tree.erased_file`)."""
 BACKUP: Final = "BACKUP"
 """In a backup: what it was made of (:mod:`lsmkv.copies.record`)."""
 UNFINISHED_COPY: Final = "UNFINISHED"
@@ -36,7 +38,9 @@ _SUFFIX: Final = re.escape(UNFINISHED)
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))({_SUFFIX})?")
 _STAGED_NAME: Final = re.compile(rf"[0-9a-f]{{16}}-[0-9]{{6,8}}\.sst{_SUFFIX}")
 _STAGING: Final = re.compile(rf"staging-[0-9a-f]{{32}}({_SUFFIX})?")
-_REPLACED: Final = frozenset(name + UNFINISHED for name in (CURRENT, BACKUP, UNFINISHED_COPY))
+_REPLACED: Final = frozenset(
+    name + UNFINISHED for name in (CURRENT, ERASED, BACKUP, UNFINISHED_COPY)
+)
 
 
 def new_staging_name() -> str:

@@ -37,6 +37,7 @@ from lsmkv.storage.file_names import (
     parse_file_name,
 )
 from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.tree.erased_file import read_erased, write_erased
 from lsmkv.tree.levels import Levels, PlacedTable
 
 _MAX_CURRENT_BYTES: Final = 200
@@ -312,6 +313,7 @@ class Manifest:
         self._next_file = state.next_file
         self._number_lock = threading.Lock()
         self._longest = 0
+        self._noted: list[RangeDelete] | None = None  # what ERASED holds, once that is known
         self.state = replace(state, store_id=state.store_id or os.urandom(16).hex())
         self.number = 0
 
@@ -328,6 +330,7 @@ class Manifest:
 
     def resume(self, contents: LogReader) -> None:
         """Append to the synced manifest that ``state`` was read from."""
+        self._take_up_erased()
         _, whole_state = next(contents.records())
         self._longest = len(whole_state) * _GROWTH + _LEAST_BYTES
         self._log = LogWriter.reopen(self._storage, contents, is_synced=True)
@@ -343,6 +346,7 @@ class Manifest:
 
         After an OSError, CURRENT names the old manifest or the new one.
         """
+        self._take_up_erased()
         number = self.allocate()
         state = replace(self.state, next_file=self._next_file)
         path = manifest_path(self._directory, number)
@@ -374,10 +378,16 @@ class Manifest:
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 self._storage.remove(manifest_path(self._directory, previous))
 
-    def append(self, edit: VersionEdit) -> None:
+    @property
+    def had_range_deletes(self) -> bool:
+        """Whether ERASED may hold range deletes that the manifest has no more."""
+        return bool(self._noted)
+
+    def append(self, edit: VersionEdit, *, files_stay: bool = False) -> None:
         """Commit ``edit``: record it durably, then change the state.
 
-        Range deletes that hide nothing any more go.
+        Range deletes that hide nothing any more go.  ``files_stay``: files of tables that left the tree
+        are still there, so that ERASED forgets nothing.
 
         After an OSError the edit may be on disk: files that it adds must stay until ``rewrite``, with
         which the next ``append`` starts, has succeeded.  ValueError if the edit does not fit the state;
@@ -392,12 +402,42 @@ class Manifest:
         changed = self.state.changed(edit)
         log = self._log
         assert log is not None
+        if edit.range_deletes_added:
+            known = (files_stay and self._noted) or self.state.range_deletes
+            self._note_erased([*known, *edit.range_deletes_added])
         try:
             log.sync_through(log.append(msgspec.json.encode(edit)))
             self.state = changed
         except BaseException:  # an interrupt too: file and state must agree
             self._drop_log()
             raise
+
+    def _take_up_erased(self) -> None:
+        """Have ERASED hold the manifest's range deletes.
+
+        What it holds besides stays, but not those above the last write in tables: their log is lost,
+        or they are in the log still.
+        """
+        if self._noted is not None:
+            return
+        state = self.state
+        noted: list[RangeDelete] = []
+        try:
+            record = read_erased(self._storage, self._directory)
+        except CorruptionError:
+            self._note_erased([*state.range_deletes])
+            return
+        if record is not None and record.store_id == state.store_id:
+            noted = [each for each in record.range_deletes if each[2] <= state.last_seq]
+        noted = list(dict.fromkeys([*noted, *state.range_deletes]))
+        if noted != ([] if record is None else record.range_deletes):
+            self._note_erased(noted)
+        self._noted = noted
+
+    def _note_erased(self, ranges: list[RangeDelete]) -> None:
+        ranges = list(dict.fromkeys(ranges))
+        write_erased(self._storage, self._directory, self.state.store_id, ranges)
+        self._noted = ranges
 
     def _drop_log(self) -> None:
         """Close the file, so that the next edit starts a fresh one."""

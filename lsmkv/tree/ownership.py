@@ -22,7 +22,6 @@ from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
 from lsmkv.log.reader import HEADER_BYTES, LOG_MAGIC, read_log
 from lsmkv.sstable.format import TABLE_MAGIC
 from lsmkv.storage.file_names import (
-    BACKUP,
     CURRENT,
     LOCK,
     UNFINISHED_COPY,
@@ -40,7 +39,7 @@ UNFINISHED_NOTE: Final = (
 """The contents of ``UNFINISHED``."""
 
 MAGIC_BYTES: Final = len(LOG_MAGIC)
-_BACKUP_HEAD: Final = b'{"format":'
+_RECORD_HEAD: Final = b'{"format":'
 _HEAD_BYTES: Final = 200
 _NOT_A_FILE: Final = {
     errno.ELOOP,
@@ -140,10 +139,10 @@ def is_unfinished_copy(storage: Storage, directory: str) -> bool:
     return False
 
 
-def is_our_backup_record(storage: Storage, directory: str) -> bool:
-    """Whether ``BACKUP`` is there, and ours, as far as its beginning tells."""
+def is_our_record(storage: Storage, directory: str, name: str) -> bool:
+    """Whether ``BACKUP`` or ``ERASED`` begins as ours does."""
     with contextlib.suppress(OSError):
-        return _head(storage, os.path.join(directory, BACKUP), len(_BACKUP_HEAD)) == _BACKUP_HEAD
+        return _head(storage, os.path.join(directory, name), len(_RECORD_HEAD)) == _RECORD_HEAD
     return False
 
 

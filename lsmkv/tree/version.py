@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.fences import MASK_63, fence, lower_bound
-from lsmkv.encoding.range_deletes import RangeDeletes
+from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.read_ahead import fetch_blocks, forget_blocks
@@ -263,6 +263,7 @@ class Version:
         self.levels = levels
         self.range_deletes = range_deletes
         self.epoch: i64 = 0
+        self._ranges = RangeDeletes(()) if range_deletes is None else range_deletes
         self.needs_read_compaction = False
         self._read_compaction_budget: i64 = _ENDLESS
         self._budget_spent: Callable[[], None] | None = None
@@ -274,6 +275,10 @@ class Version:
         self.lookups_together = max(
             (reader.file.lookups_together for reader in readers.values()), default=LOOKUPS_TOGETHER
         )
+
+    def range_deletes_with(self, newer: tuple[RangeDelete, ...]) -> RangeDeletes | None:
+        """Those of the version and ``newer`` ones; None without any."""
+        return self._ranges.followed_by(newer) if newer else self.range_deletes
 
     def get(self, key: bytes, h: i64, max_seq: int, stats: Stats) -> Held:
         """The newest value of ``key`` numbered ``max_seq`` or lower; None: there is none."""

@@ -102,10 +102,7 @@ class VersionSet:
         return Version(levels, readers, united(None, ranges))
 
     def forget_replaced(self, *, all_are: bool = False) -> None:
-        """Forget the readers of files that are no longer at their paths; or all.
-
-        What a manifest says of a table does not tell it from that of another store with equal keys.
-        """
+        """Forget the readers of files that are no longer at their paths; or all."""
         for number, reader in list(self._readers.items()):
             if all_are or not self.storage.is_at(reader.path, reader.file):
                 del self._readers[number]
@@ -185,7 +182,7 @@ class VersionSet:
             runs = _runs_of(self.manifest.state.levels, gone)
             files = {number: self._readers[number].file.shared for number in gone}
             try:
-                self.manifest.append(edit)
+                self.manifest.append(edit, files_stay=bool(self.unremoved))
             except BaseException:
                 self._doubtful += fresh
                 raise

@@ -402,6 +402,20 @@ def test_a_clock_set_back_counts_from_the_last_drop(db: lsmkv.DB, clock: SetCloc
     assert (db.get(KEY), db.expires_at(b"l")) == (None, DUE_S + 5)
 
 
+def test_a_clock_that_was_ahead_for_a_compaction_stays_there_until_the_store_is_reopened(
+    path: str, clock: SetClock
+) -> None:
+    with lsmkv.open(path, clock=clock) as db:
+        db.put(b"z", b"")
+        clock.now_s = DUE_S + 3600
+        db.compact_range()
+        clock.now_s = 1000
+        db.put(KEY, NEW, expires_at=DUE_S)
+        assert db.get(KEY) is None
+    with lsmkv.open(path, clock=clock) as db:
+        assert db.get(KEY) == NEW
+
+
 def test_a_snapshot_after_a_drop_keeps_what_it_shows_with_the_clock_set_back(
     db: lsmkv.DB, clock: SetClock
 ) -> None:

@@ -125,6 +125,15 @@ def test_a_table_of_mostly_due_entries_is_merged_once_half_of_it_is_due() -> Non
     assert chosen.drop_deletions
 
 
+def test_a_table_of_which_half_is_due_is_merged_though_more_will_be() -> None:
+    # Due: a half at 1,060, a tenth much later, and the rest never.
+    levels = tree({(1, 0): [expiring(1, "a", "z", [DUE_S] * 50 + [DUE_S + 9000] * 10)]})
+    assert picked(levels, DUE_S - 1) is None
+    chosen = picked(levels, DUE_S)
+    assert chosen is not None
+    assert not chosen.drop
+
+
 def test_a_time_series_waits_and_is_dropped() -> None:
     levels = tree({(1, 0): [expiring(1, "a", "z", list(range(DUE_S, DUE_S + 100)))]})
     assert picked(levels, DUE_S + 98) is None

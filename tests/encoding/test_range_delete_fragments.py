@@ -36,6 +36,37 @@ def test_the_newest_range_over_a_key_is_found_as_of_each_moment(
     assert ([] if older is None else list(older.ranges)) == left
 
 
+@given(deletes, deletes, deletes)
+def test_ranges_that_are_added_count_as_if_all_had_been_there(
+    first: list[RangeDelete], more: list[RangeDelete], last: list[RangeDelete]
+) -> None:
+    ranges = [
+        (start, stop, number // 2 + 1)  # some in one batch
+        for number, (start, stop, _) in enumerate([*first, *more, *last])
+    ]
+    known = RangeDeletes(tuple(ranges[: len(first)]))
+    known.followed_by(tuple(ranges[len(first) : len(first) + len(more)]))
+    known.followed_by(((b"a", None, 99),))  # another reader's
+    known.followed_by(tuple(ranges[len(first) : len(first) + len(more)]))
+    grown, whole = known.followed_by(tuple(ranges[len(first) :])), RangeDeletes(tuple(ranges))
+    assert grown.ranges == whole.ranges
+    for above in range(len(ranges)):
+        assert grown.gaps(None, None, above) == whole.gaps(None, None, above)
+    for key in KEYS:
+        assert grown.newest_over(key, 99) == whole.newest_over(key, 99)
+
+
+def test_adding_to_many_ranges_sorts_nothing_anew() -> None:
+    known = RangeDeletes(tuple([(b"%05d" % n, b"%05d!" % n, n + 1) for n in range(2000)]))
+    assert known.newest_over(b"00007", 2000) == 8
+    newer: tuple[RangeDelete, ...] = ()
+    for number in range(100):
+        newer += ((b"%05d" % number, b"%05d!" % number, 2001 + number),)
+        grown = known.followed_by(newer)
+        assert len(grown._borders) >= 4000, "they are made already"
+    assert grown.newest_over(b"00007", 9999) == 2008
+
+
 @given(deletes, st.none() | bounds, stops, st.integers(0, 9))
 def test_gaps_are_what_no_newer_range_covers(
     ranges: list[RangeDelete], start: bytes | None, stop: bytes | None, above: int

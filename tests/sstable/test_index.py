@@ -59,6 +59,7 @@ def opened(
         has_versions=False,
         block_count=len(spans),
         raw_bytes=1,
+        blocks_checksum=0,
         compression="none",
         filter_bytes=filters_length,
         filter_key="whole",

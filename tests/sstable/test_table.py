@@ -175,6 +175,21 @@ def test_a_table_that_differs_from_its_description_is_refused(tables: Tables) ->
     assert caught.value.expected == first
 
 
+def test_a_twin_stores_table_of_the_same_keys_in_place_of_ours_is_refused(tmp_path: Path) -> None:
+    for name, value in (("ours", b"old"), ("twin", b"new")):
+        with lsmkv.open(tmp_path / name, compression="none") as db:
+            for key, _, _ in numbered(10):
+                db.put(key, value)
+            db.flush()
+    (ours,) = (tmp_path / "ours").glob("*.sst")
+    (twin,) = (tmp_path / "twin").glob("*.sst")
+    assert (ours.name, ours.stat().st_size) == (twin.name, twin.stat().st_size)
+    os.replace(twin, ours)
+    with pytest.raises(CorruptionError, match="not the table expected") as caught:
+        lsmkv.open(tmp_path / "ours")
+    assert caught.value.path == str(ours)
+
+
 # --- the file's life ---
 
 

@@ -177,7 +177,7 @@ def test_a_file_of_the_same_bytes_made_later_is_another(tmp_path: Path) -> None:
     files = Files(tmp_path, 1)
     first, _ = files.made(2)
     os.unlink(files.path(0))
-    files.make(0)  # tables of equal keys end alike, whatever their values
+    files.make(0)
     os.utime(files.path(0), ns=(0, 0))
     with pytest.raises(OSError, match=r"refresh"):
         content(first)

@@ -193,6 +193,7 @@ def _true_properties(
         has_versions=len(set(keys_in_order)) < len(keys_in_order),
         block_count=len(blocks),
         raw_bytes=raw_bytes,
+        blocks_checksum=0,
         compression="none",
         filter_bytes=filter_bytes,
         filter_key="whole",

@@ -104,6 +104,7 @@ HOMES = {
         "lsmkv.counters",
         "lsmkv.remote.generation",
         "lsmkv.copies.record",
+        "lsmkv.tree.erased_file",
         "lsmkv.explore",
     },
     "dask": {"lsmkv.cluster"},

@@ -43,10 +43,7 @@ class Losses:
         self._settings = settings
         self._size = size
         self._deadline = deadline
-        # Range deletes are lost with the manifest, as the report of a repair says.
-        self._recording: Recording = record(
-            name, settings.seed, size.operations, MemoryStorage(), deletes_ranges=False
-        )
+        self._recording: Recording = record(name, settings.seed, size.operations, MemoryStorage())
         self._seen: set[int] = set()
         self._done = 0
 

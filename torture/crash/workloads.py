@@ -125,9 +125,7 @@ class Workload:
         seed: int,
         storage: MemoryStorage,
         background: Background,
-        deletes_ranges: bool,
     ) -> None:
-        self._deletes_ranges = deletes_ranges
         self._variant = name.partition("-x")[0]
         self._dice = random.Random(f"workload {seed} {name}")
         self._options = SMALL.replace(**VARIANTS[self._variant])
@@ -156,7 +154,7 @@ class Workload:
             "snapshot": self._take_snapshot,
             "failure": self._fail_and_resume,
             "reopen": self._reopen,
-            "range": self._delete_range if self._deletes_ranges else self._delete,
+            "range": self._delete_range,
         }
         if self._variant == "sessions":
             kinds |= {
@@ -355,19 +353,14 @@ def names(rounds: int) -> list[str]:
     return [variant + suffix for suffix in suffixes for variant in VARIANTS]
 
 
-def record(
-    name: str, seed: int, operations: int, storage: MemoryStorage, *, deletes_ranges: bool = True
-) -> Recording:
-    """Run the workload ``name``, one of :func:`names`.
-
-    Without ``deletes_ranges`` keys are deleted one by one.
-    """
+def record(name: str, seed: int, operations: int, storage: MemoryStorage) -> Recording:
+    """Run the workload ``name``, one of :func:`names`."""
     dice = random.Random(f"bytes {seed} {name}")
     with (
         in_order() as background,
         mock.patch.object(os, "urandom", dice.randbytes),
         mock.patch.object(adoption, "_SYNCS_AT_ONCE", 1),
     ):
-        workload = Workload(name, seed, storage, background, deletes_ranges)
+        workload = Workload(name, seed, storage, background)
         workload.run(operations)
     return Recording(workload.storage.operations, workload.models, workload.kinds)

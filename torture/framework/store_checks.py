@@ -10,7 +10,7 @@ from typing import Final
 
 import lsmkv
 from lsmkv.inspection.verify import VerifyReport
-from lsmkv.storage.file_names import BACKUP, CURRENT, LOCK, parse_file_name
+from lsmkv.storage.file_names import BACKUP, CURRENT, ERASED, LOCK, parse_file_name
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.manifest import read_current, read_state
 from torture.framework.part import UnsoundError
@@ -43,7 +43,7 @@ def leftovers(storage: Storage, directory: str) -> list[str]:
     found = []
     for name in storage.list_directory(directory):
         parsed = parse_file_name(name)
-        if name in (BACKUP, CURRENT, LOCK) or parsed in needed:
+        if name in (BACKUP, CURRENT, ERASED, LOCK) or parsed in needed:
             continue
         if parsed is None or parsed[0] != "log" or parsed[1] < state.log_number:
             found.append(name)

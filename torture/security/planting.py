@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lsmkv
 from lsmkv.salvage.repair import repair
-from lsmkv.storage.file_names import CURRENT, UNFINISHED, parse_file_name
+from lsmkv.storage.file_names import CURRENT, ERASED, UNFINISHED, parse_file_name
 from torture.corruption.samples import SMALL
 from torture.framework.part import UnsoundError, expect
 from torture.security import checks
@@ -74,7 +74,7 @@ def planted_for_writers(directory: Path) -> None:
     path = directory / "store"
     checks.store(path)
     highest = max((parse_file_name(file.name) or ("", 0))[1] for file in path.iterdir())
-    names = [CURRENT + UNFINISHED]
+    names = [CURRENT + UNFINISHED, ERASED + UNFINISHED, ERASED]
     for number in range(highest + 1, highest + 4):
         names += [f"{number:06}.sst", f"{number:06}.log", f"MANIFEST-{number:06}"]
     for name in names:
