@@ -50,7 +50,7 @@ class WastefulBlock(Report):
 
     @property
     def seen_rate(self) -> float:
-        """The share of the lookups of keys that it lacks which read it."""
+        """The share of lookups of keys that it lacks which read it."""
         return self.wasted / (self.wasted + self.denied)
 
 
@@ -136,7 +136,7 @@ class _BlockCounts:
 
 
 class Replay:
-    """Looks keys up in a store as it is now, and counts.  Memory: O(blocks).
+    """Looks keys up in a store, step by step as ``DB.explain``.  Memory: O(blocks).
 
     ``DB.stats`` counts its reads alone.  It brings no block into the cache, and teaches filters nothing.
     """
@@ -207,7 +207,7 @@ class Replay:
         return wasted, None
 
     def report(self, worst: int) -> WastedReads:
-        """What was counted, with so many of the worst blocks and keys; reads these blocks."""
+        """What was counted, with the worst blocks, which are read, and keys."""
         wasteful = [
             (wasted, level, run, table, number)
             for level, run, table in self._tables()
@@ -228,7 +228,7 @@ class Replay:
         )
 
     def _tables(self) -> Iterator[tuple[int, int, TableReader]]:
-        """The tables that were asked, newest data first, each with its level and run."""
+        """Level and run of each table asked, newest data first."""
         for run in self._current.version.runs:
             for table in run.tables:
                 if table in self._counts:

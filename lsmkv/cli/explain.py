@@ -115,7 +115,7 @@ def _explain_lookups(store: str, file: str, worst: int, as_json: bool) -> None:
 
 
 def _keys(stream: BinaryIO, form: Form) -> Iterator[bytes]:
-    """The key of each line that is not blank; BadRecordError for one that is none."""
+    """The key of each line that is not blank, until BadRecordError."""
     lines = Lines(stream, longest=_LONGEST_LINE, is_text=form is not Form.RAW)
     for number, line in enumerate(lines, 1):
         lines.begin_record()

@@ -21,7 +21,7 @@ from lsmkv.inspection.store_info import (
     table_info,
 )
 from lsmkv.inspection.tables import open_table_file
-from lsmkv.storage.storage import absolute_path
+from lsmkv.storage.storage import absolute_path, is_url
 
 _KEYS: Final = ("first key", "last key")
 _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
@@ -105,7 +105,7 @@ def _level_totals(level: LevelInfo) -> dict[str, int]:
 @click.option("--blocks", is_flag=True, help="Show each block with its filter; reads them all.")
 @json_option()
 def inspect(store: str, blocks: bool, as_json: bool) -> None:
-    """Show the levels, runs and tables of STORE, or the one table in a file.
+    """Show the levels, runs and tables of STORE, or one FILE.sst.
 
     p is a filter's false-positive rate: as asked for, and the exact rate of the filter built from n
     keys with m bits and k probes (of ribbon filters: columns; of Grafite filters: low bits).  A table
@@ -115,13 +115,13 @@ def inspect(store: str, blocks: bool, as_json: bool) -> None:
     them twice: in its blocks, and together for loading.  Index and filters are told side by side, in
     all, by key and by block.  Where entries expire, it is told how many, and when half of all are due.
 
-    FILE.sst needs no store around it.
+    FILE.sst is one table, and needs no store around it.
 
     \b
     Example:  lsmkv inspect users.db
               lsmkv inspect users.db/000012.sst --blocks
     """
-    if os.path.isfile(store):
+    if _is_table_file(store):
         _inspect_file(store, blocks, as_json)
         return
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
@@ -137,6 +137,13 @@ def inspect(store: str, blocks: bool, as_json: bool) -> None:
             _print_blocks(table, found[table.number])
     else:
         _print_tables(info)
+
+
+def _is_table_file(path: str) -> bool:
+    """Whether it is a file, or would be one by its name."""
+    if path.endswith(".sst"):
+        return not os.path.isdir(path) and not is_url(path)
+    return os.path.isfile(path)
 
 
 def _inspect_file(path: str, blocks: bool, as_json: bool) -> None:

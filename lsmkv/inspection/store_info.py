@@ -401,7 +401,7 @@ def block_info(table: TableReader, number: int) -> BlockInfo:
 
 
 def _bits_rate(table: TableReader, number: int, probe_count: int) -> float | None:
-    """The false-positive rate of a block's filter as its bits are, where that is known."""
+    """A filter's false-positive rate by its bits; None if not known."""
     bits = table.filters.bits_of(number)
     if not bits:
         return None

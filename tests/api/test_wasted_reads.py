@@ -47,13 +47,22 @@ def _deleted(db: lsmkv.DB) -> None:
     db.delete(KEYS[60])
 
 
-def _range_deleted(db: lsmkv.DB) -> None:
-    """Range deletes that hide tables, and entries of some."""
+def _range_deleted(db: lsmkv.DB) -> lsmkv.Snapshot:
+    """Range deletes that hide tables, a memtable, and some entries of a table."""
+    db._engine.writer.most_deletions = 10  # deletions of more keys are range deletes
     _plain(db)
+    snapshot = db.snapshot()
     db.delete_range(start=b"key0100", stop=b"key0300")
-    db.update(dict.fromkeys(KEYS[100:120], b"again"))
+    db.update(dict.fromkeys(KEYS[70:120], b"again"))
+    db.compact_range()  # the hidden entries stay, for the snapshot
+    db.update(dict.fromkeys(KEYS[250:300], b"hidden"))
     db.flush()
-    db.delete_range(start=b"key0500", stop=b"key0510")
+    db.delete_range(start=b"key0500", stop=b"key0550")
+    db[b"key0600"] = b"later"
+    db.flush()
+    db[b"key0704"] = b"hidden"
+    db.delete_range(start=b"key0700", stop=b"key0750")
+    return snapshot
 
 
 def _versions(db: lsmkv.DB) -> None:
@@ -76,8 +85,7 @@ def _expired(db: lsmkv.DB) -> None:
     db.flush()
 
 
-@pytest.mark.parametrize("fill", [_plain, _deleted, _range_deleted, _versions, _expired])
-@pytest.mark.parametrize(
+FORMS = pytest.mark.parametrize(
     "form",
     [
         {},
@@ -89,6 +97,10 @@ def _expired(db: lsmkv.DB) -> None:
     ],
     ids=str,
 )
+
+
+@FORMS
+@pytest.mark.parametrize("fill", [_plain, _deleted, _versions, _expired])
 def test_reads_are_those_that_real_lookups_count(
     tmp_path: Path, form: dict[str, Any], fill: Callable[[lsmkv.DB], None]
 ) -> None:
@@ -113,6 +125,23 @@ def test_reads_are_those_that_real_lookups_count(
     assert found.needed > 0
     if not unfiltered:
         assert (found.wasted, found.needed) == (wrong, right)
+
+
+@FORMS
+def test_reads_beside_range_deletes_are_those_that_explain_tells(
+    tmp_path: Path, form: dict[str, Any]
+) -> None:
+    with lsmkv.open(tmp_path / "db", **SMALL | form) as db:
+        snapshot = _range_deleted(db)
+        for key in ASKED:
+            found, told = _replayed(db, [key]), db.explain(key)
+            ends = {"found", "deleted", "expired"} & {step.outcome for step in told.runs}
+            assert found.present == (told.outcome == "found") == (db.get(key) is not None)
+            assert (found.needed, found.needed + found.wasted) == (len(ends), told.blocks_searched)
+            assert (
+                found.avoided >= told.filter_negatives
+            )  # a block each, where explain tells a table
+        snapshot.close()
 
 
 @pytest.fixture
