@@ -13,7 +13,7 @@ from lsmkv.api.wasted_reads import HeavyKeys, Replay, WastedReads
 
 KEYS = [b"key%04d" % number for number in range(0, 800, 2)]
 ASKED = [b"key%04d" % number for number in range(-5, 805)]
-SMALL = {
+SMALL: dict[str, Any] = {
     "block_size_bytes": 512,
     "compression": "none",
     "filter_policy": "bloom",
@@ -146,7 +146,7 @@ def test_reads_beside_range_deletes_are_those_that_explain_tells(
 
 @pytest.fixture
 def db(tmp_path: Path) -> Any:
-    with lsmkv.open(tmp_path / "db", **SMALL) as db:  # type: ignore[arg-type]
+    with lsmkv.open(tmp_path / "db", **SMALL) as db:
         _plain(db)
         yield db
 
@@ -176,7 +176,7 @@ def test_a_block_is_told_with_its_span_and_the_rate_of_its_filter(db: lsmkv.DB) 
 
 def test_a_filter_for_the_table_has_one_rate_for_all_blocks(tmp_path: Path) -> None:
     form = SMALL | {"filter_granularity": "table"}
-    with lsmkv.open(tmp_path / "db", **form) as db:  # type: ignore[arg-type]
+    with lsmkv.open(tmp_path / "db", **form) as db:
         _plain(db)
         (rate,) = {block.expected_rate for block in _replayed(db, ASKED).blocks}
         assert rate == db.tables()[0].filter(0).expected_rate
@@ -199,7 +199,7 @@ def test_lookups_of_one_key_add_up(db: lsmkv.DB) -> None:
 
 
 def test_a_replay_leaves_cache_and_filters_as_they_are(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db", adaptive_filters=True, **SMALL) as db:  # type: ignore[arg-type]
+    with lsmkv.open(tmp_path / "db", adaptive_filters=True, **SMALL) as db:
         _plain(db)
         before = db.stats(), db.memory_usage().block_cache_bytes
         first, second = _replayed(db, ASKED), _replayed(db, ASKED)
@@ -210,7 +210,7 @@ def test_a_replay_leaves_cache_and_filters_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_damaged_block_is_named(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "db", **SMALL) as db:  # type: ignore[arg-type]
+    with lsmkv.open(tmp_path / "db", **SMALL) as db:
         _plain(db)
     for path in (tmp_path / "db").glob("*.sst"):
         data = bytearray(path.read_bytes())
