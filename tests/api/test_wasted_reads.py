@@ -183,12 +183,12 @@ def test_a_filter_for_the_table_has_one_rate_for_all_blocks(tmp_path: Path) -> N
 
 
 def test_of_equals_come_the_newest_block_and_the_lowest_key(db: lsmkv.DB) -> None:
-    found = _replayed(db, ASKED, worst=1000)
+    found = _replayed(db, ASKED[::-1], worst=1000)
     places = [(-block.wasted, -block.run, block.block) for block in found.blocks]
     assert places == sorted(places) and len({place[1] for place in places}) == 2
     keys = [(-key.wasted, key.key) for key in found.keys]
     assert keys == sorted(keys)
-    few = _replayed(db, ASKED, worst=3)
+    few = _replayed(db, ASKED[::-1], worst=3)
     assert (few.blocks, few.keys) == (found.blocks[:3], found.keys[:3])
 
 
