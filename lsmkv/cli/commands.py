@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lsmkv.cli import admin, data, explore, loading, shape, sizes
+from lsmkv.cli import admin, data, explain, explore, loading, shape, sizes
 from lsmkv.cli.group import CommandGroup
 from lsmkv.cli.version import version
 
@@ -46,7 +46,7 @@ for _command in (
     loading.dump,
     shape.stats,
     shape.inspect,
-    shape.explain,
+    explain.explain,
     explore.explore,
     admin.verify,
     admin.repair,

@@ -194,33 +194,24 @@ def scan(
 @click.command()
 @parameters.store_argument
 @parameters.range_options
-@click.option("--approximate", is_flag=True, help="Estimate the count without reading tables.")
-@parameters.json_option('Print {"count": N, "approximate": ...}.')
+@parameters.json_option('Print {"count": N}.')
 def count(
     store: str,
     start: bytes | None,
     stop: bytes | None,
     prefix: bytes | None,
-    approximate: bool,
     as_json: bool,
 ) -> None:
     """Print how many keys STORE has, in all or in a range.
 
-    The count is exact, and reads every key in the range.  With --approximate it reads no table, may
-    count overwritten keys more than once, and is for the whole store only.
+    The count is exact, and reads every key in the range.  "lsmkv stats" estimates it, and reads none.
 
     \b
     Example:  lsmkv count users.db --prefix user:
-              lsmkv count users.db --approximate
     """
-    if approximate and (start, stop, prefix) != (None, None, None):
-        raise click.UsageError("--approximate is for the whole store, without a range")
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        if approximate:
-            number = db.approximate_count()
-        else:
-            number = len(db.keys(start=start, stop=stop, prefix=prefix))
+        number = len(db.keys(start=start, stop=stop, prefix=prefix))
     if as_json:
-        print_json({"count": number, "approximate": approximate})
+        print_json({"count": number})
     else:
         click.echo(number)

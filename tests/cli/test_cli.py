@@ -56,6 +56,7 @@ def made_for_examples(tmp_path: Path) -> None:
     for name in ("users.jsonl.gz", "dump.jsonl.gz"):
         (tmp_path / name).write_bytes(b'{"key": "a", "value": ""}\n')
     (tmp_path / "users.csv").write_bytes(b"id,name\n7,Alice\n")
+    (tmp_path / "keys.txt").write_bytes(b"alice\n")
     (tmp_path / "alice.jpeg").write_bytes(b"\xff\xd8")
 
 
