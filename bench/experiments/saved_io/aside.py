@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.saved_io.datasets import (
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.tables import Shown, Table, percent, table_of
+from .datasets import (
     SKEWED,
     STRETCHES,
     TENANT_LOOKUPS,
@@ -18,10 +20,8 @@ from bench.experiments.saved_io.datasets import (
     VALUES,
     ZIPF,
 )
-from bench.experiments.saved_io.rows import DRAWN, REFERENCE_RATE, Row
-from bench.experiments.saved_io.tables import measured_rate, requested_rate, saved_share
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.tables import Shown, Table, percent, table_of
+from .rows import DRAWN, REFERENCE_RATE, Row
+from .tables import measured_rate, requested_rate, saved_share
 
 DEPTHS: Final = (1, 32)
 _LOOKUPS: Final = 1_000_000

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy
 
-from bench.experiments.saved_io import theory
-from bench.experiments.saved_io.rows import DRAWN, Row
-from bench.experiments.saved_io.tables import shape_name
-from bench.harness.charts import Chart, Line, Panel, marks
-from bench.harness.colours import THEORY, looks
+from ...harness.charts import Chart, Line, Panel, marks
+from ...harness.colours import THEORY, looks
+from . import theory
+from .rows import DRAWN, Row
+from .tables import shape_name
 
 READS_LEFT: Final = "reads-left"
 

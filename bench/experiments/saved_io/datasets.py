@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from bench.workloads import files, key_files
-from bench.workloads.distributions import exact_ranks, generator
-from bench.workloads.key_files import KeyFiles
-from bench.workloads.keys import (
+from lsmkv.options import MIB
+
+from ...workloads import files, key_files
+from ...workloads.distributions import exact_ranks, generator
+from ...workloads.key_files import KeyFiles
+from ...workloads.keys import (
     KEY_BYTES,
     Values,
     absent_key,
@@ -20,7 +22,6 @@ from bench.workloads.keys import (
     passes,
     present_key,
 )
-from lsmkv.options import MIB
 
 HBASE_CELL_BYTES: Final = 200
 

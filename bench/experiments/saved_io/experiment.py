@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
-from bench.experiments.saved_io.datasets import (
+from lsmkv.errors import MissingExtraError
+from lsmkv.filters.policy import NONE, policy_named
+from lsmkv.options import KIB
+
+from ...harness.experiment import Experiment, Plan, at_least, positive
+from ...workloads.key_files import KeyFiles
+from .datasets import (
     ASIDE,
     DIGITS,
     GROUPS,
@@ -18,15 +24,10 @@ from bench.experiments.saved_io.datasets import (
     data_set_named,
     data_sets,
 )
-from bench.experiments.saved_io.measure import measure
-from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.story import HEADLINE_RATES, story
-from bench.experiments.saved_io.tasks import EqualTask, StoreTask, Task
-from bench.harness.experiment import Experiment, Plan, at_least, positive
-from bench.workloads.key_files import KeyFiles
-from lsmkv.errors import MissingExtraError
-from lsmkv.filters.policy import NONE, policy_named
-from lsmkv.options import KIB
+from .measure import measure
+from .rows import Row, join
+from .story import HEADLINE_RATES, story
+from .tasks import EqualTask, StoreTask, Task
 
 ERROR_RATES: Final = (None, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001)
 """Requested rates; None: no filters."""
@@ -262,6 +263,6 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     measure=measure,
     rows=join,
     story=story,
-    libraries=("numpy", "scipy", "matplotlib"),
+    libraries=("numpy", "matplotlib"),
     add_options=add_options,
 )

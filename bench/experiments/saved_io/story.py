@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from scipy.stats import binom
+from lsmkv.explore.intervals import CONFIDENCE
 
-from bench.experiments.saved_io import aside, tables
-from bench.experiments.saved_io.charts import charts
-from bench.experiments.saved_io.datasets import ASIDE, DIGITS
-from bench.experiments.saved_io.equal_story import equal_story
-from bench.experiments.saved_io.limited import limited_story
-from bench.experiments.saved_io.ranges import range_story
-from bench.experiments.saved_io.rows import REFERENCE_RATE, TRACE, Row
-from bench.harness.intervals import CONFIDENCE, rate_interval
-from bench.harness.story import Story
+from ...harness.intervals import at_most, rate_interval
+from ...harness.story import Story
+from . import aside, tables
+from .charts import charts
+from .datasets import ASIDE, DIGITS
+from .equal_story import equal_story
+from .limited import limited_story
+from .ranges import range_story
+from .rows import REFERENCE_RATE, TRACE, Row
 
 HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)  # the rates of the first table
 HEADLINE_RUNS: Final = 4
@@ -159,7 +159,7 @@ def _rates(stores: Sequence[Row]) -> list[str]:
     """Whether fewer intervals hold the exact rate than chance explains."""
     judged = [row for row in stores if row.error_rate_measured is not None and not row.hit_ratio]
     holding = sum(row.holds_exact for row in judged)
-    if not judged or binom.cdf(holding, len(judged), CONFIDENCE) >= _CHANCE:
+    if not judged or at_most(holding, len(judged), CONFIDENCE) >= _CHANCE:
         return []
     return [
         f"the exact rate lies in only {holding} of {len(judged)} 95 % intervals: the theory or the "
