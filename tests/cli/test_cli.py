@@ -57,6 +57,8 @@ def made_for_examples(tmp_path: Path) -> None:
     for name in ("users.jsonl.gz", "dump.jsonl.gz"):
         (tmp_path / name).write_bytes(b'{"key": "a", "value": ""}\n')
     (tmp_path / "users.csv").write_bytes(b"id,name\n7,Alice\n")
+    (tmp_path / "ranks.csv").write_bytes(b"1,example.com\n")
+    (tmp_path / "words.txt").write_bytes(b"apple\n")
     (tmp_path / "alice.jpeg").write_bytes(b"\xff\xd8")
 
 
