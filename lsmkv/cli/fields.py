@@ -125,10 +125,10 @@ def _plain_entry(line: bytes) -> Entry:
 
 def _entry_or_key(value_of_key_alone: bytes, line: bytes) -> Entry:
     """The entry of an object, whose value may be missing or be a size, or of a key alone."""
-    text = line.strip()
-    if not text.startswith(b"{") or msgspec.json.decode(text).keys() == {"hex"}:
-        return _key(msgspec.Raw(text), "key"), value_of_key_alone, None
-    row = _row(text)
+    row = _row(line) if line.lstrip().startswith(b"{") else {}
+    if not row or row.keys() == {"hex"}:
+        msgspec.json.decode(line)  # what a number is, for example
+        return _key(msgspec.Raw(line), "key"), value_of_key_alone, None
     if "key" not in row:
         raise ValueError(f"there is no field 'key': the fields are {_listed(list(row))}")
     value = value_of_key_alone
@@ -317,13 +317,13 @@ def _time(field: str) -> float:
 
 
 def looks_like_header(row: list[str]) -> bool:
-    """Whether the first of two-column rows seems to name the columns.
+    """Whether the first of rows of a key, or of key and value, seems to name the columns.
 
     >>> looks_like_header(["Key", "Value"]), looks_like_header(["alice", "34"])
     (True, False)
     """
-    first, second = (field.strip().lower() for field in row)
-    return first in ("key", "id", "name") or second == "value"
+    first, *rest = (field.strip().lower() for field in row)
+    return first in ("key", "id", "name") or rest == ["value"]
 
 
 def _listed(names: list[str]) -> str:

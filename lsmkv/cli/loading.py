@@ -259,7 +259,8 @@ def _telling(file: str, is_guess: bool, loaded: Callable[[], int]) -> Iterator[N
         except ValueError as error:
             advice = ""
             if is_guess and isinstance(error, BadRecordError) and error.line == 1:
-                advice = "; it was read as jsonl, --format says if it is another: tsv, csv, keys"
+                advice = "; it was read as jsonl, --format says if it is another: tsv or csv "
+                advice += "(with any --delimiter), or keys, one on each line"
             raise ValueError(f"{file}: {describe(error)}{advice}") from error
 
 

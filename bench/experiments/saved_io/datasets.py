@@ -121,9 +121,13 @@ def entries_of(pairs: Sequence[tuple[bytes, int]], seed: int) -> list[tuple[byte
 
 
 def _yours(own: KeyFiles, seed: int) -> Content:
-    pairs = key_files.read_keys(own.keys, own.value_bytes)
-    trace = [key for key, _ in key_files.read_keys(own.lookups, 0)]
+    pairs = _read_once(own.keys, own.value_bytes, own.key_field)
+    trace = [key for key, _ in _read_once(own.lookups, 0, own.key_field)]
     return Content(entries_of(pairs, seed), trace=trace)
+
+
+# A pipe can be read once, and each repetition needs its keys again.
+_read_once = lru_cache(maxsize=2)(key_files.read_keys)
 
 
 NUMBER_GAP: Final = 16  # the distance of two neighbours in ranges: a range between them is empty
