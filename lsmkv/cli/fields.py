@@ -124,7 +124,10 @@ def _plain_entry(line: bytes) -> Entry:
 
 
 def _entry_or_key(value_of_key_alone: bytes, line: bytes) -> Entry:
-    """The entry of an object, whose value may be missing or be a size, or of a key alone."""
+    """The entry of an object or of a key alone.
+
+    An object may have no value, or its size.
+    """
     row = _row(line) if line.lstrip().startswith(b"{") else {}
     if not row or row.keys() == {"hex"}:
         msgspec.json.decode(line)  # what a number is, for example
@@ -317,7 +320,7 @@ def _time(field: str) -> float:
 
 
 def looks_like_header(row: list[str]) -> bool:
-    """Whether the first of rows of a key, or of key and value, seems to name the columns.
+    """Whether the first row seems to name the columns: of keys, or of values too.
 
     >>> looks_like_header(["Key", "Value"]), looks_like_header(["alice", "34"])
     (True, False)
