@@ -252,7 +252,7 @@ def load(  # more than 60 lines: its parameters and its help
 
 @contextlib.contextmanager
 def _telling(file: str, is_guess: bool, loaded: Callable[[], int]) -> Iterator[None]:
-    """Name file, entries loaded and a guessed format in what stops the block."""
+    """Name file, guessed format and entries loaded in errors of the block."""
     with saying_how_far(lambda: f"{count_entries(loaded())} loaded"):
         try:
             yield

@@ -46,9 +46,15 @@ def test_an_installed_harness_writes_its_report_into_the_present_folder(tmp_path
 
 
 def test_a_plug_in_of_a_checkout_works_in_an_installed_harness(tmp_path: Path) -> None:
-    plugin = ROOT / "bench" / "examples" / "partitioned_policy.py"
-    options = ("--plugin", str(plugin), "--policies", "partitioned")
-    assert "partitioned" in installed(tmp_path, "saved-io", *SMALL, *options)
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        "from bench.experiments.saved_io.datasets import Content, DataSet, register\n"
+        "content = Content([(b'a', b''), (b'c', b'')], [b'b'])\n"
+        "register(DataSet('letters', lambda entries, seed: content))\n"
+    )
+    options = ("--plugin", str(plugin), "--datasets", "letters,none")
+    said = installed(tmp_path, "saved-io", "--quick", *options, fails=True)
+    assert "no data set none: must be of digits," in said and ", letters, " in said
 
 
 def test_an_installed_harness_calls_itself_by_its_command(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from .datasets import (
     VALUES,
     ZIPF,
 )
-from .rows import DRAWN, REFERENCE_RATE, Row
+from .rows import DRAWN, REFERENCE_RATE, TRACE, Row
 from .tables import measured_rate, requested_rate, saved_share
 
 DEPTHS: Final = (1, 32)
@@ -77,8 +77,9 @@ DEVICES: Final = (HARD_DISK, SSD, OBJECT_STORE)
 
 def on_devices(rows: Sequence[Row]) -> Table:
     """What the counts of these lookups would take, with no block in memory."""
+    asked = "lookups of a trace" if rows[0].lookups_of == TRACE else "absent keys"
     return table_of(
-        f"{_DEVICES_TITLE} (absent keys, the stores of the first table)",
+        f"{_DEVICES_TITLE} ({asked}, the stores of the first table)",
         [row for row in rows if (row.data_block_reads or 0) >= FEWEST_EVENTS],
         (
             Shown("asked\np, %", requested_rate),
