@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import lsmkv
 
+from ...harness.block_device import NOT_TOLD, block_device
 from ...harness.process_meter import os_read_bytes
 from ...workloads.keys import lookups
 from . import rows
@@ -101,6 +102,8 @@ def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
     after = os_read_bytes("thread-self")
     if before is None or after is None:
         return Cold(len(keys), counted, None, "not told: the system has no /proc/thread-self/io")
+    if after == before and block_device(directory)["device"] == NOT_TOLD:
+        return Cold(len(keys), counted, None, "not told: no block device has these files")
     return Cold(len(keys), counted, after - before, os_check(counted, after - before))
 
 
