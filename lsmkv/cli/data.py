@@ -166,9 +166,9 @@ def scan(
 ) -> None:
     """Print the entries of STORE in key order: key, tab, value.
 
-    "lsmkv load" reads this back as TSV, and the output of --json as JSON lines.  It cannot read back
-    --raw, whose keys and values may hold tabs and newlines, or --keys-only.  With --json, --hex and
-    --raw are only about --start, --stop and --prefix.
+    "lsmkv load" reads this back as TSV, that of --json as JSON lines, and that of --keys-only with
+    --format keys.  It cannot read back --raw, whose keys and values may hold tabs and newlines.  With
+    --json, --hex and --raw are only about --start, --stop and --prefix.
 
     \b
     Example:  lsmkv scan users.db --prefix user: --limit 10

@@ -38,6 +38,7 @@ _NAMES: Final = {
     "backup": "restore",  # whose help says how
     "publish": "push upload",
     "destroy": "drop",
+    "bench": "benchmark measure",
     "--version": "version",
     "--help": "help",
 }

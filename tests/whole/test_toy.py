@@ -26,7 +26,7 @@ from clocks import SetClock
 from gates import WAIT_S
 from lsmkv.filters import ribbon
 from lsmkv.filters.maths.sizing import exact_rate
-from toy_stores import NOW_S, open_toy, read_all
+from toy_stores import NOW_S, open_toy
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -285,7 +285,9 @@ def test_range_deletes_are_refused_in_a_log_in_a_manifest_and_once_applied(tmp_p
         open_toy(tmp_path / "db")
     with lsmkv.open(tmp_path / "db") as db:
         db.compact_range(force=True)
-    with pytest.raises(toy_bytes.RefusedError, match="range deletes"):  # a repair may apply it again
+    with pytest.raises(
+        toy_bytes.RefusedError, match="range deletes"
+    ):  # a repair may apply it again
         open_toy(tmp_path / "db")
 
 
