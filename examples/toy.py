@@ -320,10 +320,9 @@ class Store:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path, self.clock = path, clock
         path.mkdir(exist_ok=True)
-        if not (path / "CURRENT").exists():
-            for other in path.iterdir():
-                if other.name != "LOCK":
-                    raise RefusedError(f"{other} is there, but no CURRENT: choose an empty directory")
+        others = [each for each in path.iterdir() if each.name != "LOCK"]
+        if others and not (path / "CURRENT").exists():
+            raise RefusedError(f"{others[0]} is there, but no CURRENT: choose an empty directory")
         self.lock = (path / "LOCK").open("a+b")
         fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error: another process has it
         self.lock.truncate(0)
