@@ -181,7 +181,7 @@ def _families(found: list[_Found]) -> Iterator[Metric]:
         unit="bytes",
     )
     for store in found:
-        for purpose in ("memtable", "block_cache", "index", "filter"):
+        for purpose in ("memtable", "block_cache", "entry_cache", "index", "filter"):
             taken = getattr(store.usage, f"{purpose}_bytes")
             memory.add_metric([store.name, purpose], taken)
     yield memory

@@ -142,7 +142,8 @@ class Options:
             once its keys and values, and 7 bytes for each entry, reach ``block_size_bytes`` before
             compression: no filter or compression shifts the blocks' borders then.  True.
         block_cache_size_bytes: memory for uncompressed blocks (and, with
-            ``filter_residency="cached"``, for filters).  64 MiB.
+            ``filter_residency="cached"``, for filters), and for single entries that lookups read.  Which
+            of them get more is found by what they would spare.  64 MiB.
         compression: ``"zstd"`` or ``"none"``.  ``"zstd"``.
         compression_level: the level of zstd.  Higher ones compress better and more slowly.  3.
         compression_dictionary_size_bytes: size of a dictionary that each table trains from its first

@@ -76,6 +76,7 @@ class Stats:
         gets: lookups.
         get_hits: lookups that found a value.
         memtable_hits: lookups answered by a memtable (a value or a deletion).
+        entry_cache_hits: lookups answered by the entry cache (a value that a lookup had read before).
         range_negatives: runs that lookups skipped because none of their tables spans the key.
         filter_negatives: blocks (or tables) that lookups skipped because their filter excludes the key.
         filter_true_positives: searches after a filter's maybe that found the key.
@@ -150,6 +151,7 @@ class Stats:
     gets: int = 0
     get_hits: int = 0
     memtable_hits: int = 0
+    entry_cache_hits: int = 0
     range_negatives: int = 0
     filter_negatives: int = 0
     filter_true_positives: int = 0

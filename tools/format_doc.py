@@ -30,13 +30,14 @@ A store is a directory of its own:
 | `000001.log` | write-ahead log: what the memtable with the same number holds |
 | `000003.sst` | a table (SSTable): sorted entries in blocks, never changed once written |
 | `ERASED` | a second copy of the range deletes in the manifest; replaced by a rename |
-| `LOCK` | locked by the process that has the store open for writing; one line with its process number |
+| `LOCK` | locked (`flock`) by the process that has the store open for writing: `lsmkv process 17` |
 | `BACKUP` | in a backup: what it was made of |
 | `UNFINISHED` | in a checkpoint or first backup, until `CURRENT` is there: half-made, no store yet |
 | `*.lsmkv-tmp` | a file being written that will be renamed; removed when the store is opened |
 
-Numbers are given out in ascending order and never used twice. Files that the manifest does not name,
-left by a crash, are removed when the store is opened for writing; other files are not touched.
+Numbers have six digits or more; they are given out in ascending order and never used twice. Files that
+the manifest does not name, left by a crash, are removed when the store is opened for writing; other files
+are not touched.
 
 Order on disk: a table is synced, and the directory after it, before the manifest's edit that names it;
 the edit is synced before the log that it makes superfluous is removed; a log's header is synced, and
@@ -65,6 +66,7 @@ _SECTIONS: Final = (
     ("Hashing", "lsmkv.filters.hashing"),
     ("Logs", "lsmkv.log.writer"),
     ("Write batches", "lsmkv.log.batch"),
+    ("Several logs", "lsmkv.log.chain"),
     ("Manifest and CURRENT", "lsmkv.tree.manifest"),
     ("Range deletes again", "lsmkv.tree.erased_file"),
     ("Expiry", "lsmkv.encoding.expiry"),
@@ -80,6 +82,7 @@ _RECORDS: Final = {
         ("lsmkv.tree.manifest", "VersionEdit"),
         ("lsmkv.tree.levels", "PlacedTable"),
         ("lsmkv.sstable.format", "TableMeta"),
+        ("lsmkv.sstable.format", "TableExpiry"),
     ],
     "Range deletes again": [("lsmkv.tree.erased_file", "ErasedRecord")],
     "Published stores": [

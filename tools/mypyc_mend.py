@@ -38,6 +38,7 @@ COMPILED = (
     "storage/append_file",
     "storage/storage",
     "sstable/block_cache",
+    "sstable/entry_cache",
     "sstable/block/trailer",
     "sstable/block/layout",
     "sstable/block/lengths",

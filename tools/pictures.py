@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import lsmkv
-from bench.harness.colours import AVOIDED, FOUND
+from bench.harness.colours import AVOIDED, FOUND, NOTE, PURPLE
 from tools.builds import CHECKOUT
 
 FOLDER: Final = Path(CHECKOUT, "docs", "pictures")
@@ -30,7 +30,12 @@ _STYLE: Final[dict[Any, Any]] = {
     "font.family": "sans-serif",
     "font.size": 9,
 }
-_DATA, _FILTER, _INDEX, _OTHER = "#9ecae1", "#fdae6b", "#a1d99b", "#d9d9d9"
+_DATA, _FILTER, _INDEX, _OTHER = (
+    "#dfe4ea",
+    PURPLE,
+    "#8b959f",
+    "#ffffff",
+)  # purple: bits that are set
 _ENDING: Final = {"found": FOUND, "deleted": FOUND, "filtered": AVOIDED}
 
 
@@ -77,7 +82,7 @@ def draw_store(db: lsmkv.DB, axes: Axes) -> None:
         for number in range(_KEYS)
         if db.explain(_key(number)).memtables[0].outcome == "found"
     ]
-    axes.vlines(in_memtable, -0.3, 0.3, color="#3182bd", linewidth=1)
+    axes.vlines(in_memtable, -0.3, 0.3, color=NOTE, linewidth=1)
     for level in db.inspect().levels:
         for run in level.runs:
             row = len(rows)

@@ -34,6 +34,7 @@ class RocksDBStore(Store):
         index_restarts: an index has a key whole for each so many blocks, and of the others what differs.
         is_partitioned: index and filters are in parts, which stay in the cache while their table is on
             level 0.
+        row_cache_size_bytes: the row cache, of single entries.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class RocksDBStore(Store):
         *,
         index_restarts: int = 1,
         is_partitioned: bool = False,
+        row_cache_size_bytes: int = 0,
     ) -> None:
         import rocksdict
 
@@ -59,6 +61,8 @@ class RocksDBStore(Store):
         options.set_use_direct_reads(settings.direct_reads)
         if settings.count:
             options.enable_statistics()
+        if row_cache_size_bytes:
+            options.set_row_cache(rocksdict.Cache(row_cache_size_bytes))
         blocks: Any = rocksdict.BlockBasedOptions()  # allows fractional bits per key
         if settings.bits_per_key > 0:
             blocks.set_bloom_filter(settings.bits_per_key, block_based=False)

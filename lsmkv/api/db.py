@@ -742,7 +742,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         data = key_bytes(key)
         current, pin = self._engine.readers.pin_current()
-        return explain_lookup(current, data, pin.seq, pin.moment)
+        entries = self._engine.cache.entries
+        return explain_lookup(current, data, pin.seq, pin.moment, entries)
 
     def explore(self) -> Drawn:
         """The page of ``lsmkv explore``, which notebooks draw.

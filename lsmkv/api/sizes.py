@@ -36,10 +36,10 @@ class MemoryUsage(IndexAndFilters):
 
     ``memtable_bytes`` is the size of the logs that hold the same writes.  ``index_bytes`` and
     ``filter_bytes`` are those of tables used so far, which have ``entry_count`` entries in
-    ``block_count`` blocks.  ``total_bytes``, the sum of these and the cache, is bounded by
+    ``block_count`` blocks.  ``total_bytes``, the sum of these and the caches, is bounded by
     ``Options.memory_budget_bytes``: ``budget_bytes``, or 0.  ``block_cache_budget_bytes`` is what the
-    cache may use now.  ``snapshot_versions`` counts the overwritten entries that memtables keep for
-    snapshots.
+    caches may use now, blocks and entries together.  ``snapshot_versions`` counts the
+    overwritten entries that memtables keep for snapshots.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("total_bytes", *IndexAndFilters.derived)
@@ -47,6 +47,7 @@ class MemoryUsage(IndexAndFilters):
     memtable_bytes: int
     snapshot_versions: int
     block_cache_bytes: int
+    entry_cache_bytes: int
     block_cache_budget_bytes: int
     index_bytes: int
     filter_bytes: int
@@ -56,8 +57,9 @@ class MemoryUsage(IndexAndFilters):
 
     @property
     def total_bytes(self) -> int:
-        """Memtables, block cache, indexes and filters together."""
-        return self.memtable_bytes + self.block_cache_bytes + self.index_bytes + self.filter_bytes
+        """Memtables, both caches, indexes and filters together."""
+        caches = self.block_cache_bytes + self.entry_cache_bytes
+        return self.memtable_bytes + caches + self.index_bytes + self.filter_bytes
 
 
 def memory_usage(engine: Engine) -> MemoryUsage:
@@ -67,6 +69,7 @@ def memory_usage(engine: Engine) -> MemoryUsage:
         memtable_bytes=engine.writer.memtable_bytes(),
         snapshot_versions=sum(memtable.history_count for memtable in current.memtables),
         block_cache_bytes=engine.cache.used_bytes,
+        entry_cache_bytes=int(engine.cache.entries.used_bytes),
         block_cache_budget_bytes=engine.cache.capacity_bytes,
         index_bytes=sum(table.index_memory_bytes for table in tables),
         filter_bytes=sum(table.filter_memory_bytes for table in tables),
@@ -122,6 +125,7 @@ def size_rows(engine: Engine) -> Iterator[Row]:
     yield "bytes in memory", usage.total_bytes
     yield "… memtables", usage.memtable_bytes
     yield "… block cache", usage.block_cache_bytes
+    yield "… entry cache", usage.entry_cache_bytes
     yield "… index", f"{usage.index_bytes:,} ({usage.index_bytes_per_key:.2f} a key)"
     yield "… filters", f"{usage.filter_bytes:,} ({usage.filter_bytes_per_key:.2f} a key)"
     if usage.budget_bytes:

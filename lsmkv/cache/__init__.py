@@ -3,19 +3,14 @@
 >>> import lsmkv.cache, tempfile
 >>> with tempfile.TemporaryDirectory() as path, lsmkv.cache.Cache(path) as cache:
 ...     cache.set(("user", 42), {"name": "Ada"}, expire=3600, tag="users")
-...     cache["greeting"] = "hello"
-...     cache.incr("visits"), cache.get(("user", 42)), cache.evict("users"), cache.get(("user", 42))
+...     cache.get(("user", 42)), cache.evict("users"), cache.get(("user", 42))
 True
-(1, {'name': 'Ada'}, 1, None)
+({'name': 'Ada'}, 1, None)
 
 Unpickling runs code that the bytes name, so whoever can write to a cache of pickles can run code in the
-programs that read it (CVE-2025-69872, in diskcache).  This cache decodes data only: bytes, str, numbers,
-bool, None, and lists and dicts of them; or whatever a codec of :mod:`lsmkv.typed` takes.
+programs that read it (CVE-2025-69872, in diskcache).  Here values are data: what MessagePack has.
 """
 
-from __future__ import annotations
-
 from lsmkv.cache.cache import Cache
-from lsmkv.cache.values import PlainValue
 
-__all__ = ["Cache", "PlainValue"]
+__all__ = ["Cache"]

@@ -1,332 +1,314 @@
-"""The entries of a cache in its store, written whole and counted."""
+"""The entries of a cache as its store has them."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
+from weakref import ref
 
 import lsmkv
-from lsmkv.cache.arguments import decoded_key
-from lsmkv.cache.entries import (
-    ENTRY,
-    FORMAT,
-    FORMAT_KEY,
-    NEVER,
-    SPAN_S,
-    STORED,
-    TAGGED,
-    About,
-    Counts,
-    Entry,
-    due_s,
-    read_entry,
-    read_stored,
-)
+from lsmkv.cache import entries as at
+from lsmkv.cache.entries import Entry, Sizes
 
 _BATCH: Final = 1000
-_AHEAD: Final = 100  # so many of the oldest are looked up at once
-_PATIENCE_S: Final = 1.0  # for writers, when a cache is closed
-
-
-def _present_flow() -> tuple[int, object]:
-    """The thread that runs, and its asyncio task or None."""
-    task, asyncio = None, sys.modules.get("asyncio")
-    if asyncio is not None:
-        with suppress(RuntimeError):  # no loop runs
-            task = asyncio.current_task()
-    return threading.get_ident(), task
-
-
-def _apply(
-    target: lsmkv.WriteBatch | lsmkv.Transaction,
-    operations: Iterable[tuple[bytes, bytes | None]],
-) -> None:
-    for place, data in operations:
-        if data is None:
-            target.delete(place)
-        else:
-            due = due_s(data)
-            if due == NEVER:
-                target.put(place, data)
-            else:
-                target.put(place, data, expires_at=due)
+_SLACK: Final = 64  # this part of the limit becomes free at once, so that evicting rests
 
 
 class Book:
-    """The base of a cache."""
+    """The base of a cache: entries as bytes, and many at once."""
 
     def __init__(self, db: lsmkv.DB, clock: Callable[[], float]) -> None:
-        self._db = db
+        self.db, self.directory = db, db.path  # for statistics: write nothing to the store
         self._clock = clock
         self._lock = threading.RLock()  # writers hold it
-        self._counts, self._is_counted, self._is_closing = Counts(), False, False
-        # The oldest places in the order of storing, some of which may be gone, and where others start.
-        self._oldest: deque[bytes] = deque()
-        self._floor = STORED
-        # The transaction of the thread that holds the lock, whose it is, and what takes back the writes
-        # of one inside it.
+        # None: to be read from the store.  So it is while a write goes on: an interrupt may end it.
+        self._sizes: Sizes | None = None
         self._transaction: lsmkv.Transaction | None = None
-        self._flow: tuple[int, object] = (0, None)
-        self._is_nested = False
-        self._before: list[tuple[bytes, bytes | None]] = []
-        try:
-            self._load_counts()
-        except BaseException:
-            self._db.close()
-            raise
-
-    def _load_counts(self) -> None:
-        note = self._db.get(FORMAT_KEY, b"")
-        if not note.startswith(FORMAT) and self._db:
-            raise ValueError(
-                f"{self._db.path} is a store, but no cache: give a cache its own directory"
-            )
-        if len(note) <= len(FORMAT):  # new, or not closed by the process that wrote last
-            self._count_all()
-            return
-        try:
-            self._counts = Counts.read(note[len(FORMAT) :])
-        except ValueError as error:
-            raise self._damage(FORMAT_KEY, error) from error
-        self._note(b"")
-
-    def _count_all(self) -> None:
-        counts = Counts(self._counts.last_number)
-        for place, data in self._db.items(prefix=STORED):
-            try:
-                number, expires, size_bytes = read_stored(place, data)
-            except ValueError as error:
-                raise self._damage(place, error) from error
-            counts.add(expires, 1, size_bytes)
-            counts.last_number = max(counts.last_number, number)
-        self._counts, self._floor = counts, STORED
-        self._oldest.clear()
-        self._note(b"")
-
-    def _note(self, counts: bytes) -> None:
-        if not self._db.read_only:
-            self._db.put(FORMAT_KEY, FORMAT + counts)
-        self._is_counted = True
-
-    def _present_counts(self) -> Counts:
-        now = self._clock()
-        if self._counts.next_due <= now and self._lock.acquire(blocking=False):
-            try:
-                self._counts.drop_due(now)
-            finally:
-                self._lock.release()
-        return self._counts
-
-    # Reading
+        self._thread, self._task = 0, object()  # whose transaction it is
+        self._fronts: dict[bytes, bytes] = {}  # of queues: there is no key below
+        if not db and not db.read_only:
+            db[at.FORMAT_KEY] = at.FORMAT
+        if db and db.get(at.FORMAT_KEY) != at.FORMAT:
+            db.close()
+            raise ValueError(f"{db.path} is a store, but no cache: give a cache its own directory")
 
     @property
     def _store(self) -> lsmkv.DB | lsmkv.Transaction:
         """What the present thread reads: the store, or its own transaction."""
-        transaction = self._transaction  # before the flow: whose it is
-        return self._db if transaction is None or self._flow != _present_flow() else transaction
+        found = self._transaction  # before the thread: whose it is
+        return self.db if found is None or self._thread != threading.get_ident() else found
 
-    def _stored(self, packed: bytes) -> Entry | None:
-        """An entry, expired ones, too, which the store has not dropped."""
-        data = self._store.get(ENTRY + packed)
-        return None if data is None else self._entry(packed, data)
-
-    def _find(self, packed: bytes) -> Entry | None:
+    def _find(self, packed: bytes) -> tuple[Entry, bytes] | None:
+        """An entry that is not expired, and its value."""
         found = self._stored(packed)
         return None if found is None or found[0].expires <= self._clock() else found
 
-    def _entry(self, packed: bytes, data: bytes) -> Entry:
+    def _stored(self, packed: bytes) -> tuple[Entry, bytes] | None:
+        data = self._store.get(at.ENTRY + packed)
+        return None if data is None else self._entry(packed, at.ENTRY + packed, data)
+
+    def _entry(self, packed: bytes, place: bytes, data: bytes) -> tuple[Entry, bytes]:
         try:
-            return read_entry(packed, data)
+            return at.read_entry(packed, data)
         except ValueError as error:
-            raise self._damage(ENTRY + packed, error) from error
+            raise self._damage(place, error) from error
 
     def _damage(self, place: bytes, error: object) -> lsmkv.CorruptionError:
-        return lsmkv.CorruptionError(
-            self._db.path,
-            None,
-            f"what the cache has at {place[:80]!r} is none of its own: {error}; "
-            "clear() removes all entries, lsmkv.destroy the whole cache",
-        )
+        told = f"what the cache has at {place[:80]!r} is none of its own: {error}; "
+        told += "clear() removes all entries, lsmkv.destroy the whole cache"
+        return lsmkv.CorruptionError(self.directory, None, told)
 
-    def _entries(
-        self, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool
-    ) -> Iterator[Entry]:
-        """The entries of a range, as they are at the first."""
-        for place, data in self._store.items(
-            start=ENTRY + start, stop=ENTRY + stop, reverse=reverse
-        ):
-            yield self._entry(place[1:], data)
+    def _entries(self, start: bytes, stop: bytes, reverse: bool) -> Iterator[tuple[Entry, bytes]]:
+        store, start, stop = self._store, at.ENTRY + start, at.ENTRY + stop
+        for place, data in store.items(start=start, stop=stop, reverse=reverse):
+            yield self._entry(place[1:], place, data)
 
-    # Writing
+    def _listed(self, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, Entry]]:
+        """The places and entries of a list, from a place on."""
+        key_at = len(prefix) if prefix != at.STORED else 9
+        # A tag that goes on after a NUL has 255 there, which neither key nor number begins with.
+        for place, data in self._store.items(start=start, stop=prefix + b"\xff"):
+            entry, _ = self._entry(place[key_at:], place, data)
+            if place not in entry.places():
+                raise self._damage(place, "it is not the entry's")
+            yield place, entry
 
-    def _write(self, removed: Iterable[About], new: Entry | None = None) -> None:
+    def _stored_sizes(self) -> Iterator[tuple[int, int]]:
+        for place, data in self._store.items(prefix=at.SIZE):
+            if len(place) != 9 or len(data) != 8 or data[0]:
+                raise self._damage(place, f"{data[:8]!r} is no size")
+            yield int.from_bytes(place[1:]), int.from_bytes(data)
+
+    def _read_sizes(self) -> Sizes:
+        """The sizes in memory, which are read first if need be."""
+        if self._sizes is None:
+            if self._transaction is not None:
+                raise RuntimeError("a write inside transact() failed: leave the block")
+            last = next(iter(self.db.keys(prefix=at.STORED, reverse=True)), b"")
+            if last[1:2] > b"\0":
+                raise self._damage(last, "its number cannot be")
+            self._sizes = Sizes(dict(self._stored_sizes()), int.from_bytes(last[1:9]))
+        return self._sizes
+
+    def _write(self, gone: Iterable[Entry], new: Entry | None = None, value: bytes = b"") -> None:
         """Remove entries and add one, all or none."""
-        operations: dict[bytes, bytes | None] = {}
-        changes = []
-        for about in removed:
-            operations[ENTRY + about.key] = None
-            operations.update(dict.fromkeys(about.places()))
-            changes.append((about.expires, -1, -about.size_bytes))
+        places: dict[bytes, bytes | None] = {}
+        changes: dict[int, int] = {}
+        due_s = None
+        for entry in gone:
+            places.update(dict.fromkeys(entry.places()))
+            span_s = entry.span_s()
+            changes[span_s] = changes.get(span_s, 0) - entry.size_bytes
         if new is not None:
-            about, data = new
-            operations[ENTRY + about.key] = about.packed(data)
-            operations.update(about.places())
-            changes.append((about.expires, 1, about.size_bytes))
-        if not operations:
+            due_s, span_s, head = new.due_s(), new.span_s(), new.head()
+            places.update(dict.fromkeys(new.places(), head))
+            places[at.ENTRY + new.key] = head + value
+            changes[span_s] = changes.get(span_s, 0) + new.size_bytes
+        if not places:
             return
-        if self._is_closing:
-            raise lsmkv.ClosedError(f"{self._db.path} is closed, or is being closed")
-        transaction = self._transaction
-        if transaction is None and not self._is_counted:
-            self._count_all()
-        was_counted, self._is_counted = self._is_counted, False  # an interrupt may come
-        if transaction is None:
-            with self._db.write_batch() as batch:
-                _apply(batch, operations.items())
-        else:
-            self._check_flow()
-            if self._is_nested:
-                self._before += [(place, transaction.get(place)) for place in operations]
-            _apply(transaction, operations.items())
-        for change in changes:
-            self._counts.add(*change)
-        self._is_counted = was_counted
+        sizes, target = self._read_sizes(), self._target()
+        self._sizes = None
+        for place, data in places.items():
+            if data is None:
+                target.delete(place)
+            else:
+                target.put(place, data, expires_at=due_s)
+        for change in changes.items():
+            place, data, until_s = sizes.add(*change)
+            target.put(place, data, expires_at=until_s)
+        if self._transaction is None:
+            target.commit()
+        self._sizes = sizes
 
-    def _transaction_block(self) -> Generator[None]:
+    def _target(self) -> lsmkv.WriteBatch | lsmkv.Transaction:
+        """A new batch, or the transaction of the block."""
+        if self._transaction is None:
+            return self.db.write_batch()
+        if self._task is not _present_task():
+            told = "another asyncio task of this thread is inside transact(): await nothing in its block,"
+            raise RuntimeError(f"{told} or leave the whole block to asyncio.to_thread")
+        return self._transaction
+
+    def transact(self, retry: bool = False) -> AbstractContextManager[None]:
+        """Apply all writes of the ``with`` block, or none.
+
+        If the block raises, nothing changes.  A block inside another is a part of it.  Other threads wait
+        with their writes.  ``await`` nothing in the block: other tasks' writes raise RuntimeError.
+        """
+        return _Block(self._steps())
+
+    def _steps(self) -> Generator[None]:
         with self._lock:
-            outer = self._transaction
-            if outer is not None:
-                self._check_flow()
-            elif not self._is_counted:
-                self._count_all()
-            counts, writes, flow = self._counts.copy(), len(self._before), _present_flow()
-            was_nested = self._is_nested
-            transaction = self._db.transaction() if outer is None else outer
-            self._transaction, self._flow = transaction, flow
-            self._is_nested = outer is not None
-            # An interrupt comes no earlier than inside the block that follows.
-            try:
+            if self._transaction is not None:
+                self._target()
                 yield
-                if outer is None:
-                    # An interrupt may come now, as it may have come before.
-                    was_counted, self._is_counted = self._is_counted, False
-                    transaction.commit()
-                    self._is_counted = was_counted
+                return
+            self._read_sizes()
+            transaction = self.db.transaction()
+            self._thread, self._task = threading.get_ident(), _present_task()
+            self._transaction = transaction
+            try:  # an interrupt comes no earlier than here
+                yield
+                sizes, self._sizes = self._read_sizes(), None
+                transaction.commit()
+                self._sizes = sizes
             except BaseException:
-                if outer is not None:
-                    _apply(transaction, reversed(self._before[writes:]))
-                self._counts = counts
+                self._sizes = None
+                self._fronts.clear()
                 raise
             finally:
-                self._is_nested = was_nested
-                if outer is None:
-                    self._transaction = None
-                    self._before.clear()
-                    transaction.close()
-                    if not self._is_counted:
-                        self._count_all()
+                self._transaction = self._task = None
+                transaction.close()
 
-    def _check_flow(self) -> None:
-        if self._flow != _present_flow():
-            raise RuntimeError(
-                "another asyncio task of this thread is inside transact(): await nothing in its block, "
-                "or leave the whole block to asyncio.to_thread"
-            )
-
-    def _forbid_in_transaction(self, what: str) -> None:
-        if self._store is not self._db:
-            raise RuntimeError(f"cannot {what} inside transact(): do it before or after")
-
-    # Removing many
-
-    def _remove(self, keys: Iterable[bytes], is_wanted: Callable[[About], bool]) -> int:
-        rest, removed = iter(keys), 0
-        while batch := list(islice(rest, _BATCH)):
+    def _remove(self, prefix: bytes, is_wanted: Callable[[Entry], bool]) -> int:
+        """Remove entries of a list; returns how many."""
+        start, removed = prefix, 0
+        while True:
             with self._lock:
-                found = [entry[0] for key in batch if (entry := self._stored(key)) is not None]
-                wanted = list(filter(is_wanted, found))
+                listed = list(islice(self._listed(prefix, start), _BATCH))
+                wanted = [entry for _, entry in listed if is_wanted(entry)]
                 self._write(wanted)
             removed += len(wanted)
-        return removed
+            if len(listed) < _BATCH:
+                return removed
+            start = listed[-1][0] + b"\0"
 
-    def _remove_oldest(self, limit_bytes: int, most: int = _BATCH) -> int:
-        """Remove up to ``most`` of the oldest entries over the limit."""
-        over_bytes = self._counts.size_bytes - limit_bytes
-        if over_bytes > 0:
-            over_bytes = self._present_counts().size_bytes - limit_bytes
-        found: list[About] = []
-        while over_bytes > 0 and len(found) < most:
-            if not self._oldest:
-                self._oldest.extend(islice(self._db.keys(prefix=STORED, start=self._floor), _AHEAD))
-                if not self._oldest:
-                    break
-                self._floor = self._oldest[-1] + b"\0"
-            place = self._oldest.popleft()
-            entry = self._stored(place[9:])
-            if entry is not None and place in entry[0].places():  # else it was written anew
-                found.append(entry[0])
-                over_bytes -= entry[0].size_bytes
+    def _remove_oldest(self, limit_bytes: float, most: int = _BATCH) -> int:
+        """Remove up to ``most`` of the oldest entries over the limit; returns how many."""
+        sizes = self._read_sizes()
+        over_bytes = sizes.total_at(self._clock()) - limit_bytes
+        if over_bytes <= 0:
+            return 0
+        over_bytes += limit_bytes // _SLACK
+        found, oldest = list[Entry](), sizes.oldest
+        for place, entry in islice(self._listed(at.STORED, oldest), most):
+            if over_bytes <= 0:
+                break
+            found.append(entry)
+            over_bytes -= entry.size_bytes
+            oldest = place + b"\0"
         self._write(found)
+        sizes.oldest = oldest
         return len(found)
 
-    def _remove_expired(self, moment: float) -> int:
-        self._forbid_in_transaction("expire")
-        with self._lock:
-            before = self._counts.count
-            self._count_all()
-            places = self._db.items(prefix=STORED)
-            expired = (place[9:] for place, data in places if due_s(data) <= moment + 1)
-            self._remove(expired, lambda about: about.expires <= moment)
-            return before - self._counts.count
+    def expire(self, now: float | None = None, retry: bool = False) -> int:
+        """Remove what is expired, now or then; returns how many there still were."""
+        moment = self._clock() if now is None else at.expiry_time(now, 0.0)
+        return self._remove(at.STORED, lambda entry: entry.expires <= moment)
 
-    def _remove_all(self) -> int:
-        self._forbid_in_transaction("clear")
+    def evict(self, tag: Any, retry: bool = False) -> int:
+        """Remove all entries with ``tag``; returns how many.  O(their number)."""
+        if tag is None:
+            raise ValueError("tag=None: entries without a tag are removed by their keys")
+        return self._remove(at.TAGGED + at.packed_key(tag), lambda _: True)
+
+    def clear(self, retry: bool = False) -> int:
+        """Remove all entries, damaged ones, too; returns how many there were.  O(entries)."""
         with self._lock:
-            removed, self._is_counted = self._counts.count, False
-            self._db.clear()
-            self._counts = Counts()
-            self._count_all()
+            removed = len(self)
+            target, self._sizes = self._target(), None
+            target.delete_range(b"")
+            target.put(at.FORMAT_KEY, at.FORMAT)
+            if self._transaction is None:
+                target.commit()
+            self._sizes = Sizes({}, 0)
         return removed
 
-    # Checking and closing
+    def __len__(self) -> int:
+        """The number of keys that ``iter`` shows.  O(n): counts them."""
+        return len(self._store.keys(prefix=at.ENTRY))
 
-    def _problems(self) -> list[str]:
-        self._forbid_in_transaction("check the cache")
-        counts, expected = Counts(), dict[bytes, bytes]()
-        with self._lock, self._db.snapshot() as view:
-            found = [str(problem) for problem in self._db.verify().problems]
-            for place, data in view.items(prefix=ENTRY):
-                try:
-                    about, _ = read_entry(place[1:], data)
-                    decoded_key(about.key)
-                except ValueError as error:
-                    found.append(f"the entry at {place!r} is damaged: {error}")
-                    continue
-                counts.add(about.expires, 1, about.size_bytes)
-                expected |= about.places()
-            listed = dict(view.items(prefix=STORED)) | dict(view.items(prefix=TAGGED))
-            odd = {place for place, _ in expected.items() ^ listed.items()}
-            found += [f"an index and the entries disagree at {place!r}" for place in sorted(odd)]
-            later = self._clock() + SPAN_S  # of those that expire before, some may be gone
-            if self._is_counted and self._counts.parts_after(later) != counts.parts_after(later):
-                found.append(f"{self._counts} disagree with the entries: {counts}")
-        return found
+    def __bool__(self) -> bool:
+        return any(True for _ in self._store.keys(prefix=at.ENTRY))
 
-    def _close(self) -> None:
-        self._forbid_in_transaction("close the cache")
-        # Callbacks of other threads may close it, too, so the lock is free while the store is closed, and
-        # not waited for without end: a writer may hold it that waits for this thread.
-        if self._lock.acquire(timeout=_PATIENCE_S):
-            try:
-                if self._is_counted and not self._is_closing and not self._db.closed:
-                    self._is_closing = True
-                    with suppress(lsmkv.ClosedError):  # by another thread, meanwhile
-                        self._note(self._counts.pack())
-            finally:
-                self._lock.release()
-        self._db.close()
+    def __reversed__(self) -> Iterator[Any]:
+        return self.iterkeys(reverse=True)
+
+    def iterkeys(self, reverse: bool = False, *, prefix: Any = None) -> Iterator[Any]:
+        """The keys in order.  Some may have expired within the last second.
+
+        ``prefix``: only str or bytes that start with it, or tuples whose first elements it has.
+        """
+        if not isinstance(prefix, (str, bytes, tuple, type(None))):
+            raise TypeError(f"prefix={prefix!r}: give what keys start with, as str, bytes or tuple")
+        start = (
+            b"" if prefix is None else at.packed_key(prefix)[:-1]
+        )  # without the byte that ends it
+        places = self._store.keys(prefix=at.ENTRY + start, reverse=reverse)
+        return (at.decoded_key(place[1:]) for place in places)
+
+    __iter__ = iterkeys
+
+    def volume(self) -> int:
+        """About the bytes of all entries: uncompressed, expired ones for up to a minute more."""
+        return sum(size for _, size in self._stored_sizes())
+
+    def check(self, retry: bool = False) -> list[str]:
+        """Read all files of the cache, and list what is damaged."""
+        return [str(problem) for problem in self.db.verify().problems]
+
+    def close(self) -> None:
+        """Sync all writes and close the cache, as :meth:`DB.close` does."""
+        self.db.close()
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<lsmkv.cache.Cache at {self.directory!r}{', closed' if self.db.closed else ''}>"
+
+
+def _present_task() -> object:
+    """The asyncio task that runs, or None."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        return None if asyncio is None else asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return None
+
+
+def _leave(steps: ref[Generator[None]], kind: object, _error: object, _trace: object) -> None:
+    # An interrupt comes before ``steps`` is called, or once the generator runs.
+    generator = steps()
+    assert generator is not None  # the caller has it
+    if kind is None:
+        next(generator, None)
+    else:
+        generator.close()
+
+
+class _Taken:
+    """A special method that each block gives away once."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, block: _Block | None, owner: type) -> Any:
+        if block is None:  # contextlib.ExitStack asks the class
+            return lambda block, *arguments: self.__get__(block, owner)(*arguments)
+        if self._name not in block.methods:
+            raise RuntimeError("this block was entered already: make another for each 'with'")
+        return block.methods.pop(self._name)
+
+
+class _Block:
+    """A ``with`` block around a generator's ``yield``: no interrupt skips its end.
+
+    With ``contextlib.contextmanager`` an interrupt (Ctrl-C) may come before contextlib's code goes on:
+    what keeps the traceback then keeps the generator, and its lock.  Here only the ``with`` statement
+    refers to the generator: if it ends early, the generator's ``finally`` runs.
+    """
+
+    __enter__ = _Taken()
+    __exit__ = _Taken()
+
+    def __init__(self, steps: Generator[None]) -> None:
+        leave: Any = partial(_leave, ref(steps))
+        leave.steps = steps  # the frame of a call of it has only the weak reference
+        # ``__next__`` is C code: no interrupt comes between the generator's ``yield`` and the block.
+        self.methods: dict[str, Any] = {"__enter__": steps.__next__, "__exit__": leave}

@@ -1,166 +1,135 @@
-"""How a cache lies in its store: entries, two indexes of them, and their counts.
+"""How a cache lies in its store: entries, two lists of them, and their sizes.
 
-A key of the store starts with one byte that says what it is; ``key`` is the packed key of an entry
-(FoundationDB's tuple encoding), ``expiry`` the exact time when it goes, infinite for never.
+A key of the store starts with one byte that says what it is; ``key`` and ``tag`` are packed by
+FoundationDB's tuple encoding.
 
 | key of the store | value |
 |---|---|
-| ``e`` key | expiry (8 bytes), number (8), length of the tag (2), the packed tag, the encoded value |
-| ``s`` number (8) key | expiry (8), size (8): all entries, in the order in which they were stored |
-| ``t`` tag key | expiry (8): the entries with a tag |
-| ``z`` | the format; then the counts, of a cache that was closed |
+| ``e`` key | head, the encoded value |
+| ``o`` number (8 bytes) key | head: all entries, in the order in which they were stored |
+| ``t`` tag key | head: the entries with a tag |
+| ``s`` time (8) | the bytes (8) of entries that are gone by then |
+| ``z`` | the format |
 
-One batch writes an entry with its places in the indexes.  The store drops all of them at the next whole
-second after the expiry.
+A head is the exact time when the entry expires (8 bytes, infinite for never), its number (8), its bytes
+(8), the length of its tag (2), and the tag.  One batch writes all places of an entry.  The store drops
+them by itself at the next whole second after the expiry, and a size at its time.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from lsmkv.typed import MsgPack
+from lsmkv.typed import DecodeError, Tuple, pack, unpack
 
 ENTRY: Final = b"e"
-STORED: Final = b"s"
+STORED: Final = b"o"
 TAGGED: Final = b"t"
+SIZE: Final = b"s"
 FORMAT_KEY: Final = b"z"
-FORMAT: Final = b"lsmkv.cache 2\n"
+FORMAT: Final = b"lsmkv.cache 3"
 
-NEVER: Final = math.inf
-SPAN_S: Final = 16
-"""For how much longer expired entries may count."""
-LONGEST_KEY_BYTES: Final = 0xFFFF - 9
-"""The longest packed key, or key and tag, that fits into a key of the store."""
-
-_HEAD: Final = struct.Struct(">dQH")
-_NUMBER: Final = struct.Struct(">Q")
-_STORED: Final = struct.Struct(">dQ")
-_TIME: Final = struct.Struct(">d")
-_NEVER: Final = _TIME.pack(NEVER)
-_LAST_S: Final = (1 << 40) - 2  # that the store takes
-_MOST: Final = 1 << 62
-_NOTE: Final = MsgPack[tuple[int, dict[float, tuple[int, int]]]](
-    tuple[int, dict[float, tuple[int, int]]]
-)
+SPAN_S: Final = 64  # for how much longer expired entries may count in sizes
+_NEVER_S: Final = (1 << 64) - 1
+_HEAD: Final = struct.Struct(">dQQH")
+_LAST_S: Final = (1 << 40) - 1 - SPAN_S  # of what the store takes
+_MOST: Final = 1 << 56
+_LONGEST_KEY_BYTES: Final = 0xFFFF - 9
+_KEYS: Final = Tuple()
 
 
-class About(NamedTuple):
+class Entry(NamedTuple):
     """An entry without its value."""
 
     key: bytes
     expires: float
-    number: int
-    """Counts up with every value that is stored."""
-    tag: bytes
-    """Packed; empty for none."""
+    number: int  # counts up with every value that is stored
     size_bytes: int
-    """Of key and value."""
+    tag: bytes  # packed; empty for none
 
-    def places(self) -> dict[bytes, bytes]:
-        """Keys of the store that lead to the entry, and their values."""
-        stored = STORED + _NUMBER.pack(self.number) + self.key
-        places = {stored: _STORED.pack(self.expires, self.size_bytes)}
-        if self.tag:
-            places[TAGGED + self.tag + self.key] = _TIME.pack(self.expires)
-        return places
+    def head(self) -> bytes:
+        return _HEAD.pack(self.expires, self.number, self.size_bytes, len(self.tag)) + self.tag
 
-    def packed(self, value: bytes) -> bytes:
-        """What the store has at the entry's key."""
-        return _HEAD.pack(self.expires, self.number, len(self.tag)) + self.tag + value
+    def places(self) -> list[bytes]:
+        """The keys of the store that have it, its value's first."""
+        places = [ENTRY + self.key, STORED + self.number.to_bytes(8) + self.key]
+        return [*places, TAGGED + self.tag + self.key] if self.tag else places
+
+    def due_s(self) -> int | None:
+        """When the store may drop its places."""
+        return max(1, math.ceil(self.expires)) if self.expires < _LAST_S else None
+
+    def span_s(self) -> int:
+        """The time of the size in which it counts."""
+        return (int(self.expires) // SPAN_S + 1) * SPAN_S if self.expires < _LAST_S else _NEVER_S
 
 
-Entry = tuple[About, bytes]
-"""An entry and its encoded value."""
-
-
-def read_entry(key: bytes, data: bytes) -> Entry:
-    """ValueError: the bytes are of none."""
+def read_entry(key: bytes, data: bytes) -> tuple[Entry, bytes]:
+    """An entry and its encoded value.  ValueError: the bytes are of none."""
     if len(data) < _HEAD.size:
         raise ValueError(f"{len(data)} bytes are too few")
-    expires, number, tag_bytes = _HEAD.unpack_from(data)
+    expires, number, size_bytes, tag_bytes = _HEAD.unpack_from(data)
     end = _HEAD.size + tag_bytes
-    if not expires >= 0 or number >= _MOST or end > len(data):
-        raise ValueError(f"expiry {expires}, number {number}, a tag of {tag_bytes} bytes cannot be")
-    about = About(key, expires, number, data[_HEAD.size : end], len(key) + len(data) - end)
-    return about, data[end:]
+    if not expires >= 0 or number >= _MOST or size_bytes >= _MOST or end > len(data):
+        raise ValueError(f"expiry {expires}, number {number}, {size_bytes} bytes cannot be")
+    return Entry(key, expires, number, size_bytes, data[_HEAD.size : end]), data[end:]
 
 
-def read_stored(place: bytes, data: bytes) -> tuple[int, float, int]:
-    """Number, expiry and size at a place in the order of storing.  ValueError."""
-    if len(place) < 9 or len(data) != _STORED.size:
-        raise ValueError(f"{len(data)} bytes cannot be")
-    number = int.from_bytes(place[1:9])
-    expires, size_bytes = _STORED.unpack(data)
-    if not expires >= 0 or max(number, size_bytes << 24) >= _MOST:
-        raise ValueError(f"expiry {expires}, number {number} and size {size_bytes} cannot be")
-    return number, expires, size_bytes
+def new_entry(key: bytes, expires: float, number: int, tag: bytes, value: bytes) -> Entry:
+    return Entry(key, expires, number, len(value) + 2 * (len(key) + len(tag)) + 64, tag)
 
 
-def due_s(data: bytes) -> float:
-    """When the store may drop a place: a whole second after the expiry."""
-    if data.startswith(_NEVER) or len(data) < _TIME.size:
-        return NEVER
-    (expires,) = _TIME.unpack_from(data)
-    return max(1, int(expires) + 1) if expires < _LAST_S else NEVER
+class Sizes:
+    """The sizes in memory, and the ends of the list of entries."""
+
+    def __init__(self, by_span: dict[int, int], last_number: int) -> None:
+        self.by_span, self.last_number = by_span, last_number
+        self.total_bytes = sum(by_span.values())
+        self.oldest = STORED  # no place is before it
+        self._next_s = 0
+
+    def add(self, span_s: int, size_bytes: int) -> tuple[bytes, bytes, int | None]:
+        """Add to a size, unless it is gone; returns its key, value and time for the store."""
+        old = self.by_span.get(span_s, 0)
+        new = self.by_span[span_s] = max(0, old + size_bytes)
+        self.total_bytes += new - old
+        return SIZE + span_s.to_bytes(8), new.to_bytes(8), None if span_s == _NEVER_S else span_s
+
+    def total_at(self, now: float) -> int:
+        """The sum, without what is gone."""
+        if now >= self._next_s:
+            for span_s in [span_s for span_s in self.by_span if span_s <= now]:
+                self.total_bytes -= self.by_span.pop(span_s)
+            self._next_s = (int(now) // SPAN_S + 1) * SPAN_S
+        return self.total_bytes
 
 
-class Counts:
-    """The number of entries and their bytes, by when they go.
+def packed_key(key: Any, beside_bytes: int = 0) -> bytes:
+    """The bytes of a key, or of a tag beside a key.  TypeError, ValueError: it is none."""
+    packed, most = pack((key,)), _LONGEST_KEY_BYTES - beside_bytes
+    if len(packed) > most:
+        size = f"a key or tag of {len(packed)} bytes"
+        raise ValueError(f"{size} is over the limit of {most} bytes: use a hash of it")
+    return packed
 
-    The store drops entries by itself.  They count no more once their part is due.
-    """
 
-    def __init__(self, last_number: int = 0) -> None:
-        self.count = self.size_bytes = 0
-        self.last_number = last_number
-        self.next_due = NEVER
-        self.parts: dict[float, tuple[int, int]] = {}
+def decoded_key(packed: bytes) -> Any:
+    """Decode a key, or a tag.  DecodeError: the bytes are of none."""
+    try:
+        (key,) = unpack(packed)
+    except ValueError as error:
+        raise DecodeError("stored key", packed, _KEYS, error, packed) from error
+    return key
 
-    def add(self, expires: float, count: int, size_bytes: int) -> None:
-        """Count entries; below 0 some no more, unless their part is gone."""
-        due = NEVER if expires >= _LAST_S else (int(expires) // SPAN_S + 1) * SPAN_S
-        self._add(due, count, size_bytes)
 
-    def _add(self, due: float, count: int, size_bytes: int) -> None:
-        part = self.parts.get(due, (0, 0))
-        if part[0] + count > 0:
-            self.parts[due] = part[0] + count, part[1] + size_bytes
-            if due < self.next_due:
-                self.next_due = due
-        else:
-            count, size_bytes = -part[0], -part[1]
-            self.parts.pop(due, None)
-        self.count += count
-        self.size_bytes += size_bytes
-
-    def drop_due(self, now: float) -> None:
-        for due in [due for due in self.parts if due <= now]:
-            self._add(due, -self.parts[due][0], 0)
-        self.next_due = min(self.parts, default=NEVER)
-
-    def parts_after(self, due: float) -> dict[float, tuple[int, int]]:
-        return {each: part for each, part in self.parts.items() if each > due}
-
-    def pack(self) -> bytes:
-        return _NOTE.encode((self.last_number, self.parts))
-
-    @classmethod
-    def read(cls, data: bytes) -> Counts:
-        """ValueError: the bytes are of none."""
-        last_number, parts = _NOTE.decode(data)
-        counts = cls(last_number)
-        for due, part in parts.items():
-            counts._add(due, *part)
-        if not 0 <= last_number < _MOST or counts.count > last_number:
-            raise ValueError(f"{counts.count} entries, the last number {last_number}: it cannot be")
-        return counts
-
-    def copy(self) -> Counts:
-        copied = Counts()
-        copied.__dict__.update(self.__dict__, parts=self.parts.copy())
-        return copied
-
-    def __repr__(self) -> str:
-        return f"{self.count} entries of {self.size_bytes} bytes"
+def expiry_time(expire: Any, now: float) -> float:
+    """``expire`` seconds from ``now``, since the epoch; infinite for None."""
+    try:
+        expires = math.inf if expire is None else now + expire
+        if expires >= 0 or expires < 0:  # neither is NaN
+            return max(0.0, float(expires))
+    except (TypeError, OverflowError):
+        pass
+    raise TypeError(f"expire={expire!r}: give seconds from now as a number, or None for never")

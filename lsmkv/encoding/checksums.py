@@ -1,7 +1,8 @@
 """Checksums of everything on disk and in object storage.
 
 Every checksum on disk is XXH3-64 (https://github.com/Cyan4973/xxHash), seeded so that bytes moved
-from one place or file to another do not check out there.  In object storage XXH3-128 names files.
+from one place or file to another do not check out there.  Where no seed is told, it is 0.  In object
+storage XXH3-128 names files.
 """
 
 from __future__ import annotations

@@ -82,19 +82,20 @@ class Engine:
         self.location = location
         self.lock: FileLock | None = None
         self._events = EventTeller(on_event)
+        self.cache = BlockCache(
+            options.block_cache_size_bytes, storage.stats, options.table_budget_bytes
+        )
         state = StoreState(
             location.name,
             options,
             storage.stats,
+            self.cache,
             self._events,
             clock=clock or Clock(),
             read_only=read_only,
             to_write=_TO_WRITE if location.directory else _TO_WRITE_PUBLISHED,
         )
         self.state = state
-        self.cache = BlockCache(
-            options.block_cache_size_bytes, storage.stats, options.table_budget_bytes
-        )
         self.tables = location.open_tables(options, self.cache)
         self._logs = LogSet(storage, location.name)
         self.background = BackgroundWork(state, self.tables, self._logs)
@@ -190,6 +191,7 @@ class Engine:
             if self.location.found_another:
                 state.contents = object()
             state.last_seq = last_seq
+            current.version.epoch = self.cache.next_epoch(keep=False)
             state.super_version = current
             state.life = OPEN
             if has_news:

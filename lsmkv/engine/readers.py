@@ -38,6 +38,7 @@ class Readers:
     def __init__(self, state: StoreState) -> None:
         self.state = state
         self._clock = state.clock
+        self._cache = state.cache
         self._stats = state.stats
         self._live_snapshots = state.snapshots.live  # read by each write, and faster from here
         self._retention: Callable[[], Retention | None] = ref(Retention())  # dead already
@@ -47,7 +48,7 @@ class Readers:
         current = self.state.super_version
         if current is None:
             current = self.state.require_open()  # raises the right error
-        return current.get(key_bytes(key), self._clock, self._stats)
+        return current.get(key_bytes(key), self._clock, self._cache, self._stats)
 
     def expires_at(self, key: Buffer) -> int | None:
         """When ``key`` is due.  Raises as ``DB.expires_at``."""

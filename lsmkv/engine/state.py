@@ -31,10 +31,12 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.snapshots import SnapshotList
 from lsmkv.read.view import SuperVersion
+from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 
+_FORGOTTEN_AT_ONCE: Final = 1024  # entries
 _OWNER_CHECKS: Final = 4
 _OWNER_CHECK_S: Final = 0.01
 
@@ -80,6 +82,7 @@ class StoreState:
         directory: str,
         options: Options,
         stats: Stats,
+        cache: BlockCache,
         events: EventTeller,
         *,
         clock: Clock,
@@ -90,6 +93,7 @@ class StoreState:
         self.directory = directory
         self.options = options
         self.stats = stats
+        self.cache = cache
         self.events = events
         self.read_only = read_only
         self.to_write = to_write
@@ -205,8 +209,12 @@ class StoreState:
 
     # Changes (the mutex is held)
 
-    def show(self, current: SuperVersion) -> None:
-        """Make ``current`` the super version."""
+    def show(self, current: SuperVersion, *, keep_entries: bool = False) -> None:
+        """Make ``current`` the super version.
+
+        ``keep_entries``: what is in the entry cache holds for its tables, too.
+        """
+        current.version.epoch = self.cache.next_epoch(keep=keep_entries)
         self.super_version = current
         run_count = current.version.levels.level0_run_count
         self.is_crowded = run_count >= self.options.level0_slowdown_trigger
@@ -257,9 +265,28 @@ class StoreState:
 
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Show ``version`` to readers, without the memtable that it replaces."""
+        if flushed is not None:
+            self._forget_entries(flushed)
         thread = self.entering()
         with self.mutex:
             self.owner = thread
             current = self.require_open()
             flushing = tuple(memtable for memtable in current.flushing if memtable is not flushed)
-            self.show(SuperVersion(current.memtable, flushing, version))
+            following = SuperVersion(current.memtable, flushing, version)
+            # Range deletes hide entries of the cache, too; once gone, they were applied to tables alone.
+            keep = following.has_ranges_of(current)
+            self.show(following, keep_entries=keep)
+
+    def _forget_entries(self, flushed: Memtable) -> None:
+        """Drop from the entry cache what ``flushed`` replaces.
+
+        Readers find its entries first until it goes.  Older ones are not added meanwhile: a lookup may
+        have missed the memtable's, and be about to add what it read before.
+        """
+        self.cache.next_epoch(keep=True)
+        keys = flushed.written_keys()
+        for start in range(0, len(keys), _FORGOTTEN_AT_ONCE):
+            if not len(self.cache.entries):
+                return
+            self.cache.forget_entries(keys[start : start + _FORGOTTEN_AT_ONCE])
+            time.sleep(0)  # lets other threads run

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-VERSION: Final = 7
+VERSION: Final = 8
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 RunOutcome = Literal["found", "expired", "deleted", "absent", "no table", "filtered"]
@@ -271,8 +271,6 @@ class Lookup(Part):
         reads_without_filters: blocks that span the key, up to where the lookup ended: with filters off
             it would have read each.
         read_bytes_without_filters: their size as stored.
-        cached_runs: items of ``runs`` whose spanning block a small block cache held when the same
-            lookups ran with one.
         rebuilt: for each of ``Page.rates`` the items of ``runs`` in which a Bloom filter of that rate,
             built of the spanning block's keys, lets the key pass; empty if none were built.
     """
@@ -295,7 +293,6 @@ class Lookup(Part):
     false_positives: int
     reads_without_filters: int
     read_bytes_without_filters: int
-    cached_runs: list[int]
     rebuilt: list[list[int]]
 
 
@@ -414,8 +411,7 @@ class Source(Part):
         made_at_s: when the page's data was read, in seconds since 1970.
         is_live: whether a server answers lookups of any key.
         generation: of a published store; None for a store in a directory.
-        cache_bytes: the block cache of the lookups that ran with one; 0 if none did.
-        options: the options that decided what the page's lookups cost.
+        learns: whether filters learn from lookups (``Options.adaptive_filters``).
     """
 
     name: str
@@ -423,9 +419,8 @@ class Source(Part):
     made_at_s: float
     is_live: bool
     generation: int | None
-    cache_bytes: int
     lsmkv_version: str
-    options: dict[str, str | int | float | bool]
+    learns: bool
 
 
 class Damage(Part):
@@ -449,7 +444,6 @@ class Page(Part):
         rates: the rates of ``Lookup.rebuilt``, from high to low.
         lookups_tried: absent keys tried to find the false positives among ``lookups``.
         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
-        memory: ``DB.memory_usage``.
         damage: blocks that are damaged, among those checked.
         omitted: what was left out so that the page stays small or is soon there, one sentence each.
     """
@@ -466,6 +460,5 @@ class Page(Part):
     history: History
     devices: list[Device]
     stats: dict[str, int | float]
-    memory: dict[str, int | float]
     damage: list[Damage]
     omitted: list[str]

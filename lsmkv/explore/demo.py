@@ -8,8 +8,7 @@ from typing import Final
 import lsmkv
 
 OPTIONS: Final = lsmkv.Options(
-    block_size_bytes=1024,
-    fit_pages=False,  # a page would hold several of them
+    compression="none",  # so that a read is one of 4 KiB
     level0_compaction_trigger=8,
     background="thread",
 )
@@ -26,7 +25,7 @@ def make_store(path: str) -> None:
 
     def put(db: lsmkv.DB, count: int) -> None:
         for number in sorted(draw.sample(range(_USERS), count)):
-            db.put(b"user%04d" % number, b"name and address of user %d" % number)
+            db.put(b"user%04d" % number, (b"name and address of user %d; " % number) * 4)
 
     with lsmkv.open(path, OPTIONS, error_if_exists=True) as db:
         for _ in range(2):

@@ -1,7 +1,8 @@
 """One store that is being explored: what the page asks of it.
 
-It has three read-only handles: one for lookups, whose counters the page shows; one for the same lookups
-with a block cache; and one for drawing samples.  So counters on the page count its lookups alone.
+It has two read-only handles: one for lookups, whose counters the page has, and one for drawing samples.
+So the counters count the page's lookups alone.  Neither has a block cache: reads that a cache spares
+would hide those that filters avoid.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final, Self
 
 import lsmkv
 from lsmkv.explore import contract, messages
+from lsmkv.explore.devices import DEVICES
 from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
@@ -29,24 +31,18 @@ from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import RATES, what_if
 
 SEED: Final = 1970
-CACHE_BYTES: Final = 256 * 1024  # the block cache of the lookups that run with one
-DEVICES: Final = (
-    contract.Device("hard disk", 8.0, "a seek and half a turn at 7,200 turns a minute"),
-    contract.Device("SSD", 0.1, "a random read of 4 KiB, one at a time"),
-    contract.Device("object store", 30.0, "the first byte of a small GET in one region"),
-)
 
 _WHAT_IF_S: Final = 5.0
 _DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most stores need less
 _PICKING_S: Final = 1.0
 _MOST_STEPS: Final = 3_000  # kept in memory; a live page may follow a store for days
-_COUNTS: Final = ("present", "absent", "false_positives", "filters", "steps")  # of a Detail
-_SHOWN_OPTIONS: Final = (
-    "filter_residency",
-    "block_cache_size_bytes",
-    "read_around",
-    "adaptive_filters",
-)
+HALVES: Final[dict[str, tuple[str, ...]]] = {
+    "map": ("extent",),
+    "filters": ("filters",),
+    "lookups": ("present", "absent", "false_positives"),
+    "history": ("steps",),
+}
+"""The parts of a page that can be smaller, and what of a :class:`Detail` makes each so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +68,39 @@ class Detail:
     rebuilding_s: float = 1.0
     checking_s: float = 0.5
 
-    def halved(self) -> Detail:
-        """Half of everything; at least one cell and table."""
-        extent = Extent(max(1, self.extent.cells // 2), max(1, self.extent.tables // 2))
-        return replace(self, extent=extent, **{name: getattr(self, name) // 2 for name in _COUNTS})
+    def halved(self, part: str) -> Detail:
+        """Half of a part of the page; at least one of each thing in it."""
+        if part == "map":
+            extent = Extent(*((n + 1) // 2 for n in (self.extent.cells, self.extent.tables)))
+            return replace(self, extent=extent)
+        return replace(self, **{name: (getattr(self, name) + 1) // 2 for name in HALVES[part]})
 
     def no_more_than(self, page: contract.Page) -> Detail:
         """At most what ``page`` has, so that half of it is less."""
         kinds = Counter(lookup.kind for lookup in page.lookups)
-        looked_up = [kinds[kind] for kind in ("present", "absent", "false positive")]
-        most = zip(_COUNTS, [*looked_up, len(page.filters), len(page.history.steps)], strict=True)
-        return replace(self, **{name: min(getattr(self, name), count) for name, count in most})
+        tables = [table for level in page.map.levels for run in level.runs for table in run.tables]
+        extent = Extent(sum(len(table.cells.start) for table in tables), len(tables))
+        return replace(
+            self,
+            extent=Extent(
+                min(self.extent.cells, extent.cells), min(self.extent.tables, extent.tables)
+            ),
+            present=kinds["present"],
+            absent=kinds["absent"],
+            false_positives=kinds["false positive"],
+            filters=len(page.filters),
+            steps=len(page.history.steps),
+        )
 
 
 def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
-    """The kind of a lookup's key, as the lookup itself found it."""
+    """The kind of a lookup's key, as the lookup itself found it.
+
+    A key that was picked for a filter's error is no fair sample of absent ones.
+    """
     if lookup.outcome == "found":
         return "present"
-    if lookup.kind == "false positive" and lookup.false_positives:
-        return lookup.kind
-    return "absent"
+    return lookup.kind if lookup.kind == "absent" or lookup.false_positives else "typed"
 
 
 def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
@@ -107,8 +116,8 @@ class Exploration:
     """Explores a store, for any number of threads; ``settings`` and errors are those of its opening."""
 
     def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
-        defaults = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False)
-        options = defaults.replace(**settings)
+        defaults = lsmkv.Options(read_around=False)
+        options = defaults.replace(**settings).replace(block_cache_size_bytes=0)
         self._is_live = is_live
         self._lock = threading.RLock()
         with contextlib.ExitStack() as opened:
@@ -118,13 +127,12 @@ class Exploration:
                     lsmkv.open(path, options, create_if_missing=False, read_only=True)
                 )
 
-            self._db = reader(options.replace(block_cache_size_bytes=0))
-            self._cached = reader(options)
-            # Its filters must not learn from drawing: lookups ask those of the other handles.
+            self._db = reader(options)
+            # Its filters must not learn from drawing: lookups ask those of the other handle.
             self._samples = reader(options.replace(adaptive_filters=False))
             self._handles = opened.pop_all()
         self._program = ProgramReader(self._db.path)
-        self._explorer = Explorer(self._db, self._cached, self._samples)
+        self._explorer = Explorer(self._db, self._samples)
         self._sampler = KeySampler(self._samples, SEED)
         self._history = HistoryReader(self._samples, is_recording=is_live)
         self._steps: list[contract.HistoryStep] = []
@@ -163,8 +171,7 @@ class Exploration:
             codec_of = partial(self._codec, self._uncounted_tables())
             store_map = survey.as_map(self._explorer.reads, codec_of)
             # Before the pictures of filters, which may read some from disk.
-            stats, usage = self._stats(), self._db.memory_usage()
-            memory = {name: getattr(usage, name) for name in usage.as_dict()}
+            stats = self._stats()
             steps = self._steps_until(survey.tables.keys())
             left_out = max(0, len(steps) - detail.steps)
             skipped = self._forgotten_steps + left_out
@@ -174,6 +181,12 @@ class Exploration:
                     f"because the store has {store_map.block_count:,}."
                 )
             filters = self._filters(survey, lookups, detail.filters, omitted)
+            wanted = detail.present + detail.absent + detail.false_positives
+            whole = Detail()
+            if wanted < whole.present + whole.absent + whole.false_positives:
+                omitted.append(
+                    f"The page holds {len(lookups):,} recorded lookups, each with all of its steps."
+                )
             if skipped:
                 omitted.append(f"The history begins {skipped:,} steps after the first one known.")
             return contract.Page(
@@ -189,9 +202,8 @@ class Exploration:
                 history=contract.History(
                     begins_empty=self._history.begins_empty, skipped=skipped, steps=steps[left_out:]
                 ),
-                devices=list(DEVICES),
+                devices=[contract.part_of(contract.Device, device) for device in DEVICES],
                 stats=stats,
-                memory=memory,
                 damage=damage,
                 omitted=omitted,
             )
@@ -324,7 +336,7 @@ class Exploration:
         if began_s < self._refresh_due_s:
             return
         try:
-            for handle in (self._samples, self._cached, self._db):
+            for handle in (self._samples, self._db):
                 handle.refresh()
             self._follow_history()
         finally:
@@ -332,7 +344,6 @@ class Exploration:
             self._refresh_due_s = ended_s + 4 * (ended_s - began_s)
 
     def _source(self) -> contract.Source:
-        options = self._cached.options
         name = os.path.basename(self._db.path.rstrip("/")) or self._db.path
         return contract.Source(
             name=text_of(os.fsencode(name)),
@@ -340,9 +351,8 @@ class Exploration:
             made_at_s=time.time(),
             is_live=self._is_live,
             generation=self._db.generation,
-            cache_bytes=options.block_cache_size_bytes,
             lsmkv_version=lsmkv.__version__,
-            options={option: getattr(options, option) for option in _SHOWN_OPTIONS},
+            learns=self._db.options.adaptive_filters,
         )
 
     def _stats(self) -> dict[str, int | float]:

@@ -1,7 +1,6 @@
 """Lookups on the page: a key's path, and what else it could have read.
 
-Each runs without a block cache: reads that a cache spares would hide those that filters spare.  It runs
-once more on a second handle, whose small block cache tells which reads a cache would have spared.
+Each runs without a block cache: reads that a cache spares would hide those that filters spare.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ _VALUE_CHARACTERS = 200
 
 
 class Explorer:
-    """Looks keys up in ``db``, with a cache in ``cached``; reads what else it needs from ``aside``."""
+    """Looks keys up in ``db``; reads what else it needs from ``aside``."""
 
-    def __init__(self, db: DB, cached: DB, aside: DB) -> None:
-        self._db, self._cached, self._aside = db, cached, aside
+    def __init__(self, db: DB, aside: DB) -> None:
+        self._db, self._aside = db, aside
         self._rebuilder = Rebuilder()
         self.reads: Counter[tuple[int, int]] = Counter()
 
@@ -43,13 +42,10 @@ class Explorer:
                 self.reads.update(
                     (step.table, block.number) for block in step.blocks if not block.was_cached
                 )
-        cached = self._cached.explain(key)
-        for handle, found in ((self._db, explained), (self._cached, cached)):
-            if found.false_positives and handle.options.adaptive_filters:
-                handle.get(key)  # filters learn from lookups, not from explanations
+        if explained.false_positives and self._db.options.adaptive_filters:
+            self._db.get(key)  # filters learn from lookups, not from explanations
         tables = {table.number: table for table in self._aside.tables()}
         lookup = _as_lookup(explained, kind, axis)
-        lookup.cached_runs = _cached_runs(explained, cached)
         lookup.rebuilt = self._rebuilder.passing(explained, tables) if rebuilds() else []
         for step, run in zip(explained.runs, lookup.runs, strict=True):
             if step.table in tables and run.filter is not None:
@@ -89,23 +85,8 @@ def _as_lookup(explained: Explanation, kind: contract.LookupKind, axis: KeyAxis)
         runs=[_run_step(step) for step in explained.runs],
         reads_without_filters=len(spanning),
         read_bytes_without_filters=sum(block.length_bytes for block in spanning),
-        cached_runs=[],
         rebuilt=[],
     )
-
-
-def _cached_runs(explained: Explanation, cached: Explanation) -> list[int]:
-    """The items of ``explained.runs`` whose block the other handle's cache held."""
-    held = {
-        (step.table, step.spanning.number)
-        for step in cached.runs
-        if step.spanning is not None and step.spanning.was_cached
-    }
-    return [
-        at
-        for at, step in enumerate(explained.runs)
-        if step.spanning is not None and (step.table, step.spanning.number) in held
-    ]
 
 
 def _tell_part(filter: contract.FilterStep, table: Table, key: bytes, step: RunStep) -> None:

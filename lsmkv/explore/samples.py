@@ -39,8 +39,15 @@ class KeySampler:
         self._draw = random.Random(seed)
 
     def present(self, count: int, go_on: GoOn = always) -> list[bytes]:
-        """Up to ``count`` keys that have a value; a key may come twice."""
-        return list(islice(self._present(go_on), count))
+        """Up to ``count`` different keys that have a value."""
+        found: dict[bytes, None] = {}
+        repeats = 0
+        for key in self._present(go_on):
+            if len(found) >= count or repeats > _TRIES:
+                break
+            repeats = repeats + 1 if key in found else 0
+            found[key] = None
+        return list(found)
 
     def _present(self, go_on: GoOn) -> Iterator[bytes]:
         tables = self._db.tables()
@@ -72,15 +79,23 @@ class KeySampler:
             missed = not keys  # all from there on is deleted: next time from the first key on
 
     def absent(self, count: int, go_on: GoOn = always) -> list[bytes]:
-        """Up to ``count`` different absent keys, near present ones."""
+        """Up to ``count`` different absent keys, near present ones.
+
+        Deleted ones are none: to find a deletion, a lookup must read it.
+        """
         found: dict[bytes, None] = {}
         for key in islice(self._stored(go_on), 4 * count + _TRIES):
             if len(found) >= count:
                 break
             near = self._absent_near(key, by_prefix=self._draw.random() < 0.5)
-            if near is not None:
+            if near is not None and self._has_no_entry(near):
                 found[near] = None
         return list(found)
+
+    def _has_no_entry(self, key: bytes) -> bool:
+        with contextlib.suppress(CorruptionError):
+            return self._db.explain(key).outcome == "absent"
+        return False
 
     def _stored(self, go_on: GoOn) -> Iterator[bytes]:
         """Present keys; where all keys are deleted, these."""
@@ -201,6 +216,11 @@ def changed(key: bytes, draw: random.Random) -> bytes:
     """``key`` with one byte replaced by another of its kind: a digit by a digit, and so on."""
     if not key:
         return draw.randbytes(1)
+    text = key.decode("utf-8", "ignore")
+    if not key.isascii() and text.encode() == key:  # by whole characters, or it is text no more
+        at = draw.randrange(len(text))
+        near = chr(max(0x20, ord(text[at]) + draw.choice((-1, 1))))
+        return (text[:at] + near + text[at + 1 :]).encode("utf-8", "replace")
     at = len(key) - 1 - min(draw.randrange(4), len(key) - 1)
     letter = chr(key[at])
     kind = next((letters for letters in _CLASSES if letter in letters), None)

@@ -19,6 +19,7 @@ from lsmkv.inspection.report import Report, count, size, utc
 from lsmkv.inspection.store_info import Scope, bits_of_key, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.entry_cache import EntryCache
 from lsmkv.sstable.reader import TableReader
 from lsmkv.tree.version import Run
 
@@ -286,6 +287,7 @@ class Explanation(Report):
         expires_at_s: when the entry is or was due, in seconds since 1970; None: never.
         range_delete: the number of the newest range delete of the key, which hides all that is older;
             None without one.
+        in_entry_cache: whether a lookup now finds the entry in the entry cache, and asks no run.
     """
 
     derived: ClassVar[tuple[str, ...]] = (
@@ -306,6 +308,7 @@ class Explanation(Report):
     value: bytes | None
     expires_at_s: int | None = None
     range_delete: int | None = None
+    in_entry_cache: bool = False
 
     @property
     def blocks_searched(self) -> int:
@@ -361,6 +364,8 @@ class Explanation(Report):
         """Who could have the key, what filters said, and what was read."""
         if any(step.outcome != "absent" for step in self.memtables):
             return "The memtable has it. 0 reads."
+        if self.in_entry_cache:
+            return "The entry cache has it. 0 reads."
         spanned = [step for step in self.runs if step.spanning is not None]
         denied = sum(step.outcome == "filtered" for step in spanned)
         asked = sum(step.filter is not None and step.filter.was_asked for step in spanned)
@@ -372,7 +377,16 @@ class Explanation(Report):
             parts.append(f"{count(denied, 'filter')} said no{maybe}.")
         elif asked:
             parts.append(f"{count(asked, 'filter')} said maybe.")
-        return " ".join([*parts, f"{count(self.blocks_read, 'read')}."])
+        wasted = sum(
+            not block.was_cached
+            for step in self.runs
+            if step.outcome == "absent"
+            for block in step.blocks
+        )
+        found = self.blocks_read - wasted
+        reads = [f"{count(found, 'read')} found it"] if found else []
+        reads += [count(wasted, "wasted read")] if wasted else []
+        return " ".join([*parts, f"{', '.join(reads) or '0 reads'}."])
 
     def _blocks(self) -> Iterator[BlockStep]:
         for step in self.runs:
@@ -404,6 +418,8 @@ class Explanation(Report):
             result = f"found, a value of {size(len(self.value))}"
         reads = count(self.reads_saved + self.blocks_read, "read")
         lines.append(f"{result}{self._when()}; {size(self.read_bytes)} read; {saved} {reads}")
+        if self.in_entry_cache:
+            lines.append("the entry cache has the entry: a lookup now asks none of the runs")
         return lines
 
     def _title(self) -> str:
@@ -415,14 +431,17 @@ class Explanation(Report):
         return f"get {text}{ending}"
 
 
-def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) -> Explanation:
+def explain_lookup(
+    current: SuperVersion, key: bytes, seq: int, moment: Moment, entries: EntryCache | None = None
+) -> Explanation:
     """Report each step of a lookup as of ``seq``; it fills the cache, and counts reads alone."""
     memtable_steps: list[MemtableStep] = []
     run_steps: list[RunStep] = []
+    in_entry_cache = False
 
     def explained(outcome: Outcome, held: Held) -> Explanation:
         due_s = held.expires_at_s if isinstance(held, Expiring) else None
-        told = outcome, moment.value_of(held), due_s, erased_seq or None
+        told = outcome, moment.value_of(held), due_s, erased_seq or None, in_entry_cache
         return Explanation(key, seq, tuple(memtable_steps), tuple(run_steps), *told)
 
     ranges = current.range_deletes
@@ -439,6 +458,7 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int, moment: Moment) 
         if not isinstance(held, Absent):
             return explained(outcome, held)
     h = hash_key(key)
+    in_entry_cache = entries is not None and not erased_seq and entries.holds(key, h)
     for run in current.version.runs:
         table = run.table_for(key)
         if table is not None and table.meta.newest_seq < erased_seq:

@@ -2,7 +2,9 @@
 
 Layout, little-endian: u64 sequence number of the first operation, u32 operation count, then each
 operation: u8 tag (0 delete, 1 put, 2 range delete, 4 put with expiry), u16 key length, u32 value length,
-key, value.  Operation i has the sequence number of the first plus i.
+key, value.  Operation i has the sequence number of the first plus i.  No number is
+left out: the oldest log that counts begins with the number after the manifest's last_seq, and each batch
+with the number after the last one of the batch before.
 
 With tag 4 the value begins with the expiry (:mod:`lsmkv.encoding.expiry`).  A range delete has its first
 key as its key, and the key before which it ends as its value; without a value it has no end.  Range

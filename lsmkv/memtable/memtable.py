@@ -244,6 +244,14 @@ class Memtable:
             self._take_in_batches()
         return list(self._live.items())
 
+    def written_keys(self) -> list[bytes]:
+        """Every key, in no order; those in batches may repeat."""
+        batches = self.batches.copy()  # before the dict: they move from one to the other
+        keys = list(self._live)
+        for some, _ in batches:
+            keys += some
+        return keys
+
     def keys_beyond(
         self, border: bytes | None, included: bool, count: int, reverse: bool
     ) -> list[bytes]:

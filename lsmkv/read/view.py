@@ -13,6 +13,7 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds
 from lsmkv.read.snapshots import Retention
 from lsmkv.read.visible import visible_entries
+from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Version
 
@@ -38,7 +39,14 @@ class SuperVersion:
     def memtables(self) -> tuple[Memtable, ...]:
         return (self.memtable, *self.flushing)
 
-    def get(self, key: bytes, clock: Clock, stats: Stats) -> Value:
+    def has_ranges_of(self, other: SuperVersion) -> bool:
+        """Whether all range deletes of ``other`` are in force here, too."""
+        ours, theirs = self.range_deletes, other.range_deletes
+        if ours is None or theirs is None:
+            return theirs is None
+        return set(theirs.ranges) <= set(ours.ranges)
+
+    def get(self, key: bytes, clock: Clock, cache: BlockCache, stats: Stats) -> Value:
         """The present value of ``key``; None when it has none.  ``clock`` tells whether it is due."""
         ranges = self.range_deletes
         if ranges is not None and ranges.newest_over(key, MAX_SEQUENCE):
@@ -47,7 +55,15 @@ class SuperVersion:
         stats.gets += 1
         held = self._get_in_memory(key)
         if isinstance(held, Absent):
-            held = self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
+            h = hash_key(key)
+            held = cache.entries.get(key, h)
+            if isinstance(held, Absent):
+                miss_count = cache.miss_count
+                held = self.version.get(key, h, MAX_SEQUENCE, stats)
+                if cache.miss_count != miss_count and held is not None:
+                    cache.put_entry(key, h, held, self.version.epoch)
+            else:
+                stats.entry_cache_hits += 1
         else:
             stats.memtable_hits += 1
         if isinstance(held, Expiring):

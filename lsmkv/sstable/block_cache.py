@@ -1,4 +1,4 @@
-"""The block cache: decoded blocks and filter chunks, within one byte budget.
+"""The block cache: decoded blocks, filter chunks and single entries, within one byte budget.
 
 Eviction is S3-FIFO (Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023), in
 bytes.  A new item enters a small queue, which has a tenth of the memory.  At its end it moves to the
@@ -6,6 +6,10 @@ main queue if it was hit twice; otherwise it is evicted, and its key is remember
 remembered item that comes again enters the main queue at once.  There an item gets as many more rounds
 as it had hits, up to three.  Before anything has to leave, new items fill both queues.  A hit only
 counts, and takes no lock.
+
+Entries (:mod:`lsmkv.sstable.entry_cache`) get a share of the memory, which is found as in ARC (Megiddo
+and Modha, FAST 2003).  A block that is read and was evicted lately would be here if blocks had more
+memory; it moves the share a step towards blocks.  An entry does the same for entries.
 """
 
 from __future__ import annotations
@@ -16,11 +20,17 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from lsmkv.encoding.expiry import Expiring
+from lsmkv.filters.hashing import hash_key
+from lsmkv.sstable.entry_cache import EntryCache
 from lsmkv.stats import Stats
 
 _SMALL_DIVISOR: Final = 10  # the small queue has a tenth of the memory
 _HITS_TO_STAY: Final = 2  # in the small queue
 _MOST_HITS: Final = 3  # that count
+_LEAST_BLOCK_BYTES: Final = 32 * 1024  # of memory that entries leave to blocks
+_LEAST_SHARE: Final = 0.1  # of the memory, for either
+_STEP: Final = 0.0005  # of the memory
 PLACE_BYTES: Final = 150  # of memory: an item's place in a queue, and one in the memory of keys
 
 
@@ -61,7 +71,10 @@ class BlockCache:
 
     Attributes:
         capacity_bytes: what the cache may use now.
+        used_bytes: about the memory of blocks and filter chunks.
         reserved_bytes: what tables have reserved.
+        miss_count: how often an item was not found.
+        entries: single entries, which have a share of the memory.
         lock: serialises changes; re-entrant.
     """
 
@@ -73,6 +86,9 @@ class BlockCache:
         self._has_refused = False
         self.used_bytes = 0
         self._stats = stats
+        self.miss_count: i64 = 0
+        self.entries = EntryCache()
+        self._set_entry_share(0.5)
         # By key, oldest first: taken slots, and the charges of items that left the small queue.
         self._small: OrderedDict[int, TableCacheSlots] = OrderedDict()
         self._main: OrderedDict[int, TableCacheSlots] = OrderedDict()
@@ -94,6 +110,7 @@ class BlockCache:
         """The item in ``slot``, as a hit; None if there is none.  O(1)."""
         item = slots.items[slot]
         if item is None:
+            self.miss_count += 1
             self._stats.block_cache_misses += 1
             return None
         if item.hits < _MOST_HITS:
@@ -104,9 +121,9 @@ class BlockCache:
     def put(self, slots: TableCacheSlots, slot: i64, item: CacheItem) -> None:
         """Keep ``item`` in ``slot``, evicting others to make room.  O(1) amortised.
 
-        An item larger than the whole budget is not kept, nor is one for slots that were cleared.
+        An item larger than all memory for blocks is not kept, nor is one for slots that were cleared.
         """
-        if item.charge_bytes > self.capacity_bytes:
+        if item.charge_bytes > self._capacity_for_blocks():
             return
         with self.lock:
             # The lock is re-entrant: a finalizer run by this thread, within a put, may look keys up.
@@ -124,8 +141,10 @@ class BlockCache:
         has_left = key in self._left
         if has_left:
             self._forget(key)
+            share = self._entry_share
+            self._set_entry_share(share - _STEP * max(1.0, share / (1 - share)))
         self._make_room(item.charge_bytes)
-        if self.used_bytes + item.charge_bytes > self.capacity_bytes:
+        if self.used_bytes + item.charge_bytes > self._capacity_for_blocks():
             return  # tables have reserved the rest meanwhile
         item.hits = 0
         if has_left or self._fills_main():
@@ -139,15 +158,21 @@ class BlockCache:
     def _fills_main(self) -> bool:
         """Whether the small queue is full, and nothing has left yet."""
         small_bytes = self.used_bytes - self._main_bytes
-        return not self._has_evicted and small_bytes >= self.capacity_bytes // _SMALL_DIVISOR
+        return (
+            not self._has_evicted and small_bytes >= self._capacity_for_blocks() // _SMALL_DIVISOR
+        )
+
+    def _capacity_for_blocks(self) -> int:
+        return self.capacity_bytes - int(self.entries.used_bytes)
 
     def _make_room(self, size_bytes: int) -> None:
         """Evict items until one of this size fits, or none is left."""
         small, main = self._small, self._main
-        while (small or main) and self.used_bytes + size_bytes > self.capacity_bytes:
+        capacity_bytes = self._capacity_for_blocks()
+        while (small or main) and self.used_bytes + size_bytes > capacity_bytes:
             self._has_evicted = True
-            small_bytes = self.capacity_bytes // _SMALL_DIVISOR
-            if not small or self._main_bytes > self.capacity_bytes - small_bytes:
+            small_bytes = capacity_bytes // _SMALL_DIVISOR
+            if not small or self._main_bytes > capacity_bytes - small_bytes:
                 self._evict_from_main()
             else:
                 self._evict_from_small()
@@ -173,7 +198,8 @@ class BlockCache:
             self.used_bytes -= charge_bytes
             self._stats.block_cache_evictions += 1
             del small[key]
-            most_bytes = self.capacity_bytes - self.capacity_bytes // _SMALL_DIVISOR
+            capacity_bytes = self._capacity_for_blocks()
+            most_bytes = capacity_bytes - capacity_bytes // _SMALL_DIVISOR
             while left and self._left_bytes + charge_bytes > most_bytes:
                 self._forget(next(iter(left)))
             left[key] = charge_bytes
@@ -203,6 +229,54 @@ class BlockCache:
         self._left_bytes -= self._left[key]
         del self._left[key]
 
+    # Entries
+
+    def _set_entry_share(self, share: float) -> None:
+        """Set the share of the memory that entries may take."""
+        self._entry_share = min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)
+        wanted = int(self.capacity_bytes * self._entry_share)
+        self.entries.target_bytes = max(0, min(wanted, self.capacity_bytes - _LEAST_BLOCK_BYTES))
+        self.entries.trim(0)
+
+    def put_entry(self, key: bytes, h: i64, held: bytes | Expiring, epoch: i64) -> None:
+        """Keep an entry that a lookup read from disk; not from an older ``epoch``.  O(1) amortised."""
+        entries = self.entries
+        if entries.epoch != epoch or not entries.target_bytes:
+            return
+        with self.lock:
+            if entries.epoch != epoch or self._is_changing:
+                return
+            try:
+                self._is_changing = True
+                if entries.put(key, h, held):
+                    share = self._entry_share
+                    self._set_entry_share(share + _STEP * max(1.0, (1 - share) / share))
+                self._make_room(0)
+            except BaseException:  # an interrupt, in plain Python
+                entries.clear()
+                raise
+            finally:
+                self._is_changing = False
+
+    def forget_entries(self, keys: list[bytes]) -> None:
+        """Drop the entries of ``keys``.  O(keys)."""
+        entries = self.entries
+        with self.lock:
+            try:
+                for key in keys:
+                    entries.forget(key, hash_key(key))
+            except BaseException:
+                entries.clear()
+                raise
+
+    def next_epoch(self, *, keep: bool) -> i64:
+        """Begin another epoch of entries, which it returns; without ``keep`` the present ones go."""
+        with self.lock:
+            self.entries.epoch += 1
+            if not keep:
+                self.entries.clear()
+            return self.entries.epoch
+
     # The budget
 
     def reserve(self, more_bytes: int) -> None:
@@ -211,6 +285,7 @@ class BlockCache:
             self.reserved_bytes += more_bytes
             left = max(0, self.budget_bytes - self.reserved_bytes)
             self.capacity_bytes = min(self._most_bytes, left)
+            self._set_entry_share(self._entry_share)
             if not self._is_changing:
                 try:
                     self._is_changing = True

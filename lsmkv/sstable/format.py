@@ -77,12 +77,12 @@ class TableFormat:
 
 
 class TableExpiry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """When entries of a table are due, in seconds since 1970.
+    """When entries of a table are due, in seconds since 1970; in JSON an array.
 
     Attributes:
         count: how many of them expire.
         earliest_s, latest_s: when the first and the last of these are due.
-        half_due_s: when half of all the table's entries are due; None: never.
+        half_due_s: when half of all the table's entries are due, rounded up; None: never.
     """
 
     count: int

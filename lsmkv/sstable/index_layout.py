@@ -2,7 +2,8 @@
 
 Between two blocks stands a *separator*: the shortest prefix of the upper block's first key that is above
 the lower block's last key.  It is all that the index keeps of keys.  A key lies in the last block whose
-separator is not above it, or nowhere in the table.
+separator is not above it, or nowhere in the table.  Where versions of a key stand in several blocks, all
+separators between these are the key itself, and the newest version is in the first of these blocks.
 
 The index is searched as it stands in the file.  Integers are little-endian::
 
@@ -12,7 +13,8 @@ The index is searched as it stands in the file.  Integers are little-endian::
     key_starts      ceil(n / 16) u32   where the group starts in ``keys``
     number_starts   ceil(n / 64) u32   where each group of 64 blocks starts in ``numbers``
     chunk_starts    c+1 u32            filters are read in chunks: chunk j holds those of the blocks
-                                       chunk_starts[j] .. chunk_starts[j+1]
+                                       chunk_starts[j] .. chunk_starts[j+1]; one filter of the
+                                       whole table is one chunk
     chunk_checksums c u64              XXH3-64 of each chunk
     keys            keys_length bytes
     numbers         the rest, without the last 8 bytes

@@ -23,7 +23,10 @@ _LARGEST: Final = attrgetter("largest")
 
 
 class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table and its place; a higher run number is a newer run."""
+    """A table and its place; a higher run number is a newer run.
+
+    Level 0 is newer than level 1, and so on.  In a leveled tree each level below 0 is one run, number 0.
+    """
 
     level: int
     run: int

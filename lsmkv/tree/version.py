@@ -251,7 +251,7 @@ class Version:
 
     It counts wasted probes: how often a lookup asks a run that does not have its key.
     ``needs_read_compaction`` is set when their budget is spent.  ``range_deletes``: those that may hide
-    entries of its tables.
+    entries of its tables.  ``epoch`` is that of the entry cache in which lookups read them.
     """
 
     def __init__(
@@ -262,6 +262,7 @@ class Version:
     ) -> None:
         self.levels = levels
         self.range_deletes = range_deletes
+        self.epoch: i64 = 0
         self._ranges = RangeDeletes(()) if range_deletes is None else range_deletes
         self.needs_read_compaction = False
         self._read_compaction_budget: i64 = _ENDLESS

@@ -1,4 +1,4 @@
-"""The code of docs/backup.md runs, and prints what its comments say."""
+"""The code about backups in docs/reliability.md runs, and prints what its comments say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gates import WAIT_S
 
-PAGE = (Path(__file__).parents[2] / "docs" / "backup.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
 
 
 def test_its_code_prints_what_it_says(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import lsmkv
 from browsers import Tab, needs_browser, number, tab, text_of
 from live_pages import live_page
 from lsmkv.explore import contract
+from lsmkv.explore.demo import make_store as make_demo
+from lsmkv.explore.page import file_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -45,17 +47,6 @@ def test_the_page_opens_with_what_an_absent_key_cost(shown: Tab, data: contract.
     )
 
 
-def test_a_switch_shows_what_a_block_cache_would_spare(shown: Tab, data: contract.Page) -> None:
-    page = shown.page
-    absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
-    page.check("#cache")
-    left = sum(one.reads_without_filters - len(one.cached_runs) for one in absent)
-    assert number(page.inner_text("[data-score=without]")) == left
-    assert left < sum(one.reads_without_filters for one in absent)
-    page.uncheck("#cache")
-    assert number(page.inner_text("[data-score=without]")) > left
-
-
 def test_the_slider_drives_the_score_the_lookup_and_the_map(
     shown: Tab, data: contract.Page
 ) -> None:
@@ -73,6 +64,21 @@ def test_the_slider_drives_the_score_the_lookup_and_the_map(
         steps = " ".join(page.locator(".steps li").all_inner_texts())
         assert steps.count("filter says maybe") == len(lookup.rebuilt[at])
     assert f"p={data.rates[-1]}" in page.url
+
+
+def test_the_first_screen_has_sixty_words_the_map_and_bits(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    make_demo(str(tmp_path / "demo"))
+    (tmp_path / "demo.html").write_text(file_page(str(tmp_path / "demo")), encoding="utf-8")
+    with tab(chromium, (tmp_path / "demo.html").as_uri()) as opened:
+        page = opened.page
+        told = f"{text_of(page, '.intro')} {text_of(page, '.answer')}"
+        assert len(told.split()) <= 60
+        assert "Without filters: 4 reads, 49.6 ms from a hard disk." in told
+        for part in (".map canvas", ".bits canvas"):
+            box = page.locator(part).bounding_box()
+            assert box is not None and box["y"] + box["height"] <= 768, part
 
 
 @pytest.mark.parametrize("kind", ["present", "absent"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -112,7 +112,7 @@ def test_every_scene_fits_the_window_and_uses_it(
 
 def test_a_scene_hides_controls_that_it_does_not_need(shown: Tab) -> None:
     for _ in scenes(shown.page):
-        for control in ("#colouring", "#key", "[data-pick]", ".counters", ".selection"):
+        for control in ("#colouring", "#key", "[data-pick]", ".selection"):
             assert not shown.page.locator(control).first.is_visible(), control
 
 
@@ -139,15 +139,46 @@ def test_keys_flow_frame_by_frame(shown: Tab, scene: int, frames: int) -> None:
     assert text_of(page, ".lecture .value b") == "1"
 
 
-def test_a_scene_of_what_p_buys_moves_the_slider(shown: Tab, data: contract.Page) -> None:
+def told(page: Page, scene: int, at: int, data: contract.Page, store: Path) -> tuple[int, int]:
+    """The number that a scene shows, and what it must be by the store; scene 5 chooses a rate."""
+    page.keyboard.press("Enter")
+    for _ in range(abs(at - data.rates.index(0.01)) if scene == 5 else 0):
+        page.keyboard.press("ArrowUp" if at < data.rates.index(0.01) else "ArrowDown")
+    shown = number(page.inner_text(".lecture .value b"))
+    if scene == 5:
+        absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
+        return shown, sum(len(one.rebuilt[at]) for one in absent)
+    if scene not in ON_MAP:
+        return shown, {1: 1, 4: 3, 7: 1}[scene]
+    key = bytes.fromhex(on_show(page, data).key.hex)
+    off: dict[str, Any] = {"filter_residency": "off"} if scene == 2 else {}
+    with lsmkv.open(store, read_only=True, block_cache_size_bytes=0, **off) as db:
+        explained = db.explain(key)
+    asked = [run for run in explained.runs if run.filter is not None and run.filter.was_asked]
+    if scene == 6:
+        kept = sum(-(-run.filter.bit_count // 8) for run in asked if run.filter)
+        assert f"{kept:,} bytes of memory" in text_of(page, ".proof")
+        return shown, sum(run.spanning is not None for run in asked)
+    if scene == 8:
+        assert "first maybe read" in text_of(page, ".proof tbody")
+    return shown, explained.blocks_read
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.01, 0.0001])
+def test_each_number_is_the_stores_on_the_way_forth_and_back(
+    shown: Tab, data: contract.Page, store: Path, rate: float
+) -> None:
     page = shown.page
-    show(page, 5)
-    absent = [lookup for lookup in data.lookups if lookup.kind == "absent"]
-    at = data.rates.index(0.01)
-    assert number(page.inner_text(".lecture .value b")) == sum(len(o.rebuilt[at]) for o in absent)
-    page.keyboard.press("ArrowUp")
-    passed = sum(len(one.rebuilt[at - 1]) for one in absent)
-    assert number(page.inner_text(".lecture .value b")) == passed
+    page.keyboard.press("l")
+    for scene in (*SCENES, *reversed(SCENES[:-1])):
+        if int(text_of(page, ".lecture .where")[0]) != scene:
+            page.keyboard.press(
+                "ArrowRight" if scene > int(text_of(page, ".lecture .where")[0]) else "ArrowLeft"
+            )
+        found, expected = told(page, scene, data.rates.index(rate), data, store)
+        assert found == expected, scene
+    page.keyboard.press("Escape")
+    assert page.input_value("#rate") == "0"
 
 
 # Scenes with something of their own

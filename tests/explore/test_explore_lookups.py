@@ -38,7 +38,7 @@ def opened(path: Path, **options: Any) -> lsmkv.DB:
 def test_each_step_is_that_of_explain(store: Path) -> None:
     axis = KeyAxis([])
     with opened(store) as db:
-        explorer = Explorer(db, db, db)
+        explorer = Explorer(db, db)
         for key in sampled(store):
             found = explorer.look_up(key, "typed", axis)
             expected = db.explain(key)
@@ -64,7 +64,7 @@ def test_an_entry_that_is_due_is_expired(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db", clock=lambda: 0.0) as db:
         db.bulk_load([(b"due", b"1", 60), (b"late", b"2", 9e9)])
     with opened(tmp_path / "db") as db:
-        explorer = Explorer(db, db, db)
+        explorer = Explorer(db, db)
         due, late = (explorer.look_up(key, "typed", KeyAxis([])) for key in (b"due", b"late"))
     assert (due.outcome, due.expires_at_s, due.value_text) == ("expired", 60, None)
     assert [step.outcome for step in due.runs] == ["expired"]
@@ -74,7 +74,7 @@ def test_an_entry_that_is_due_is_expired(tmp_path: Path) -> None:
 def test_reads_without_filters_are_those_of_a_store_opened_without(store: Path) -> None:
     axis = KeyAxis([])
     with opened(store) as db, opened(store, filter_residency="off") as unfiltered:
-        explorer = Explorer(db, db, db)
+        explorer = Explorer(db, db)
         spared = 0
         for key in sampled(store):
             found = explorer.look_up(key, "typed", axis)
@@ -85,30 +85,13 @@ def test_reads_without_filters_are_those_of_a_store_opened_without(store: Path) 
         assert spared > 20  # how many depends on when runs were merged
 
 
-def test_a_second_handle_tells_which_blocks_a_cache_would_hold(store: Path) -> None:
-    axis = KeyAxis([])
-    held = 0
-    with opened(store) as db, lsmkv.open(store, read_only=True, read_around=False) as cached:
-        explorer = Explorer(db, cached, db)
-        for key in sampled(store):
-            first = explorer.look_up(key, "typed", axis)
-            again = explorer.look_up(key, "typed", axis)
-            assert again.blocks_read == first.blocks_read  # the handle itself has no cache
-            read = [at for at, step in enumerate(first.runs) if step.blocks]
-            assert set(read) <= set(again.cached_runs)
-            spanned = {at for at, step in enumerate(again.runs) if step.spanning_block is not None}
-            assert set(again.cached_runs) <= spanned
-            held += len(read)
-    assert held > 20
-
-
 def test_filters_built_anew_deny_what_those_of_the_store_deny(tmp_path: Path) -> None:
     path = tmp_path / "db"
     make_store(path, error_rate=0.1, filter_allocation="uniform", filter_policy="bloom")
     at = RATES.index(0.1)
     asked = 0
     with opened(path) as db:
-        explorer, axis = Explorer(db, db, db), KeyAxis([])
+        explorer, axis = Explorer(db, db), KeyAxis([])
         for key in sampled(path):
             found = explorer.look_up(key, "typed", axis)
             spanned = [i for i, run in enumerate(found.runs) if run.spanning_block is not None]
@@ -125,7 +108,7 @@ def test_a_filter_of_prefixes_tells_which_prefix_it_was_asked_for(tmp_path: Path
             db.put(b"u%02d/a" % number, b"")
         db.flush()
     with opened(tmp_path / "db") as db:
-        explorer, axis = Explorer(db, db, db), KeyAxis([])
+        explorer, axis = Explorer(db, db), KeyAxis([])
         present = explorer.look_up(b"u42/b", "typed", axis).runs[0].filter
         absent = explorer.look_up(b"u4x/b", "typed", axis).runs[0].filter
         assert present is not None and absent is not None
@@ -142,6 +125,15 @@ def test_absent_prefixes_are_sampled_too(tmp_path: Path) -> None:
         there = [next(iter(db.keys(prefix=key[:4])), None) is not None for key in keys]
     assert len(keys) == 60
     assert 10 < sum(there) < 50
+
+
+def test_absent_keys_beside_text_are_text(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        db.update((f"ключ{number:02}本".encode(), b"") for number in range(0, 100, 2))
+        db.flush()
+        keys = KeySampler(db, 3).absent(40)
+    assert len(keys) == 40
+    assert all(key.decode("utf-8", "replace").encode() == key for key in keys)
 
 
 def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
@@ -181,6 +173,20 @@ def test_a_store_that_is_all_deleted_is_scanned_twice_at_most(tmp_path: Path) ->
         assert db.stats().block_reads <= 2 * block_count
 
 
+def test_a_deleted_key_counts_as_no_absent_one(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        kept = [number for number in range(1000) if number % 5]
+        db.update((b"%03d" % number, b"") for number in kept)
+        db.flush()
+        for number in kept[::2]:
+            db.delete(b"%03d" % number)
+        db.flush()
+    with Exploration(str(tmp_path / "db")) as explored:
+        made = explored.page(Detail())
+    absent = [lookup for lookup in made.lookups if lookup.kind == "absent"]
+    assert absent and {lookup.outcome for lookup in absent} == {"absent"}
+
+
 def test_a_key_before_many_deleted_ones_is_drawn(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db", block_size_bytes=256) as db:
         for number in range(500):
@@ -191,7 +197,7 @@ def test_a_key_before_many_deleted_ones_is_drawn(tmp_path: Path) -> None:
             db.delete(b"%05d" % number)
         db.flush()
     with opened(tmp_path / "db") as db:
-        assert KeySampler(db, 3).present(10) == [b""] * 10
+        assert KeySampler(db, 3).present(10) == [b""]
 
 
 def test_drawing_ends_when_its_time_is_up(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,9 +80,19 @@ def test_an_explanation_is_drawn_in_words_and_rows(tmp_path: Path) -> None:
     assert text.count("<circle") == 4
     assert text.count("#56b4e9") == 3
     assert f"{absent.runs[0].spanning.length_bytes:,} bytes not read" in text  # type: ignore[union-attr]
-    assert f"{present.blocks_read} read" in present._repr_html_()
+    assert f"{present.blocks_read} read found it" in present._repr_html_()
     assert "The memtable has it. 0 reads." in in_memory._repr_html_()
     assert "No block could hold it." in outside._repr_html_()
+
+
+def test_a_drawing_tells_a_wasted_read_from_a_find(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", filter_policy="none", block_cache_size_bytes=0) as db:
+        for end in (b"a", b"b"):
+            db.update((b"%02d" % number + end, b"") for number in range(60))
+            db.flush()
+        found, absent = db.explain(b"30a")._repr_html_(), db.explain(b"40x")._repr_html_()
+    assert "1 read found it, 1 wasted read." in found
+    assert "2 wasted reads." in absent
 
 
 def test_hostile_keys_are_text_in_a_drawing(store: Path) -> None:

@@ -5,16 +5,14 @@ Each module that needs them gives them names of its own; it has one browser and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 from browsers import Tab, browser, tab, text_of
-from explored_stores import make_store
+from explored_stores import make_store, page_in
 from lsmkv.explore import contract
 from lsmkv.explore.page import file_page
 
@@ -39,9 +37,7 @@ def file(store: Path) -> Path:
 @pytest.fixture(scope="module")
 def data(file: Path) -> contract.Page:
     """What the page in the file was given."""
-    found = re.search(r'id="data">(.*?)</script>', file.read_text("utf-8"), re.S)
-    assert found
-    return msgspec.json.decode(found[1], type=contract.Page)
+    return page_in(file.read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")

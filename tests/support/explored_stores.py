@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import random
 import re
 from pathlib import Path
@@ -74,4 +76,5 @@ def page_in(text: str) -> contract.Page:
     """The data of a page."""
     found = re.search(r'id="data">(.*?)</script>', text, re.S)
     assert found
-    return msgspec.json.decode(found[1], type=contract.Page)
+    data = gzip.decompress(base64.b64decode(found[1]))
+    return msgspec.json.decode(data, type=contract.Page)

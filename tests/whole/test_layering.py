@@ -50,7 +50,7 @@ INSIDE = {
         "hashing bloom blocked fuse ribbon elias_fano grafite learning keys policy",
         "family",
     ],
-    "lsmkv.sstable": ["format block_cache", "block"],
+    "lsmkv.sstable": ["format entry_cache", "block_cache", "block"],
     "lsmkv.background": ["threads worker pace handles malloc_trim", "process"],
     "bench": ["harness engines workloads", "experiments"],
     "torture": [

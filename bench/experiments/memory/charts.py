@@ -29,7 +29,7 @@ def _split(rows: Sequence[Row], runs: int) -> Chart:
     return Chart(
         "memory-split" if runs == 1 else f"memory-split-{runs}-runs",
         f"Filters or cache: {runs} {'run' if runs == 1 else 'runs'}",
-        "Block reads per lookup, wasted and needed, against the memory for filters and block cache "
+        "Block reads per lookup, wasted and needed, against the memory for filters, index and caches "
         "together; one line for each error rate of Bloom filters, the cache getting the rest. "
         "Medians, bars from least to most. A line begins where its filters fit; where a repetition "
         "read no block at all, a logarithmic axis has no mark.",
@@ -37,7 +37,7 @@ def _split(rows: Sequence[Row], runs: int) -> Chart:
             Panel(
                 lines=list(_split_lines(rows, runs, law, share)),
                 title=f"{tables.LAW_NAMES[law]}, {percent(share)} % present",
-                x="filters + cache, % of the data" if share == PRESENT_SHARES[-1] else "",
+                x="filters + index + caches, % of the data" if share == PRESENT_SHARES[-1] else "",
                 y="block reads per lookup" if law == LAWS[0] else "",
                 log="x" if share else "xy",
                 ticks=[100 * budget for budget in tables.budgets(rows)],
@@ -64,6 +64,13 @@ def _split_lines(rows: Sequence[Row], runs: int, law: str, share: float) -> Iter
         ]
         label = "no filters" if which.rate is None else f"p = {which.name}"
         yield Line(label, points, series(number))
+    theirs = [
+        _point(100 * budget, found)
+        for budget in tables.budgets(rows)
+        if runs == 1 and (found := tables.rocksdb(rows, law, share, budget)) and found.least > 0
+    ]
+    if theirs:
+        yield Line("RocksDB, the best of its settings", theirs, series(len(bloom)))
 
 
 def _point(place: float, spread: Spread) -> Point:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final
 
 import lsmkv
+from bench.engines.base import Settings
+from bench.engines.rocksdb_engine import RocksDBStore
 from bench.experiments.memory import tasks
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.workloads import Lookups, Workload
@@ -36,6 +40,7 @@ class Store:
     path: str
     options: Options
     filter_bytes: int
+    index_bytes: int
     chunk_bytes: int
     error_rate_exact: float | None
 
@@ -48,6 +53,7 @@ class Memory:
     budget_bytes: int
     cache_bytes: int
     budget_share: float | None = None
+    row_cache_share: float | None = None
 
 
 def measure(task: tasks.Task, directory: str) -> list[Row]:
@@ -62,13 +68,78 @@ def measure(task: tasks.Task, directory: str) -> list[Row]:
 
 
 def _split(task: tasks.Task, directory: str) -> Iterator[Row]:
+    if task.filters == tasks.ROCKSDB:
+        yield from _rocksdb(task, directory)
+        return
     store = _filtered_store(task, directory)
-    data_bytes = task.key_count * tasks.ENTRY_BYTES
-    memories = []
-    for share in tasks.BUDGETS:
-        budget = round(share * data_bytes)
-        memories.append(Memory("resident", budget, budget - store.filter_bytes, share))
+    held_bytes = store.filter_bytes + store.index_bytes
+    memories = [
+        Memory("resident", budget, budget - held_bytes, share) for share, budget in _budgets(task)
+    ]
     yield from _rows(task, store, memories, tasks.PRESENT_SHARES)
+
+
+def _budgets(task: tasks.Task) -> list[tuple[float, int]]:
+    data_bytes = task.key_count * tasks.ENTRY_BYTES
+    return [(share, round(share * data_bytes)) for share in tasks.BUDGETS]
+
+
+def _rocksdb(task: tasks.Task, directory: str) -> Iterator[Row]:
+    """RocksDB's rows: one run, with row caches of several sizes."""
+    bits = -math.log2(task.error_rate) / math.log(2)  # of a Bloom filter; 0 for a rate of 1
+    settings = Settings(bits_per_key=bits, block_size_bytes=task.block_size_bytes, count=True)
+    db, values = RocksDBStore(directory, settings), Values(VALUE_BYTES, task.seed)
+    for number in shuffled(task.key_count, task.seed):
+        db.put(present_key(number), values.of(number))
+    db.compact()
+    filter_bytes = db.filter_bytes()
+    db.close()
+    options = Options(filter_granularity="table")
+    store = Store(directory, options, filter_bytes, 0, 0, None)
+    for workload, (share, budget), row_share in product(
+        _workloads(task, tasks.PRESENT_SHARES), _budgets(task), tasks.ROW_CACHES
+    ):
+        warming, counted = (workload.lookups(task.lookup_count, w) for w in ("warming", "counted"))
+        filling = workload.filling(min(_FILL_LOOKUPS, task.lookup_count))
+        held_bytes = _rocksdb_held_bytes(directory, settings, filling)
+        memory = Memory("resident", budget, budget - held_bytes, share, row_share)
+        found: dict[str, Any] = {}
+        if memory.cache_bytes >= 0:
+            row_bytes = int(memory.cache_bytes * row_share)
+            sized = replace(settings, cache_size_bytes=memory.cache_bytes - row_bytes)
+            db = RocksDBStore(directory, sized, row_cache_size_bytes=row_bytes)
+            _ask_rocksdb(db, Lookups(filling, [True] * len(filling)))
+            _ask_rocksdb(db, warming)
+            found = _ask_rocksdb(db, counted)
+            db.close()
+            found["index_memory_bytes"] = held_bytes
+        yield _row(task, store, memory, workload, 0, found)
+
+
+def _rocksdb_held_bytes(directory: str, settings: Settings, keys: list[bytes]) -> int:
+    """The memory of open tables: index and filters."""
+    db = RocksDBStore(directory, settings)
+    try:
+        for key in keys[:_FILL_STEP]:
+            db.get(key)
+        return db.metadata_memory_bytes()
+    finally:
+        db.close()
+
+
+def _ask_rocksdb(db: RocksDBStore, lookups: Lookups) -> dict[str, Any]:
+    before = db.counters()["data_block_reads"]
+    found = sum(db.get(key) is not None for key in lookups.keys)
+    return {
+        "found_count": found,
+        "present_count": sum(lookups.are_present),
+        "block_reads": db.counters()["data_block_reads"] - before,
+    }
+
+
+def _workloads(task: tasks.Task, present_shares: tuple[float, ...]) -> Iterator[Workload]:
+    for law, share, repetition in product(tasks.LAWS, present_shares, range(task.repetitions)):
+        yield Workload(law, share, task.key_count, task.seed + repetition)
 
 
 def _options(task: tasks.Task) -> Options:
@@ -174,7 +245,7 @@ def _write(task: tasks.Task, path: str, options: Options) -> Store:
 
 
 def _store(path: str, options: Options) -> Store:
-    chunk = 0
+    chunk = index_bytes = 0
     with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
         info = db.inspect()
         is_per_block = info.filter_bytes and options.filter_granularity == "block"
@@ -184,10 +255,11 @@ def _store(path: str, options: Options) -> Store:
             name = os.path.join(path, table.file_name)
             reader = TableReader(Storage(stats), name, BlockCache(0, stats), None, "off")
             index = reader.index
+            index_bytes += reader.index_memory_bytes
             spans = [index.chunk_span(number) for number in range(index.chunk_count)]
             largest = max(stop - start for start, stop in spans) if is_per_block else 0
             chunk = max(chunk, largest or table.filter_bytes)
-    return Store(path, options, info.filter_bytes, chunk, rate)
+    return Store(path, options, info.filter_bytes, index_bytes, chunk, rate)
 
 
 # Counts
@@ -288,6 +360,7 @@ def _row(
         run_count=task.run_count,
         block_size_bytes=task.block_size_bytes,
         budget_share=memory.budget_share,
+        row_cache_share=memory.row_cache_share,
         law=workload.law,
         present_share=workload.present_share,
         repetition=repetition,

@@ -12,7 +12,7 @@ class Row:
     """The lookups of one workload in one store, with the cache in its steady state."""
 
     part: str = column("split, residency, preset or direct", "setting")
-    filters: str = column("kind of filter, or none", "setting")
+    filters: str = column("kind of filter, or none; rocksdb: Bloom's, in RocksDB", "setting")
     error_rate: float = column(
         "false-positive rate asked for of Bloom filters; ribbon filters have the bytes of these",
         "setting",
@@ -23,7 +23,10 @@ class Row:
     )
     run_count: int = column("overlapping sorted runs", "setting")
     block_size_bytes: int = column("size at which a data block is closed", "setting")
-    budget_share: float | None = optional("filters and cache by all entries' bytes", "setting")
+    budget_share: float | None = optional(
+        "filters, index and caches by all entries' bytes", "setting"
+    )
+    row_cache_share: float | None = optional("RocksDB's row cache by all its caches", "setting")
     law: str = column("popularity of keys: uniform, zipf or hot", "setting")
     present_share: float = column("lookups of present keys, by all", "setting")
     repetition: int = column("the repetition; each has popular keys of its own", "setting")
@@ -35,9 +38,9 @@ class Row:
     error_rate_exact: float | None = optional("theory for the filters as built, weighted by keys")
     filter_bytes: int = column("bytes of all filters, one copy")
     chunk_bytes: int | None = optional("the largest chunk in which cached filters are read")
-    index_memory_bytes: int | None = optional("memory of the indexes, outside the budget")
-    memory_bytes: int = column("budget: resident filters and block cache")
-    cache_bytes: int | None = optional("block cache; None: the filters alone exceed the budget")
+    index_memory_bytes: int | None = optional("memory of the indexes; of RocksDB of filters, too")
+    memory_bytes: int = column("budget: resident filters, indexes and caches")
+    cache_bytes: int | None = optional("block and entry cache; None: the rest exceeds the budget")
     found_count: int | None = optional("lookups that found their key")
     present_count: int | None = optional("lookups of present keys")
     block_reads: int | None = optional("data blocks read")

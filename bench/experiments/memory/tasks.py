@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from bench.engines.base import engine_named
 from bench.harness.experiment import Plan
 from bench.harness.run_stores import VALUE_BYTES
 from bench.workloads.keys import KEY_BYTES
@@ -20,11 +21,14 @@ off, by the size of the cache.  ``preset``: ``Options.small_memory()`` by the nu
 goes ``direct``, a check that pages are counted as a device reads them."""
 
 NO_FILTER: Final = "none"
+ROCKSDB: Final = "rocksdb"
+ROW_CACHES: Final = (0.0, 0.5, 0.8)
+"""The row cache of RocksDB, by what its filters and index leave; the block cache gets the rest."""
 RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 """Error rates of Bloom filters; ribbon filters get the bytes of each."""
 
 BUDGETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Filters and block cache together, by the bytes of all entries."""
+"""Filters, index and caches together, by the bytes of all entries."""
 
 LAWS: Final = ("uniform", "zipf", "hot")
 PRESENT_SHARES: Final = (0.0, 0.5, 1.0)
@@ -45,8 +49,8 @@ class Task:
     """One store, asked in every way of its part.
 
     Attributes:
-        filters: ``bloom``, ``ribbon`` or ``none``.
-        error_rate: of Bloom filters; ribbon filters get the bytes of these.
+        filters: ``bloom``, ``ribbon`` or ``none``; or ``rocksdb``, whose filters are Bloom's.
+        error_rate: of Bloom filters, 1 for none of RocksDB's; ribbon filters get the bytes of these.
         lookup_count: lookups that are counted, after as many that warm the cache; ten times as many
             where filters spare nearly all reads.
         scale: divides keys and cache of the preset.
@@ -92,6 +96,8 @@ def tasks(plan: Plan) -> list[Task]:
             for count in runs
             for kind, rate in kinds
         ]
+        if engine_named(ROCKSDB).is_installed() and 1 in runs:
+            found += [Task(SPLIT, ROCKSDB, rate, 1, 4 * KIB, *common) for rate in (1.0, *RATES[:3])]
     if RESIDENCY in parts:
         # Twice the keys: more chunks of filters.
         found += [

@@ -6,7 +6,6 @@ Counts are measured.  Times of devices are modelled from what their makers state
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from bench.experiments.saved_io.datasets import (
@@ -22,6 +21,7 @@ from bench.experiments.saved_io.rows import DRAWN, REFERENCE_RATE, Row
 from bench.experiments.saved_io.tables import measured_rate, requested_rate, saved_share
 from bench.harness.intervals import FEWEST_EVENTS
 from bench.harness.tables import Shown, Table, percent, table_of
+from lsmkv.explore.devices import DEVICES, HARD_DISK, OBJECT_STORE, SSD, Device
 
 DEPTHS: Final = (1, 32)
 _LOOKUPS: Final = 1_000_000
@@ -30,49 +30,6 @@ _SKEW_TITLE: Final = (
     "Absent keys, by how lookups are spread: evenly, skewed over the key range, a hot tenant"
 )
 _VALUES_TITLE: Final = "Filters of 1 % by the size of values"
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device that reads at random: one read's time, and the most reads a second.
-
-    >>> SSD.reads_per_s(1), SSD.reads_per_s(32), HARD_DISK.reads_per_s(32)
-    (19000.0, 600000, 80.8...)
-    """
-
-    name: str
-    read_s: float
-    most_reads_per_s: float
-    source: str
-
-    def reads_per_s(self, depth: int) -> float:
-        """Reads a second with so many under way."""
-        return min(depth / self.read_s, self.most_reads_per_s)
-
-
-_DISK_READ_S: Final = 0.0082 + 60 / 7200 / 2
-HARD_DISK: Final = Device(
-    "hard disk",
-    _DISK_READ_S,
-    1 / _DISK_READ_S,
-    "hard disk: 8.2 ms to seek and half a turn at 7,200 rpm (HGST, Ultrastar 7K4000 specification); one "
-    "arm serves one read at a time, and what a queue gains by its order is left out",
-)
-SSD: Final = Device(
-    "SSD",
-    1 / 19_000,
-    600_000,
-    "SSD: 19,000 reads of 4 KiB a second at depth 1, at most 600,000 (Samsung, 970 EVO Plus 1 TB data "
-    "sheet)",
-)
-OBJECT_STORE: Final = Device(
-    "object store",
-    0.1,
-    5_500,
-    "object store: 100 ms a GET, 5,500 a second for a prefix (AWS, Best Practices Design Patterns: "
-    "Optimizing Amazon S3 Performance)",
-)
-DEVICES: Final = (HARD_DISK, SSD, OBJECT_STORE)
 
 
 def on_devices(rows: Sequence[Row]) -> Table:

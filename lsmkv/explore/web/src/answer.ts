@@ -1,8 +1,8 @@
 // What a lookup came to, in the page's largest words.
 
 import type { Lookup, Page } from "./contract";
-import { bytes, count, date, integer, percent } from "./format";
-import { sum, type Totals } from "./variants";
+import { count, date, integer, percent } from "./format";
+import { avoided, type Totals } from "./variants";
 
 /** The meanings that have a colour of their own. */
 export type Meaning = "avoided" | "wasted" | "found";
@@ -111,16 +111,16 @@ function notes(lookup: Lookup): string[] {
   if (denied.length > 0)
     said.unshift(
       isByBits
-        ? "Hashing a key picks a few bits of a filter, which is in memory, and each key of its block has its bits set there. Where one of this key’s bits is not set, the block cannot have it: no is certain."
+        ? "Keys set bits in their block’s filter. One of this key’s bits is unset: the block cannot have it."
         : "A filter is asked in memory. Its no is certain: the block cannot have the key.",
     );
   const rates = denied.flatMap((run) => run.filter?.expected_rate ?? []);
-  if (rates.length > 0)
+  if (rates.length > 0) {
+    const ends = [...new Set([Math.min(...rates), Math.max(...rates)].map(percent))];
     said.push(
-      `Only a maybe can be wrong: for p = ${percent(Math.max(...rates))} of absent keys, which costs a read.`,
+      `Only a maybe can be wrong: for p = ${ends.join(" to ")} of absent keys, which costs a read.`,
     );
-  const spared = sum(denied, (run) => run.spanning_bytes);
-  if (spared > 0) said.push(`${bytes(spared)} stayed on the disk.`);
+  }
   return said;
 }
 
@@ -129,7 +129,7 @@ export function summed(totals: Totals, things: string): string {
   const { lookups, without, done } = totals;
   const head = `${count(lookups, `${things} key`)} tried: `;
   if (without === 0) return `${head}no block could hold ${lookups === 1 ? "it" : "any of them"}.`;
-  const share = without > done ? `, ${percent(1 - done / without)} avoided` : "";
+  const share = things === "absent" && done < without ? `, ${avoided(totals)}` : "";
   return `${head}${count(without, "read")} without filters, ${integer(done)} with them${share}.`;
 }
 

@@ -2,23 +2,22 @@
 
 import type { Lookup, Page, Program } from "./contract";
 import { type Cell, Model, moved } from "./model";
-import type { Scale } from "./places";
 import type { Server } from "./server";
 import { onColours } from "./theme";
-import { type Conditions, variantOf } from "./variants";
+import { variantOf } from "./variants";
 
-export type Colouring = "level" | "rate" | "keys" | "size" | "age" | "reads";
+export type Colouring = "level" | "rate" | "size" | "reads";
 
 /** Nothing in it grows: however long a live page is open, it keeps one map and one lookup. */
-export interface State extends Conditions {
+export interface State {
   model: Model;
   selected: Cell | null;
   asked: Lookup | null; // as it ran
-  lookup: Lookup | null; // under the conditions chosen
+  rate: number | null; // an item of the page's rates; null for the store's own filters
+  lookup: Lookup | null; // with the filters chosen
   step: number; // steps of the lookup that are shown; all of them at its end
   isStale: boolean; // whether tables changed after the lookup
   colouring: Colouring;
-  scale: Scale;
   pulse: number; // goes up when counters or memtables of a live store changed
   colours: number; // goes up when light turned dark, or dark light
   isLecture: boolean;
@@ -40,9 +39,7 @@ export class App {
       step: 0,
       isStale: false,
       rate: null,
-      isCached: false,
       colouring: "level",
-      scale: "keys",
       pulse: 0,
       colours: 0,
       isLecture: false,
@@ -64,9 +61,9 @@ export class App {
   set(change: Partial<Omit<State, "lookup">>): void {
     const before = this.#state;
     const state = { ...before, ...change };
-    const { asked, rate, isCached } = state;
-    if (asked !== before.asked || rate !== before.rate || isCached !== before.isCached)
-      state.lookup = asked && variantOf(asked, state);
+    const { asked, rate } = state;
+    if (asked !== before.asked || rate !== before.rate)
+      state.lookup = asked && variantOf(asked, rate);
     this.#state = state;
     for (const listener of this.#listeners) listener(this.#state, before);
   }

@@ -18,7 +18,6 @@ export type LsmkvExplore = Page | LookupRequest | LookupReply | BlockReply | Pul
  *         rates: the rates of ``Lookup.rebuilt``, from high to low.
  *         lookups_tried: absent keys tried to find the false positives among ``lookups``.
  *         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
- *         memory: ``DB.memory_usage``.
  *         damage: blocks that are damaged, among those checked.
  *         omitted: what was left out so that the page stays small or is soon there, one sentence each.
  */
@@ -37,9 +36,6 @@ export interface Page {
   stats: {
     [k: string]: number;
   };
-  memory: {
-    [k: string]: number;
-  };
   damage: Damage[];
   omitted: string[];
 }
@@ -52,8 +48,7 @@ export interface Page {
  *         made_at_s: when the page's data was read, in seconds since 1970.
  *         is_live: whether a server answers lookups of any key.
  *         generation: of a published store; None for a store in a directory.
- *         cache_bytes: the block cache of the lookups that ran with one; 0 if none did.
- *         options: the options that decided what the page's lookups cost.
+ *         learns: whether filters learn from lookups (``Options.adaptive_filters``).
  */
 export interface Source {
   name: string;
@@ -61,11 +56,8 @@ export interface Source {
   made_at_s: number;
   is_live: boolean;
   generation: number | null;
-  cache_bytes: number;
   lsmkv_version: string;
-  options: {
-    [k: string]: string | number | boolean;
-  };
+  learns: boolean;
 }
 /**
  * The store's shape.
@@ -224,8 +216,6 @@ export interface Filter {
  *         reads_without_filters: blocks that span the key, up to where the lookup ended: with filters off
  *             it would have read each.
  *         read_bytes_without_filters: their size as stored.
- *         cached_runs: items of ``runs`` whose spanning block a small block cache held when the same
- *             lookups ran with one.
  *         rebuilt: for each of ``Page.rates`` the items of ``runs`` in which a Bloom filter of that rate,
  *             built of the spanning block's keys, lets the key pass; empty if none were built.
  */
@@ -248,7 +238,6 @@ export interface Lookup {
   false_positives: number;
   reads_without_filters: number;
   read_bytes_without_filters: number;
-  cached_runs: number[];
   rebuilt: number[][];
 }
 /**

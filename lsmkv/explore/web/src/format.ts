@@ -41,6 +41,15 @@ export function percent(rate: number | null): string {
   return `${significant(100 * rate, 3)} %`;
 }
 
+/** The 95 % interval of a share of independent trials (Wilson's). */
+export function interval(hits: number, trials: number): [number, number] {
+  const z = 1.96;
+  const middle = hits + z ** 2 / 2;
+  const half = z * Math.sqrt((hits * (trials - hits)) / trials + z ** 2 / 4);
+  const ends = [(middle - half) / (trials + z ** 2), (middle + half) / (trials + z ** 2)] as const;
+  return [Math.max(0, ends[0]), Math.min(1, ends[1])];
+}
+
 /** A share of what was saved: 0.99008 -> "99.008 %", with digits enough to tell 99.9 from 99.99. */
 export function saved(share: number): string {
   if (share <= 0 || share >= 1) return `${100 * share} %`;

@@ -2,23 +2,16 @@
 
 import { type Answer, answerOf, blank, summed } from "./answer";
 import type { App, State } from "./app";
+import type { Device, Lookup } from "./contract";
 import { button, fill, h } from "./dom";
-import { bytes, count } from "./format";
+import { count, duration } from "./format";
 import type { LookupView, Pick } from "./lookup";
-import { totalsOf, variantOf } from "./variants";
+import { scored, withArticle } from "./score";
 
 const PICKS: [Pick, string][] = [
   ["absent", "An absent key"],
   ["present", "A present key"],
   ["false positive", "A false positive"],
-];
-
-const WORDS: [string, string][] = [
-  ["memtable", "the newest entries, still in memory"],
-  ["run", "a row: entries sorted by key, newest on top"],
-  ["level", "runs of like age: the deeper, the older and larger"],
-  ["block", "a box: what one read brings; each has its filter"],
-  ["p", "how often a filter says maybe of an absent key"],
 ];
 
 export class HeroView {
@@ -28,9 +21,6 @@ export class HeroView {
   #damage = h("div", { class: "damage", role: "status" });
 
   constructor(app: App, lookups: LookupView) {
-    const { cache_bytes } = app.state.model.page.source;
-    const cache = h("input", { type: "checkbox", id: "cache" });
-    cache.addEventListener("change", () => app.set({ isCached: cache.checked }));
     this.element = h(
       "section",
       { class: "hero", "aria-label": "What this lookup cost" },
@@ -44,16 +34,6 @@ export class HeroView {
         ...PICKS.map(([pick, text]) =>
           button(text, () => void lookups.pick(pick), { "data-pick": pick }),
         ),
-        cache_bytes > 0
-          ? h("label", { class: "switch" }, cache, `with a block cache of ${bytes(cache_bytes)}`)
-          : null,
-      ),
-      h(
-        "dl",
-        { class: "words", "aria-label": "Words of this page" },
-        ...WORDS.map(([word, meaning]) =>
-          h("div", {}, h("dt", {}, word), " ", h("dd", {}, meaning)),
-        ),
       ),
     );
     app.watch((state, before) => {
@@ -64,24 +44,21 @@ export class HeroView {
 
   #show(state: State): void {
     const { model, lookup } = state;
+    const { kind, totals } = scored(state);
     const answer = lookup ? answerOf(lookup) : blank(model.page);
     const lead = lookup
       ? [h("code", { class: "hero-key" }, lookup.key.text), ` ${answer.is}`]
       : [answer.is];
+    const [why = "", ...more] = answer.notes;
+    const price = lookup ? spared(lookup, model.page.devices[0]) : "";
     fill(
       this.#answer,
       h("p", { class: "lead" }, ...lead),
       inLargeWords(answer),
-      answer.notes.length > 0 ? h("p", { class: "why" }, answer.notes.join(" ")) : null,
+      price || why ? h("p", { class: "why" }, `${price}${why}`) : null,
     );
-    const tried = (["absent", "present"] as const).flatMap((kind) => {
-      const known = model
-        .lookupsOf(kind)
-        .filter((one) => state.rate === null || one.rebuilt.length > 0);
-      const all = known.map((one) => variantOf(one, state));
-      return all.length > 0 ? summed(totalsOf(all), kind) : [];
-    });
-    fill(this.#totals, ...tried.flatMap((text) => [h("span", {}, text), " "]));
+    if (totals.lookups > 0) more.push(summed(totals, kind));
+    fill(this.#totals, more.join(" "));
     const { damage } = model.page;
     this.#damage.hidden = damage.length === 0;
     fill(
@@ -95,6 +72,13 @@ export class HeroView {
       damage.length > 3 ? `and ${count(damage.length - 3, "more", "more")}.` : null,
     );
   }
+}
+
+/** What a lookup without filters would have read, and how long from a device. */
+export function spared(lookup: Lookup, device: Device | undefined): string {
+  const reads = lookup.reads_without_filters;
+  if (!device || reads <= lookup.blocks_read) return "";
+  return `Without filters: ${count(reads, "read")}, ${duration(reads * device.read_ms)} from ${withArticle(device.name)}. `;
 }
 
 /** The parts of an answer, each in the colour of its meaning. */

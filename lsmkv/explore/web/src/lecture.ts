@@ -10,8 +10,9 @@ import { item } from "./items";
 import { note } from "./links";
 import type { LookupView } from "./lookup";
 import type { Model } from "./model";
-import { again, againProof, apart, apartProof, isSameKey } from "./proof";
+import { again, againProof, apart, apartProof } from "./proof";
 import { scored } from "./score";
+import { erredIn, spannedIn, sparedIn, whyNoRead, without } from "./stories";
 import { PROBES, type ToyView, toyBits, toyFilter } from "./toy";
 import type { WhatIfView } from "./whatif";
 
@@ -30,6 +31,7 @@ interface Scene {
   begin: () => void;
   step: (by: number) => void; // Infinity goes to the end
   isDone: (state: State) => boolean;
+  story?: (model: Model) => Lookup | string; // the lookup that it tells of, or why there is none
   proof?: (lookup: Lookup, state: State) => HTMLElement[];
 }
 
@@ -52,11 +54,16 @@ export class Lecture {
   #app: App;
   #at = 0;
   #scenes: Scene[];
+  #lookups: LookupView;
+  #whatIf: WhatIfView;
+  #missing = ""; // why this store has nothing to tell in the scene
   #second: Lookup | null = null; // the lookup on show, asked again
   #focused: Element | null = null; // what had the focus before the lecture
 
   constructor(app: App, views: Views) {
     this.#app = app;
+    this.#lookups = views.lookups;
+    this.#whatIf = views.whatIf;
     this.#scenes = this.#made(views);
     document.addEventListener("keydown", (event) => this.#key(event));
     app.watch((state, before) => {
@@ -73,9 +80,9 @@ export class Lecture {
   }
 
   #made({ lookups, whatIf, flow, toy }: Views): Scene[] {
-    const { model } = this.#app.state;
     const onMap = {
       stage: "map" as const,
+      begin: () => {},
       step: (by: number) => (by === Infinity ? lookups.goOn() : lookups.step(by)),
       isDone: ({ lookup, step }: State) => lookup === null || step >= this.#app.stepCount,
     };
@@ -85,8 +92,6 @@ export class Lecture {
       step: (by: number) => (by === Infinity ? flow.play() : flow.step(by)),
       isDone: () => flow.isAtEnd,
     });
-    const spared = (lookup: Lookup): boolean =>
-      lookup.reads_without_filters > lookup.blocks_read && lookup.false_positives === 0;
     return [
       {
         ...onFlow("write"),
@@ -101,20 +106,21 @@ export class Lecture {
         title: "Which block?",
         sentence: () =>
           "Each table keeps the first key of every block in memory: one search names the only block that could hold a key.",
-        question: ({ lookup }) =>
+        question: ({ lookup, model }) =>
           `Of ${count(model.page.map.block_count, "block")}, how many could hold ${named(lookup)}?`,
         told: ({ lookup }) => ({
           value: integer(lookup?.reads_without_filters ?? 0),
           of: "at most one in each run; without filters, each is a read",
           meaning: "wasted",
         }),
-        begin: () => this.#prepare(lookups, ["absent", "present"], spared, withoutFilters),
+        story: (now) => without(spannedIn(now)),
       },
       {
         ...onMap,
         title: "Why filters",
         sentence: (now) =>
-          `A filter knows the keys of its ${granularity(now)} by a few bits each. Its no is certain, and avoids the read.`,
+          `A filter knows the ${now.hasPrefixes ? "prefixes of keys" : "keys"} of its ${granularity(now)} by a few bits each. ` +
+          "Its no is certain, and avoids the read.",
         question: ({ lookup }) =>
           `${count(lookup?.reads_without_filters ?? 0, "block")} could hold ${named(lookup)}: how many are read?`,
         told: ({ lookup }) => ({
@@ -123,7 +129,7 @@ export class Lecture {
           meaning:
             lookup && lookup.blocks_read < lookup.reads_without_filters ? "avoided" : "wasted",
         }),
-        begin: () => this.#prepare(lookups, ["absent"], spared),
+        story: (now) => sparedIn(now, ["absent"]),
       },
       {
         title: "How a filter answers",
@@ -161,7 +167,7 @@ export class Lecture {
         sentence: () =>
           "How often a filter errs is a choice, p, paid for in bits: a tenth of p costs a Bloom filter 4.8 bits a key.",
         question: (state) => {
-          const { totals } = scored({ ...state, rate: null });
+          const { totals } = scored({ model: state.model, rate: 0 });
           return `${count(totals.without, "read")} without filters: how many are left with p = 1 %?`;
         },
         told: (state) => {
@@ -178,7 +184,8 @@ export class Lecture {
             meaning: totals.done < totals.without ? "avoided" : "wasted",
           };
         },
-        begin: () => whatIf.choose(null),
+        story: whyNoRead,
+        begin: () => {},
         step: (by) => {
           const { rate, model: now } = this.#app.state;
           if (by === Infinity || rate === null) whatIf.chooseNearest(0.01);
@@ -203,7 +210,7 @@ export class Lecture {
             meaning: "wasted",
           };
         },
-        begin: () => this.#prepare(lookups, ["absent", "present"], spared),
+        story: (now) => sparedIn(now, ["absent", "present"]),
         proof: (lookup, state) => apartProof(lookup, state.step),
       },
       {
@@ -218,7 +225,7 @@ export class Lecture {
         ...onMap,
         title: "What learns",
         sentence: (now) =>
-          now.page.source.options.adaptive_filters === true
+          now.page.source.learns
             ? "An absent key that passed its filter is listed in memory, and denied from then on."
             : "The same absent key passes its filter each time; adaptive_filters lists it in memory and denies it.",
         question: ({ lookup }) =>
@@ -228,11 +235,9 @@ export class Lecture {
           of: this.#second?.blocks_read === 1 ? "read, again" : "reads",
           meaning: this.#second?.blocks_read === 0 ? "avoided" : "wasted",
         }),
+        story: erredIn,
         begin: () => {
-          const { lookups: all } = this.#app.state.model.page;
-          const isTwice = (one: Lookup): boolean =>
-            all.filter((other) => isSameKey(one, other)).length > 1;
-          const first = this.#prepare(lookups, ["false positive"], isTwice);
+          const first = this.#app.state.asked;
           if (first) void this.#askAgain(first);
         },
         proof: (lookup, state) =>
@@ -242,23 +247,6 @@ export class Lecture {
   }
 
   #isAsked = false;
-
-  /** Shows the best lookup of the kinds before its first step. */
-  #prepare(
-    lookups: LookupView,
-    kinds: Lookup["kind"][],
-    fits: (one: Lookup) => boolean,
-    change = (one: Lookup): Lookup => one,
-  ): Lookup | null {
-    const known = kinds.map((kind) =>
-      this.#app.state.model.examples(kind).filter((one) => one.runs.length > 0),
-    );
-    const found = [...known.map((all) => all.filter(fits)), ...known].find((all) => all.length > 0);
-    const lookup = found?.[0] ?? null;
-    if (lookup) lookups.prepare(change(lookup));
-    else this.#app.set({ asked: null, step: 0 });
-    return lookup;
-  }
 
   get isOn(): boolean {
     return this.#app.state.isLecture;
@@ -270,7 +258,7 @@ export class Lecture {
     this.element.hidden = false;
     document.body.classList.add("lecturing");
     this.#enter(Math.max(0, Math.min(this.#scenes.length, scene) - 1)); // before views measure their room
-    this.#app.set({ isLecture: true, rate: null, isCached: false, colouring: "level" });
+    this.#app.set({ isLecture: true });
     scrollTo(0, 0);
     this.#show(scene - 1);
   }
@@ -281,6 +269,7 @@ export class Lecture {
     document.body.classList.remove("lecturing");
     delete document.body.dataset.stage;
     this.#app.set({ isLecture: false });
+    this.#whatIf.choose(null);
     note({ scene: null });
     const first = this.#app.state.model.examples("absent")[0];
     if (first) this.#app.show(first);
@@ -326,9 +315,16 @@ export class Lecture {
     return scene;
   }
 
+  /** Begins the present scene with the store's own filters, whatever the scene before chose. */
   #begin(): void {
+    const scene = item(this.#scenes, this.#at);
     this.#second = null;
-    this.#scenes[this.#at]?.begin();
+    this.#whatIf.choose(null);
+    const story = scene.story?.(this.#app.state.model) ?? null;
+    this.#missing = typeof story === "string" ? story : "";
+    if (story !== null && typeof story !== "string") this.#lookups.prepare(story);
+    else this.#app.set({ asked: null, step: 0 });
+    scene.begin();
     this.#prove();
   }
 
@@ -344,24 +340,21 @@ export class Lecture {
     const { state } = this.#app;
     const scene = this.#scenes[this.#at];
     if (!state.isLecture || !scene) return;
-    const isMissing = scene.stage === "map" && state.lookup === null;
-    const isDone = !isMissing && scene.isDone(state);
+    const isDone = !this.#missing && scene.isDone(state);
     const told = isDone ? scene.told(state) : null;
     this.#number.dataset.shown = String(isDone);
     const held = this.#number.contains(document.activeElement);
     fill(
       this.#number,
-      h(
-        "p",
-        { class: "question" },
-        unbroken(isMissing ? "This store has no such key to look up." : scene.question(state)),
-      ),
+      h("p", { class: "question" }, unbroken(this.#missing || scene.question(state))),
       h(
         "p",
         { class: "value" },
-        h("b", { class: told?.meaning ? `is-${told.meaning}` : null }, told ? told.value : "?"),
+        this.#missing
+          ? null
+          : h("b", { class: told?.meaning ? `is-${told.meaning}` : null }, told ? told.value : "?"),
         told ? h("span", {}, ` ${unbroken(told.of)}`) : null,
-        told || isMissing
+        told || this.#missing
           ? null
           : button("Show", () => scene.step(Infinity), { class: "primary", title: "Enter" }),
       ),
@@ -402,30 +395,6 @@ function named(lookup: Lookup | null): string {
   if (!lookup) return "a key";
   const { text } = lookup.key;
   return `“${text.length > LONGEST_NAME ? `…${text.slice(1 - LONGEST_NAME)}` : text}”`;
-}
-
-/** A lookup as a store without filters does it. */
-function withoutFilters(lookup: Lookup): Lookup {
-  const runs = lookup.runs.map((run) => {
-    if (run.spanning_block === null) return { ...run, filter: null };
-    const block = {
-      number: run.spanning_block,
-      offset: 0,
-      length_bytes: run.spanning_bytes,
-      was_cached: false,
-    };
-    const outcome = run.outcome === "filtered" ? ("absent" as const) : run.outcome;
-    return { ...run, filter: null, blocks: [block], outcome, is_false_positive: false };
-  });
-  return {
-    ...lookup,
-    runs,
-    blocks_read: lookup.reads_without_filters,
-    read_bytes: lookup.read_bytes_without_filters,
-    filters_asked: 0,
-    filter_negatives: 0,
-    false_positives: 0,
-  };
 }
 
 /** Text whose numbers stay with their signs of percent. */

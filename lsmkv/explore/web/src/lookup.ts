@@ -335,11 +335,13 @@ function outcome(lookup: Lookup): HTMLElement {
     deleted: "The key was deleted.",
     absent: "No entry: the key is absent.",
   }[lookup.outcome];
+  const filters = sum(lookup.runs, (run) => run.filter?.read_bytes ?? 0);
   return h(
     "p",
     { class: "outcome" },
     h("b", {}, text),
-    ` Blocks read: ${lookup.blocks_read} (${bytes(lookup.read_bytes)}); ` +
+    ` Blocks read: ${lookup.blocks_read} (${bytes(lookup.read_bytes - filters)})` +
+      (filters > 0 ? `, and ${bytes(filters)} of filters; ` : "; ") +
       `without filters ${lookup.reads_without_filters}.`,
     lookup.value_text === null ? null : h("code", { class: "value" }, lookup.value_text),
   );

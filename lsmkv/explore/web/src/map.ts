@@ -10,7 +10,7 @@ import { item } from "./items";
 import { signed } from "./marks";
 import { type Cell, type Model, markOf, moved } from "./model";
 import { heightFor, laneAt, paint, type Sheet } from "./paint";
-import { nearestTo, type Row, rowsOf, type Scale } from "./places";
+import { nearestTo, type Row, rowsOf } from "./places";
 import { COLOURINGS, isEven, type Shading, shadingOf } from "./shades";
 
 /** A lecture fills such a window, and its map the room that is left; as in the style. */
@@ -85,8 +85,7 @@ export class MapView {
     const isFirst = state === before;
     const isFresh = state.model !== before.model;
     const isCounted = state.pulse !== before.pulse;
-    if (isFirst || isFresh || state.scale !== before.scale)
-      this.#rows = rowsOf(state.model, state.scale);
+    if (isFirst || isFresh) this.#rows = rowsOf(state.model);
     if (
       isFresh ||
       state.colouring !== before.colouring ||
@@ -127,7 +126,7 @@ export class MapView {
 
   /** After a fresh map: goes on showing the keys that were shown. */
   #keepPlace(before: Model, state: State): void {
-    if (this.#transform.k <= 1 || state.scale !== "keys" || this.#width === 0) return;
+    if (this.#transform.k <= 1 || this.#width === 0) return;
     const move = moved(before, state.model);
     this.#zoomTo(move(this.#placeAt(this.#labels)), move(this.#placeAt(this.#width)));
   }
@@ -143,19 +142,13 @@ export class MapView {
     colouring.addEventListener("change", () =>
       this.#app.set({ colouring: colouring.value as Colouring }),
     );
-    const scale = h("select", { id: "scale" });
-    scale.append(h("option", { value: "keys" }, "keys"));
-    scale.append(h("option", { value: "bytes" }, "bytes"));
-    scale.addEventListener("change", () => this.#app.set({ scale: scale.value as Scale }));
     this.#app.watch((state) => {
       colouring.value = state.colouring;
-      scale.value = state.scale;
     });
     return h(
       "div",
       { class: "controls" },
       h("label", {}, "Colour ", colouring),
-      h("label", {}, "Across ", scale),
       h(
         "span",
         { class: "zooms" },
@@ -281,7 +274,7 @@ export class MapView {
   #paint(): void {
     const context = this.#canvas.getContext("2d");
     if (!context || this.#width <= this.#labels) return;
-    const { model, selected, lookup, step, scale, colouring, isLecture, rate } = this.#app.state;
+    const { model, selected, lookup, step, colouring, isLecture, rate } = this.#app.state;
     if (this.#shading === null) {
       this.#shading = shadingOf(
         model,
@@ -294,7 +287,6 @@ export class MapView {
       model,
       rows: this.#rows,
       shading: this.#shading,
-      scale,
       selected: isLecture ? null : selected,
       lookup,
       runs: lookup ? step - lookup.memtables.length : 0,

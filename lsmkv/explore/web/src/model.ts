@@ -13,7 +13,7 @@ import type {
 } from "./contract";
 import { item, lowest } from "./items";
 
-export const VERSION = 7;
+export const VERSION = 8;
 
 /** Filters kept besides those of the page: a live page open for hours asks for many. */
 export const MOST_OTHER_FILTERS = 500;
@@ -36,7 +36,6 @@ export interface Cell {
   blockCount: number;
   start: number; // on the axis of keys, 0 to 1
   end: number;
-  offset: number; // bytes of its run before it
   size: number;
 }
 
@@ -46,7 +45,6 @@ export type Mark = "out of range" | "no" | "read" | "cached" | "found" | "false 
 export class Model {
   readonly page: Page;
   readonly lanes: Lane[] = [];
-  readonly widestRun: number; // bytes of the largest run; 1 at least
   #filters = new Map<string, Filter>();
   #others = new Map<string, Filter>(); // the oldest first
   #cells = new Map<number, Cell[]>(); // of each table
@@ -55,26 +53,21 @@ export class Model {
     this.page = page;
     for (const filter of page.filters)
       this.#filters.set(filterKey(filter.table, filter.block), filter);
-    let widest = 1;
     for (const level of page.map.levels)
       for (const run of level.runs) {
         const lane = this.lanes.length;
-        let offset = 0;
         const cells: Cell[] = [];
         for (const table of run.tables) {
           const own: Cell[] = [];
           for (let at = 0; at < table.cells.size_bytes.length; at++) {
-            const cell = cellAt(table, at, lane, level.number, cells.length, offset);
-            offset += cell.size;
+            const cell = cellAt(table, at, lane, level.number, cells.length);
             own.push(cell);
             cells.push(cell);
           }
           this.#cells.set(table.number, own);
         }
-        widest = Math.max(widest, offset);
         this.lanes.push({ level: level.number, run, cells });
       }
-    this.widestRun = widest;
   }
 
   /** Takes filters over; the oldest of too many go. */
@@ -219,14 +212,7 @@ function filterKey(table: number, block: number | null): string {
   return `${table}/${block ?? "all"}`;
 }
 
-function cellAt(
-  table: Table,
-  at: number,
-  lane: number,
-  level: number,
-  index: number,
-  offset: number,
-): Cell {
+function cellAt(table: Table, at: number, lane: number, level: number, index: number): Cell {
   const cells: Cells = table.cells;
   const firstBlock = item(cells.first_block, at);
   const next =
@@ -241,7 +227,6 @@ function cellAt(
     blockCount: next - firstBlock,
     start: item(cells.start, at),
     end: item(cells.end, at),
-    offset,
     size: item(cells.size_bytes, at),
   };
 }

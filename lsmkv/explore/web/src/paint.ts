@@ -2,12 +2,12 @@
 
 import { MARK_INK, MARKS } from "./colour";
 import type { Lookup } from "./contract";
-import { bytes, significant } from "./format";
+import { significant } from "./format";
 import { item } from "./items";
 import { tickTexts } from "./keys";
 import { inShort } from "./marks";
 import { type Cell, type Lane, type Mark, type Model, markOf } from "./model";
-import { firstFrom, type Row, type Scale } from "./places";
+import { firstFrom, type Row } from "./places";
 import type { Shading } from "./shades";
 import { themed } from "./theme";
 
@@ -46,7 +46,6 @@ export interface Shown {
   model: Model;
   rows: Row[];
   shading: Shading;
-  scale: Scale;
   selected: Cell | null;
   lookup: Lookup | null;
   runs: number; // of the lookup's runs, so many are shown
@@ -210,21 +209,19 @@ function outline(sheet: Sheet, shown: Shown, cell: Cell, colour: string, line: n
 /** The first runs of the lookup: a line at the key, and each block's mark with its reason. */
 function paintLookup(sheet: Sheet, shown: Shown, lookup: Lookup): void {
   const { context, laneHeight } = sheet;
-  const { model, scale } = shown;
+  const { model } = shown;
   const runs = lookup.runs.slice(0, Math.max(0, shown.runs));
   const lanes = runs.map((run) => model.laneOf(run, lookup.position));
   const at = sheet.shift + sheet.stretch * lookup.position;
-  if (scale === "keys") {
-    const lowest = Math.max(-1, ...lanes);
-    context.strokeStyle = themed("--ink");
-    context.lineWidth = Math.max(1.5, sheet.em / 8);
-    context.setLineDash([5, 3]);
-    context.beginPath();
-    context.moveTo(at, 0);
-    context.lineTo(at, lowest < 0 ? 0 : yOf(sheet, lowest) + laneHeight / 2);
-    context.stroke();
-    context.setLineDash([]);
-  }
+  const lowest = Math.max(-1, ...lanes);
+  context.strokeStyle = themed("--ink");
+  context.lineWidth = Math.max(1.5, sheet.em / 8);
+  context.setLineDash([5, 3]);
+  context.beginPath();
+  context.moveTo(at, 0);
+  context.lineTo(at, lowest < 0 ? 0 : yOf(sheet, lowest) + laneHeight / 2);
+  context.stroke();
+  context.setLineDash([]);
   runs.forEach((run, i) => {
     const lane = item(lanes, i);
     if (lane < 0) return; // compacted away since
@@ -233,11 +230,10 @@ function paintLookup(sheet: Sheet, shown: Shown, lookup: Lookup): void {
     let centre = at;
     if (cell) {
       const [left, wide] = across(sheet, shown, cell, LEAST_MARK_PX);
-      if (scale === "bytes") centre = left + wide / 2;
       context.fillStyle = themed(MARKS[mark].colour);
       context.fillRect(left, yOf(sheet, lane), wide, laneHeight);
       outline(sheet, shown, cell, MARK_INK, 1.5);
-    } else if (scale === "bytes") return;
+    }
     const middle = yOf(sheet, lane) + laneHeight / 2;
     const radius = Math.max(6, Math.min(0.42 * laneHeight, 0.9 * sheet.em, 24));
     const [first, last] = [sheet.labels + radius + 2, sheet.width - radius - 2];
@@ -302,16 +298,12 @@ function paintLabels(sheet: Sheet, shown: Shown): void {
   context.textBaseline = "bottom";
   const share = (width - labels) / stretch;
   if (lanes.length === 0) return;
-  const text = shown.scale === "keys" ? "keys" : "bytes";
-  context.fillText(
-    share < 0.9999 ? `${text} (${significant(100 * share, 3)} %)` : text,
-    0,
-    sheet.height,
-  );
+  const text = share < 0.9999 ? `keys (${significant(100 * share, 3)} %)` : "keys";
+  context.fillText(text, 0, sheet.height);
   paintAxis(sheet, shown);
 }
 
-/** Keys, or bytes, along the lower edge. */
+/** Keys along the lower edge. */
 function paintAxis(sheet: Sheet, shown: Shown): void {
   const { context, em, labels, width, shift, stretch } = sheet;
   const count = Math.max(2, Math.min(6, Math.floor((width - labels) / (11 * em))));
@@ -319,10 +311,7 @@ function paintAxis(sheet: Sheet, shown: Shown): void {
     const x = labels + ((width - labels - 1) * at) / (count - 1);
     return { x, place: (x - shift) / stretch };
   });
-  const texts =
-    shown.scale === "bytes"
-      ? places.map(({ place }) => bytes(Math.round(place * shown.model.widestRun)))
-      : tickTexts(places.map(({ place }) => keyAt(shown, place, 2 / stretch)));
+  const texts = tickTexts(places.map(({ place }) => keyAt(shown, place, 2 / stretch)));
   context.font = `${em}px ui-monospace, monospace`;
   places.forEach(({ x }, at) => {
     if (at > 0 && texts[at] === texts[at - 1]) return;

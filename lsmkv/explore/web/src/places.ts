@@ -3,8 +3,6 @@
 import { item, lowest } from "./items";
 import type { Model } from "./model";
 
-export type Scale = "keys" | "bytes";
-
 /** The cells of one lane: from and to, 0 to 1, ascending; and which of them begin a table. */
 export interface Row {
   from: Float64Array;
@@ -12,15 +10,14 @@ export interface Row {
   tables: number[];
 }
 
-export function rowsOf(model: Model, scale: Scale): Row[] {
-  const widest = model.widestRun;
+export function rowsOf(model: Model): Row[] {
   return model.lanes.map(({ cells }) => {
     const from = new Float64Array(cells.length);
     const to = new Float64Array(cells.length);
     const tables: number[] = [];
     cells.forEach((cell, at) => {
-      from[at] = scale === "keys" ? cell.start : cell.offset / widest;
-      to[at] = scale === "keys" ? cell.end : (cell.offset + cell.size) / widest;
+      from[at] = cell.start;
+      to[at] = cell.end;
       if (cell.at === 0) tables.push(at);
     });
     return { from, to, tables };

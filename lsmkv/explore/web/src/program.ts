@@ -82,7 +82,8 @@ function byLevel({ levels }: Program): HTMLElement[] {
       h("td", {}, integer(one.false_positives)),
     ),
   );
-  return [h("h3", {}, "Searches for absent keys, by level"), table(["", "saved", "wasted"], rows)];
+  const head = "Searches for absent keys, by level: of the tables that are there now";
+  return [h("h3", {}, head), table(["", "saved", "wasted"], rows)];
 }
 
 function table(columns: readonly string[], rows: HTMLElement[]): HTMLElement {

@@ -1,25 +1,32 @@
 // What the recorded lookups cost, with filters and without, and what that takes on each kind of disk.
 
 import type { App, State } from "./app";
-import type { Device } from "./contract";
+import type { Device, Page } from "./contract";
 import { fill, h } from "./dom";
-import { duration, integer, saved } from "./format";
+import { bytes, count, duration, integer } from "./format";
 import { item } from "./items";
-import { type Totals, totalsOf, variantOf } from "./variants";
+import { avoided, type Totals, totalsOf, variantOf } from "./variants";
 
 interface Row {
   element: HTMLElement;
   show: (totals: Totals) => void;
 }
 
-/** The recorded lookups of absent keys under the chosen conditions; of present ones where there are no others. */
-export function scored({ model, rate, isCached }: State): {
+/** The recorded lookups of absent keys with the filters chosen; of present ones where there are no others. */
+export function scored({ model, rate }: Pick<State, "model" | "rate">): {
   kind: "absent" | "present";
   totals: Totals;
 } {
   const kind = model.lookupsOf("absent").length > 0 ? "absent" : "present";
   const known = model.lookupsOf(kind).filter((one) => rate === null || one.rebuilt.length > 0);
-  return { kind, totals: totalsOf(known.map((one) => variantOf(one, { rate, isCached }))) };
+  return { kind, totals: totalsOf(known.map((one) => variantOf(one, rate))) };
+}
+
+/** What reading the filters themselves took, which no count of blocks has. */
+export function loads(stats: Page["stats"]): string {
+  const { filter_reads: reads = 0, filter_read_bytes: size = 0 } = stats;
+  if (reads === 0) return "";
+  return `Besides, the filters of all lookups here were read: ${count(reads, "read")}, ${bytes(size)}. `;
 }
 
 export class ScoreView {
@@ -27,6 +34,7 @@ export class ScoreView {
   #title = h("h3");
   #reads = ["without", "done", "saved"].map((name) => h("td", { "data-score": name }));
   #devices = h("tbody");
+  #hint = h("p", { class: "hint" });
   #rows: Row[] = [];
   #totals: Totals = { lookups: 0, without: 0, done: 0 };
 
@@ -47,14 +55,14 @@ export class ScoreView {
         ),
         this.#devices,
       ),
-      h("p", { class: "hint" }, "Times are reads by an assumed time each; change it."),
+      this.#hint,
     );
     app.watch((state, before) => {
       if (state.model !== before.model || state === before) this.#list(state.model.page.devices);
       if (
-        state.model !== before.model ||
+        state.pulse !== before.pulse ||
         state.rate !== before.rate ||
-        state.isCached !== before.isCached ||
+        state.model !== before.model ||
         state === before
       )
         this.#show(state);
@@ -77,10 +85,11 @@ export class ScoreView {
     this.#totals = totals;
     const spared = totals.without - totals.done;
     this.#title.textContent = `${integer(totals.lookups)} ${kind} keys of this store, looked up`;
-    const share = totals.without > 0 ? ` (${saved(spared / totals.without)})` : "";
-    [integer(totals.without), integer(totals.done), integer(spared) + share].forEach((text, at) => {
-      item(this.#reads, at).textContent = text;
+    [totals.without, totals.done, spared].forEach((reads, at) => {
+      item(this.#reads, at).textContent = integer(reads);
     });
+    const share = kind === "absent" && spared > 0 ? `${avoided(totals)}. ` : "";
+    this.#hint.textContent = `${share}${loads(state.model.page.stats)}Times are reads by an assumed time each; change it.`;
     for (const row of this.#rows) row.show(totals);
   }
 }
@@ -118,6 +127,6 @@ function deviceRow(device: Device, changed: () => void): Row {
   };
 }
 
-function withArticle(name: string): string {
+export function withArticle(name: string): string {
   return /^(SSD|[aeiou])/.test(name) ? `an ${name}` : `a ${name}`;
 }

@@ -3,7 +3,7 @@
 
 import { interpolateRgbBasis } from "d3-interpolate";
 import type { Colouring } from "./app";
-import { bytes, date, integer, percent } from "./format";
+import { bytes, integer, percent } from "./format";
 import { item } from "./items";
 import type { Cell, Model } from "./model";
 import { themed } from "./theme";
@@ -26,23 +26,13 @@ export const COLOURINGS: Record<
     value: (cell) => item(cell.table.cells.rate, cell.at) ?? cell.table.expected_rate,
     shown: percent,
   },
-  keys: {
-    text: "entries per block",
-    value: (cell) => item(cell.table.cells.entry_count, cell.at) / cell.blockCount,
-    shown: integer,
-  },
   size: {
     text: "bytes per block",
     value: (cell) => cell.size / cell.blockCount,
     shown: bytes,
   },
-  age: {
-    text: "when it was written",
-    value: (cell) => cell.table.written_at_s,
-    shown: date,
-  },
   reads: {
-    text: "reads by this page's lookups",
+    text: "reads by this page's lookups, of blocks that are still there",
     value: (cell) => item(cell.table.cells.reads, cell.at),
     shown: integer,
   },

@@ -1,25 +1,14 @@
-// The same lookup under other conditions: with rebuilt filters, or with a small block cache.
+// The same lookup with filters built anew, and lookups added up.
 
 import type { Lookup, RunStep } from "./contract";
+import { interval, saved } from "./format";
 import { isHidden } from "./model";
 
-/** What the page's controls choose. */
-export interface Conditions {
-  rate: number | null; // an item of the page's rates; null for the store's own filters
-  isCached: boolean;
-}
-
-/** What a lookup would have done; itself where the conditions are those that it ran under. */
-export function variantOf(lookup: Lookup, { rate, isCached }: Conditions): Lookup {
+/** What a lookup would have done with filters of one of the page's rates; itself with the store's own. */
+export function variantOf(lookup: Lookup, rate: number | null): Lookup {
   const passing = rate === null ? undefined : lookup.rebuilt[rate];
-  if (!passing && !isCached) return lookup;
-  const runs = lookup.runs.map((run, at) => {
-    const asked = passing ? withFilter(run, passing.includes(at)) : run;
-    return isCached && lookup.cached_runs.includes(at) ? inCache(asked) : asked;
-  });
-  const unread = runs.filter(
-    (run, at) => run.spanning_block !== null && !(isCached && lookup.cached_runs.includes(at)),
-  );
+  if (!passing) return lookup;
+  const runs = lookup.runs.map((run, at) => withFilter(run, passing.includes(at)));
   const filters = runs.flatMap((run) => run.filter ?? []);
   const reads = runs.flatMap((run) => run.blocks).filter((block) => !block.was_cached);
   return {
@@ -31,8 +20,6 @@ export function variantOf(lookup: Lookup, { rate, isCached }: Conditions): Looku
     filters_asked: filters.filter((one) => one.verdict === "no" || one.verdict === "maybe").length,
     filter_negatives: runs.filter((run) => run.outcome === "filtered").length,
     false_positives: runs.filter((run) => run.is_false_positive).length,
-    reads_without_filters: unread.length,
-    read_bytes_without_filters: sum(unread, (run) => run.spanning_bytes),
   };
 }
 
@@ -72,15 +59,6 @@ function withFilter(run: RunStep, passes: boolean): RunStep {
   };
 }
 
-/** The same run with its block in the cache: to search it is no read, and to skip it spares none. */
-function inCache(run: RunStep): RunStep {
-  return {
-    ...run,
-    spanning_bytes: 0,
-    blocks: run.blocks.map((block) => ({ ...block, was_cached: true })),
-  };
-}
-
 /** Lookups added up. */
 export interface Totals {
   lookups: number;
@@ -94,6 +72,13 @@ export function totalsOf(lookups: Lookup[]): Totals {
     without: sum(lookups, (one) => one.reads_without_filters),
     done: sum(lookups, (one) => one.blocks_read),
   };
+}
+
+/** The share of absent keys' reads that was avoided, with its 95 % interval; "" without a read. */
+export function avoided({ without, done }: Totals): string {
+  if (without === 0) return "";
+  const [low, high] = interval(done, without);
+  return `${saved(1 - done / without)} avoided (95 % interval ${saved(1 - high)} to ${saved(1 - low)})`;
 }
 
 export function sum<T>(items: T[], value: (one: T) => number): number {

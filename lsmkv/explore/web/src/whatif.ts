@@ -116,7 +116,12 @@ export class WhatIfView {
     const bloom = data?.rebuilt.find((one) => one.policy === "bloom" && one.requested_rate === p);
     const bits =
       data && bloom ? `, ${significant(bloom.bit_count / data.key_count, 3)} bits per key` : "";
-    const said = p === null ? "as they are in this store" : `Bloom, p = ${percent(p)}${bits}`;
+    const own = data?.present;
+    const ownRate = own
+      ? `: ${lookOf(own.policy).text}, p = ${percent(own.requested_rate)} asked, ${percent(own.exact_rate)} exact`
+      : "";
+    const said =
+      p === null ? `as they are in this store${ownRate}` : `Bloom, p = ${percent(p)}${bits}`;
     this.#said.textContent = said;
     this.#slider.setAttribute("aria-valuetext", said);
     if (!data) {

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { answerOf, blank, summed } from "../src/answer";
 import type { Lookup, Page, RunStep } from "../src/contract";
+import { spared } from "../src/hero";
+import { loads } from "../src/score";
 import { totalsOf, variantOf } from "../src/variants";
 
 const FILTER = {
@@ -47,7 +49,6 @@ function lookup(outcome: Lookup["outcome"], runs: RunStep[], more: object = {}):
     filters_asked: runs.filter((one) => one.filter).length,
     filter_negatives: runs.filter((one) => one.outcome === "filtered").length,
     reads_without_filters: runs.filter((one) => one.spanning_block !== null).length,
-    cached_runs: [],
     expires_at_s: null,
     rebuilt: [],
     ...more,
@@ -64,12 +65,11 @@ test("an absent key says who could hold it, what filters said, and what was read
   const four = lookup("absent", [run(), run(), run(), run()]);
   assert.equal(said(four), "4 blocks could hold it. 4 filters said no. 0 reads.");
   assert.equal(answerOf(four).parts.at(-1)?.meaning, "avoided");
-  const [why, spared] = answerOf(four).notes;
-  assert.match(
-    why ?? "",
-    /one of this key’s bits is not set, the block cannot have it: no is certain\.$/,
-  );
-  assert.equal(spared, "3.9 KiB stayed on the disk.");
+  const [why] = answerOf(four).notes;
+  assert.match(why ?? "", /One of this key’s bits is unset: the block cannot have it\.$/);
+  const disk = { name: "hard disk", read_ms: 12.4, assumption: "" };
+  assert.equal(spared(four, disk), "Without filters: 4 reads, 49.6 ms from a hard disk. ");
+  assert.equal(spared(lookup("absent", [run(WASTED)]), disk), "");
   assert.equal(
     said(lookup("absent", [run()])),
     "1 block could hold it. Its filter said no. 0 reads.",
@@ -131,6 +131,20 @@ test("a prefix that is there is not the filter's mistake", () => {
   assert.match(notes.join(" "), /asked for “u1\/”.* right to say maybe/);
 });
 
+test("filters of two rates are told with both, and not with the worse alone", () => {
+  const rated = (expected_rate: number): RunStep => run({ filter: { ...FILTER, expected_rate } });
+  const { notes } = answerOf(lookup("absent", [rated(0.0156), rated(0.0078), rated(0.0156)]));
+  assert.match(notes.join(" "), /for p = 0\.78 % to 1\.56 % of absent keys/);
+});
+
+test("what reading the filters took is told", () => {
+  assert.equal(
+    loads({ filter_reads: 4, filter_read_bytes: 4727 }),
+    "Besides, the filters of all lookups here were read: 4 reads, 4.6 KiB. ",
+  );
+  assert.equal(loads({ filter_reads: 0 }), "");
+});
+
 test("an empty store says so", () => {
   const map = { entry_count: 0, memtable_key_counts: [0] };
   assert.equal(blank({ map } as unknown as Page).parts[0]?.text, "This store is empty.");
@@ -140,7 +154,7 @@ test("lookups add up to one sentence", () => {
   const all = [lookup("absent", [run(), run()]), lookup("absent", [run(WASTED), run()])];
   assert.equal(
     summed(totalsOf(all), "absent"),
-    "2 absent keys tried: 4 reads without filters, 1 with them, 75 % avoided.",
+    "2 absent keys tried: 4 reads without filters, 1 with them, 75.0 % avoided (95 % interval 30.1 % to 95.44 %).",
   );
   assert.equal(
     summed(totalsOf([lookup("absent", [run(OUTSIDE)])]), "absent"),
@@ -148,17 +162,9 @@ test("lookups add up to one sentence", () => {
   );
 });
 
-test("a cache takes reads from both sides", () => {
-  const one = lookup("absent", [run(), run(WASTED), run(WASTED)], { cached_runs: [0, 1] });
-  const cached = variantOf(one, { rate: null, isCached: true });
-  assert.deepEqual([cached.reads_without_filters, cached.blocks_read], [1, 1]);
-  assert.match(said(cached), /1 wasted read, 1 from the cache\.$/);
-  assert.equal(variantOf(one, { rate: null, isCached: false }), one);
-});
-
 test("filters built anew say no to all but those who pass", () => {
   const one = lookup("found", [run(WASTED), run(), run(FOUND)], { rebuilt: [[0, 1, 2], [2]] });
-  const [weak, strong] = [0, 1].map((rate) => variantOf(one, { rate, isCached: false }));
+  const [weak, strong] = [0, 1].map((rate) => variantOf(one, rate));
   assert.equal(weak?.blocks_read, 3);
   assert.equal(strong?.blocks_read, 1);
   assert.deepEqual(

@@ -58,7 +58,7 @@ test("a block is found by its number", () => {
 });
 
 test("a cell is found by its place, and a narrow one by a place near it", () => {
-  const [row] = rowsOf(store([table(1, 4, 0, 0.4), table(2, 4, 0.6, 1)]), "keys");
+  const [row] = rowsOf(store([table(1, 4, 0, 0.4), table(2, 4, 0.6, 1)]));
   assert.ok(row);
   assert.equal(firstFrom(row, 0), 0);
   assert.equal(nearestTo(row, 0.25, 0), 2);
@@ -66,12 +66,6 @@ test("a cell is found by its place, and a narrow one by a place near it", () => 
   assert.equal(nearestTo(row, 0.45, 0.06), 3);
   assert.equal(nearestTo(row, 0.57, 0.06), 4);
   assert.equal(nearestTo(row, 0.99, 0), 7);
-});
-
-test("by bytes, cells lie one after another up to the largest run", () => {
-  const [small, large] = rowsOf(store([table(1, 1, 0, 1)], [table(2, 4, 0, 1)]), "bytes");
-  assert.deepEqual([...(small?.to ?? [])], [0.25]);
-  assert.deepEqual([...(large?.to ?? [])], [0.25, 0.5, 0.75, 1]);
 });
 
 test("places move with the blocks that both maps show", () => {
