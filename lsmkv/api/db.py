@@ -10,17 +10,7 @@ import warnings
 from _thread import start_new_thread
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import partial, wraps
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Never,
-    Protocol,
-    Self,
-    SupportsIndex,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, TypeVar, overload
 from weakref import WeakMethod
 
 from lsmkv.api.places import location_on_use
@@ -51,6 +41,8 @@ from lsmkv.storage.file_names import new_staging_name
 from lsmkv.storage.storage import PathLike, Storage, absolute_path
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
+    from typing import Never
+
     from lsmkv.api.transaction import Transaction
     from lsmkv.copies.checkpoint import CheckpointReport
     from lsmkv.engine.adoption import IngestReport

@@ -165,7 +165,7 @@ def wrong_write(method: str, unnamed: object, expiry: object) -> TypeError:
 
 
 def check_unnamed(method: str, given: tuple[object, ...]) -> None:
-    """TypeError for an argument without a name, of a method that takes ``sync`` alone."""
+    """TypeError for an unnamed argument, where ``sync`` is all there is."""
     if given:
         raise TypeError(
             f"{method}({given[0]!r}): sync needs its name, {method}(sync=True); it takes nothing else"

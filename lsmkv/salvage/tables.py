@@ -219,7 +219,7 @@ def _belongs(block: Block, known: TableMeta) -> bool:
 
 
 def _counted(lost: list[LostBlock], missing: int | None) -> list[LostBlock]:
-    """Lost blocks with counts, if the entries that the table misses tell them, without empty ones."""
+    """Lost blocks, with counts where ``missing`` entries of all tell them."""
     if missing is None:
         return lost
     rest = missing - sum(block.entry_count or 0 for block in lost)
