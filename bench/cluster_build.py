@@ -26,11 +26,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import lsmkv
-from bench.harness.tables import Table
 from lsmkv.cluster import BuildReport, build
-from reports.document import insert
-from reports.environment import build as build_of_lsmkv
-from reports.environment import processor
+
+from . import COMMAND
+from .harness.document import insert
+from .harness.environment import build as build_of_lsmkv
+from .harness.environment import processor
+from .harness.tables import Table
 
 ENTRIES: Final = (1_000_000, 5_000_000)
 QUICK_ENTRIES: Final = (20_000, 60_000)
@@ -323,7 +325,7 @@ def _extrapolated(billion: Sequence[tuple[int, Cost]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m bench cluster-build", description=(__doc__ or "").partition("\n")[0]
+        prog=f"{COMMAND} cluster-build", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--entries", help="numbers with commas between (default: 1 and 5 million)")
     parser.add_argument("--quick", action="store_true", help="20,000 and 60,000 entries")
@@ -336,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.entries:
         sizes = tuple(int(part.replace("_", "")) for part in given.entries.split(","))
     words = sys.argv[2:] if arguments is None else arguments
-    command = shlex.join(["python", "-m", "bench", "cluster-build", *words])
+    command = f"{COMMAND} {shlex.join(['cluster-build', *words])}"
     section, is_as_predicted = run(
         sizes, given.workers, given.memory_mib * MIB, given.work, command
     )

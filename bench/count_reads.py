@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from bench.harness.read_counter import WAYS, FileReads, Reads, best_way, count_reads
-from bench.harness.tables import Table
+from . import COMMAND
+from .harness.read_counter import WAYS, FileReads, Reads, best_way, count_reads
+from .harness.tables import Table
 
 _SHOWN = 20
 _LONGEST = 60
@@ -21,7 +22,7 @@ _LONGEST = 60
 def main(arguments: Sequence[str]) -> None:
     """Run the command, print its reads to the standard error, and exit as it did."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench count-reads",
+        prog=f"{COMMAND} count-reads",
         usage="%(prog)s [-h] [--by {preload,strace}] [--under DIR] [--out FILE] -- COMMAND ...",
         description=__doc__,
         epilog="Not seen: reads through mmap (mapped files are named), io_uring, sendfile and "

@@ -27,10 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 import lsmkv
-from bench.harness.shapes import filter_disk_bytes, run_count
-from bench.workloads.files import FILE_LIMIT, Entry, absent_keys, python_roots, read_tree
 from lsmkv.inspection.store_info import StoreInfo
-from reports.environment import build
+
+from .harness.environment import build
+from .harness.shapes import filter_disk_bytes, run_count
+from .workloads.files import FILE_LIMIT, Entry, absent_keys, python_roots, read_tree
 
 ERROR_RATES: Final = (0.5, 0.1, 0.01, 0.001)
 REFERENCE_RATE: Final = 0.01  # the rate of the store that is also searched with its filters off

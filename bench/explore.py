@@ -21,9 +21,10 @@ from typing import Final
 
 import lsmkv
 import lsmkv.counters
-from bench.workloads.files import FILE_LIMIT, python_roots, read_tree
 from lsmkv.explore.exploration import Exploration
 from lsmkv.explore.page import file_page
+
+from .workloads.files import FILE_LIMIT, python_roots, read_tree
 
 KIB: Final = 1024
 OPTIONS: Final = lsmkv.Options(

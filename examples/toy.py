@@ -320,6 +320,10 @@ class Store:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path, self.clock = path, clock
         path.mkdir(exist_ok=True)
+        if not (path / "CURRENT").exists():
+            for other in path.iterdir():
+                if other.name != "LOCK":
+                    raise RefusedError(f"{other} is there, but no CURRENT: choose an empty directory")
         self.lock = (path / "LOCK").open("a+b")
         fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error: another process has it
         self.lock.truncate(0)
@@ -333,9 +337,6 @@ class Store:
         self._open_tables()
 
     def _create(self) -> None:
-        for other in self.path.iterdir():
-            if other.name != "LOCK":
-                raise RefusedError(f"{other} is there, but no CURRENT: choose an empty directory")
         new_log(self.path / "000001.log", WRITES)
         manifest = new_log(self.path / "MANIFEST-000002", MANIFEST)
         state = {"next_file": 3, "last_seq": 0, "log_number": 1, "store_id": os.urandom(16).hex()}
@@ -522,8 +523,10 @@ WORDS = {"put": 2, "delete": 1, "get": 1, "scan": 1, "flush": 0, "compact": 0}
 def main(words: list[str]) -> str | None:
     """Do what a command says; an error, if it cannot be done."""
     word, path, *rest = [*words, "", ""] if len(words) < 2 else words
-    if WORDS.get(word) != len(rest):
+    if not path or WORDS.get(word) != len(rest):
         return "usage: toy.py put|delete|get|scan|flush|compact STORE [KEY or PREFIX] [VALUE]"
+    if word != "put" and not Path(path, "CURRENT").exists():
+        return f"{path} has no store: only put makes one"
     given = [os.fsencode(each) for each in rest]
     try:
         store = Store(Path(path))

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,9 @@ COMPILED: Final = {"LSMKV_PURE": "0"}
 COMPILED_QUICKLY: Final = {"LSMKV_PURE": "0", "LSMKV_OPTIMISE": "0"}
 PURE: Final = {"LSMKV_PURE": "1"}
 _THIS: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+_STYLE: Final = "lsmkv/explore/web/src/base.css"  # of reports, too
+_WITHOUT_HARNESS: Final = "pip install 'lsmkv[bench]'\n"
+_MOST_MIB: Final = 250  # of what counting needs
 _WITHOUT_EXTRA: Final = 'pip install "lsmkv[cli]"\n'
 _QUOTED_LINES: Final = 30
 _FREEZER: Final = (
@@ -153,6 +157,36 @@ class Environment:
         run(lsmkv, "compact", "store", "--force", *settings, cwd=self.folder)
         return {str(name): str(value) for name, value in hashes.items()}
 
+    def measure(self, wheel: Path) -> None:
+        """Install the benchmark harness, and count what filters save, with no chart."""
+        count = (
+            self.bin / "lsmkv",
+            "bench",
+            "saved-io",
+            "--quick",
+            "--minute",
+            "--entries",
+            "2000",
+        )
+        without = run(*count, cwd=self.folder, fails=True)
+        if not without.endswith(_WITHOUT_HARNESS):
+            raise CheckError(f"without the extra bench lsmkv says: {without}")
+        began_s = time.monotonic()
+        self.pip("install", "--quiet", f"{wheel}[bench]")
+        took_s = time.monotonic() - began_s
+        files = [path for path in (self.folder / "venv").rglob("*") if path.is_file()]
+        mib = sum(path.stat().st_size for path in files) / 1024**2
+        print(f"lsmkv[bench]: {mib:.0f} MiB, installed in {took_s:.0f} s", flush=True)
+        if mib > _MOST_MIB:
+            raise CheckError(f"lsmkv[bench] takes {mib:.0f} MiB, more than {_MOST_MIB}")
+        said = run(*count, cwd=self.folder)
+        report = (self.folder / "out" / "saved-io" / "report.html").read_text("utf-8")
+        for text in (said, report):
+            if "pip install" not in text or "lsmkv[bench-charts]" not in text:
+                raise CheckError(
+                    f"without matplotlib a run does not say how to have charts: {text}"
+                )
+
     def freeze(self) -> None:
         """Freeze a program that uses the installed lsmkv, and run it elsewhere."""
         self.pip("install", "--quiet", _FREEZER)
@@ -166,6 +200,15 @@ class Environment:
             raise CheckError(f"a frozen program says {said!r}, not {_SAID!r}")
 
 
+def name_in_wheel(name: str) -> str | None:
+    """What a wheel calls a file of the checkout; None for what is in no wheel."""
+    if name.startswith("lsmkv/explore/web/"):
+        return name if name == _STYLE else None
+    if name.startswith("bench/") and not name.startswith("bench/examples/"):
+        return None if name.endswith(".md") else f"lsmkv_{name}"
+    return name if name.startswith("lsmkv/") else None
+
+
 def check_wheel(wheel: Path, pure: bool) -> None:
     """Raise unless a wheel holds the package: all of it, and nothing else."""
     tag = "py3-none-any" if pure else f"{sys.platform}_"
@@ -173,8 +216,7 @@ def check_wheel(wheel: Path, pure: bool) -> None:
         raise CheckError(f"{wheel.name} is for another platform than {tag}")
     with zipfile.ZipFile(wheel) as opened:
         names = {name for name in opened.namelist() if ".dist-info/" not in name}
-    wanted = {name for name in files_of_checkout() if name.startswith("lsmkv/")}
-    wanted = {name for name in wanted if not name.startswith("lsmkv/explore/web/")}
+    wanted = set(filter(None, map(name_in_wheel, files_of_checkout())))
     extensions = {name for name in names if name.endswith(".so")}
     check_same(wheel.name, names - extensions, wanted)
     libraries = {name for name in extensions if "__mypyc" in name}
@@ -200,6 +242,7 @@ def check_all(folder: Path, pythons: dict[str, str]) -> None:
     def checked(environment: Environment, wheel: Path, build: str) -> dict[str, str]:
         hashes = environment.check(wheel, build)
         if environment.folder.name.endswith(f"-{_THIS}"):
+            environment.measure(wheel)
             environment.freeze()
         return hashes
 

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-_LISTS = re.compile(r"^(?:requires|dependencies|[a-z]+) = \[\n(.*?)^\]", re.MULTILINE | re.DOTALL)
+_LISTS = re.compile(r"^(?:requires|dependencies|[a-z-]+) = \[\n(.*?)^\]", re.MULTILINE | re.DOTALL)
 _REQUIREMENT = re.compile(r'^\s*"([^"]+)",\s*(#.*)?$')
 _TABLES = ("build-system", "project", "project.optional-dependencies", "dependency-groups")
 

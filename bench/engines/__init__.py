@@ -6,12 +6,12 @@ opened, so that a missing one can be reported as missing.
 
 from __future__ import annotations
 
-from bench.engines.base import register
-from bench.engines.leveldb_engine import LevelDB
-from bench.engines.lmdb_engine import LMDB
-from bench.engines.lsmkv_engine import Lsmkv
-from bench.engines.rocksdb_engine import RocksDB
-from bench.engines.sqlite_engine import SQLite
+from .base import register
+from .leveldb_engine import LevelDB
+from .lmdb_engine import LMDB
+from .lsmkv_engine import Lsmkv
+from .rocksdb_engine import RocksDB
+from .sqlite_engine import SQLite
 
 for _engine in (Lsmkv(), RocksDB(), LevelDB(), LMDB(), SQLite()):
     register(_engine)

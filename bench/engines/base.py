@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, ClassVar, Literal
 
-from reports.environment import version
+from ..harness.environment import version
 
 KIB = 1024
 MIB = 1024 * KIB

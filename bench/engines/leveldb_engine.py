@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import Final
 
-from bench.engines.base import MIB, Engine, Pairs, Settings, Store, walk
+from .base import MIB, Engine, Pairs, Settings, Store, walk
 
 _LEVEL0_FILES: Final = 4
 """The files of level 0 that start a compaction (LevelDB's ``kL0_CompactionTrigger``)."""

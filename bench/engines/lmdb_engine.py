@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from bench.engines.base import Engine, Pairs, Settings, Store, walk
+from .base import Engine, Pairs, Settings, Store, walk
 
 _MAP_SIZE_BYTES: Final = 1 << 38
 """Address space for the growing file; it costs no memory and no disk space."""

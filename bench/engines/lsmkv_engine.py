@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from bench.engines.base import Engine, Pairs, Settings, Store, walk
-from reports.environment import build
+from ..harness.environment import build
+from .base import Engine, Pairs, Settings, Store, walk
 
 
 def error_rate_for(bits_per_key: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from bench.engines.base import Engine, Pairs, Settings, Store, walk
+from .base import Engine, Pairs, Settings, Store, walk
 
 _TICKERS: Final = {
     "rocksdb.bloom.filter.useful": "filter_negatives",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from bench.engines.base import KIB, Engine, Pairs, Settings, Store, walk
+from .base import KIB, Engine, Pairs, Settings, Store, walk
 
 if TYPE_CHECKING:
     import sqlite3

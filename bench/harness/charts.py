@@ -1,24 +1,25 @@
 """Charts of one style, saved as PNG and SVG; :mod:`bench.harness.colours` has their colours.
 
+Only drawing needs matplotlib, so counting does without.
+
 An SVG has both forms, light and dark, and shows the reader's.  On paper, and where a viewer knows no
 dark form, it is light.  A second SVG is for phones: its panels stand one below the other.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import matplotlib
+from .colours import ASIDE, BLACK, DARK, GRID
 
-matplotlib.use("Agg")  # files, never windows
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
-from bench.harness.colours import ASIDE, BLACK, DARK, GRID
+HOW_TO_DRAW: Final = "For pictures: pip install 'lsmkv[bench-charts]', and run it again."
 
 _STYLE: Final[Any] = {
     "figure.dpi": 100,
@@ -155,6 +156,8 @@ def _draw(chart: Chart, figure: Figure, *, is_narrow: bool) -> None:
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
     for line in panel.lines:
         _draw_line(axes, line, across=bool(panel.names))
     for place, label in panel.edges:
@@ -226,8 +229,16 @@ def plain_number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
+def can_draw() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
 def save(chart: Chart, directory: str) -> list[str]:
     """Write ``NAME.png``, ``NAME.svg`` and ``NAME-narrow.svg``, and return their paths."""
+    import matplotlib
+    from matplotlib.figure import Figure  # makes files, never windows
+
     paths = [
         os.path.join(directory, f"{chart.name}{end}") for end in (".png", ".svg", "-narrow.svg")
     ]

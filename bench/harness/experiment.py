@@ -1,8 +1,8 @@
 """An experiment from its command line to its files.
 
-``python -m bench NAME --out DIR`` plans configurations, measures each (:mod:`bench.harness.sweep`),
-makes rows of the measurements, and writes ``NAME.json``, ``NAME.csv``, the charts as PNG and SVG, and
-``report.html``.
+``lsmkv bench NAME --out DIR`` plans configurations, measures each (:mod:`bench.harness.sweep`),
+makes rows of the measurements, and writes ``NAME.json``, ``NAME.csv``, ``report.html``, and where
+matplotlib is installed the charts as PNG and SVG.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any, Final, Generic, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.harness import charts, plugins, records, report
-from bench.harness.story import Story
-from bench.harness.sweep import Step, executor_for, sweep
-from bench.harness.tables import Table
-from reports import document
-from reports.document import provenance
-from reports.environment import environment
+from .. import COMMAND
+from . import charts, document, plugins, records, report
+from .document import provenance
+from .environment import environment
+from .story import Story
+from .sweep import Step, executor_for, sweep
+from .tables import Table
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -152,9 +152,14 @@ def names_of(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
 
 def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"python -m bench {experiment.name}", description=experiment.question
+        prog=f"{COMMAND} {experiment.name}", description=experiment.question
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the files")
+    parser.add_argument(
+        "--out",
+        default=os.path.join("out", experiment.name),
+        metavar="DIR",
+        help="folder for the files; default: %(default)s",
+    )
     parser.add_argument("--quick", action="store_true", help="a part that takes a few minutes")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default: %(default)s")
     parser.add_argument(
@@ -210,7 +215,7 @@ def run(
     header = {
         "experiment": experiment.name,
         "title": experiment.title,
-        "command": shlex.join(["python", "-m", "bench", experiment.name, *arguments]),
+        "command": f"{COMMAND} {shlex.join([experiment.name, *arguments])}",
         "seed": given.seed,
         "quick": given.quick,
         "executor": f"{jobs} process{'es' * (jobs > 1)}",
@@ -256,7 +261,9 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
     paths = [os.path.join(directory, f"{experiment.name}.{kind}") for kind in ("json", "csv")]
     records.write_json(paths[0], results.header, experiment.row_type, results.rows)
     records.write_csv(paths[1], experiment.row_type, results.rows)
-    drawn = [path for chart in story.charts for path in charts.save(chart, directory)]
+    drawn = []
+    if charts.can_draw():
+        drawn = [path for chart in story.charts for path in charts.save(chart, directory)]
     page = os.path.join(directory, "report.html")
     report.write(page, experiment, results, story)
     return [page, *paths, *drawn]
@@ -309,6 +316,8 @@ def _check_places(experiment: Experiment[Any, Any, Any], given: argparse.Namespa
     if given.work is not None and not os.path.isdir(given.work):
         raise SystemExit(f"bench: --work {given.work!r}: must be a folder that exists")
     if given.into is not None:
+        if not charts.can_draw():
+            raise SystemExit(f"bench: --into has pictures.  {charts.HOW_TO_DRAW}")
         try:
             document.around(given.into, experiment.name)
         except OSError as error:
@@ -326,7 +335,9 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     _check_places(experiment, given)
     results = run(experiment, arguments, console)
     for name in results.header["missing"]:
-        console.print(f"{name} is not installed, and was not measured: pip install 'lsmkv[bench]'")
+        console.print(
+            f"{name} is not installed, and was not measured: pip install 'lsmkv[bench-peers]'"
+        )
     story = experiment.story(results.rows)
     _print(console, story)
     written = write(experiment, results, given.out)
@@ -336,5 +347,7 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     console.print(f"\nTook {results.header['elapsed_s']:.0f} s.  Written:")
     for path in written:
         console.print(f"  {path}", soft_wrap=True)
+    if not charts.can_draw():
+        console.print(charts.HOW_TO_DRAW)
     if story.failures:
         raise SystemExit("bench: " + "; ".join(story.failures))

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
-from bench.harness.intervals import Interval, clustered_interval, effective_trials, rate_interval
-from bench.harness.table_readers import open_tables
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
+
+from .intervals import Interval, clustered_interval, effective_trials, rate_interval
+from .table_readers import open_tables
 
 PAGE_BYTES: Final = 4096
 """The unit that a device reads: direct reads are aligned to it, and so are page caches."""

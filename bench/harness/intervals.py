@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy
-from scipy.stats import beta, t
 
-CONFIDENCE: Final = 0.95
+from lsmkv.explore import intervals
+from lsmkv.explore.intervals import beta_share, t_quantile
 
 FEWEST_EVENTS: Final = 20
 """A ratio of counts is printed if each is so many or more: fewer tell its order of magnitude at best."""
@@ -30,10 +30,8 @@ def effective_trials(times: Iterable[int]) -> float:
     return total * total / sum(count * count for count in counts) if counts else 0.0
 
 
-def rate_interval(
-    hits: int, trials: int, confidence: float = CONFIDENCE, *, effective: float | None = None
-) -> tuple[float, float]:
-    """Clopper and Pearson's interval of a rate, by ``hits`` of ``trials``.
+def rate_interval(hits: int, trials: int, *, effective: float | None = None) -> tuple[float, float]:
+    """Clopper and Pearson's 95 % interval of a rate, by ``hits`` of ``trials``.
 
     Biometrika 26(4), 1934.  (0, 1) when there were no trials.  It takes all trials for independent.
     If they repeat or come in clusters, ``effective`` is the number of independent ones that they are
@@ -46,14 +44,18 @@ def rate_interval(
     """
     if not 0 <= hits <= trials:
         raise ValueError(f"hits={hits}: must be from 0 to the number of trials, {trials}")
-    if not trials:
-        return 0.0, 1.0
-    worth = trials if effective is None else min(effective, trials)
-    positive = hits * (worth / trials)
-    tail = (1.0 - confidence) / 2.0
-    low = float(beta.ppf(tail, positive, worth - positive + 1.0)) if hits else 0.0
-    high = float(beta.ppf(1.0 - tail, positive + 1.0, worth - positive)) if hits < trials else 1.0
-    return low, high
+    return intervals.rate_interval(hits, trials, trials if effective is None else effective)
+
+
+def at_most(successes: int, trials: int, chance: float) -> float:
+    """How likely so many successes or fewer are: the binomial distribution.
+
+    >>> round(at_most(8, 10, 0.95), 4)
+    0.0861
+    """
+    return (
+        beta_share(1.0 - chance, trials - successes, successes + 1) if successes < trials else 1.0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,7 @@ def clustered_interval(
     variance = spread * clusters / (clusters - 1)
     binomial = total * rate * (1.0 - rate)
     effect = max(least_effect, variance / binomial) if binomial else least_effect
-    tail = (1.0 - CONFIDENCE) / 2.0
-    few = float(t.ppf(tail, total - 1) / t.ppf(tail, clusters - 1))
+    few = t_quantile(total - 1) / t_quantile(clusters - 1)
     low, high = rate_interval(all_hits, total, effective=total / effect * few * few)
     return Interval(rate, low, high, effect)
 

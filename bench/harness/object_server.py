@@ -28,9 +28,9 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any, Final, Literal, cast
 
-from bench.harness import object_proxy
-from bench.harness.object_proxy import Fault as Fault
-from bench.harness.object_proxy import Request as Request
+from . import object_proxy
+from .object_proxy import Fault as Fault
+from .object_proxy import Request as Request
 
 ServerKind = Literal["moto", "seaweedfs"]
 SERVERS: Final[tuple[ServerKind, ...]] = ("moto", "seaweedfs")

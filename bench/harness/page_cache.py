@@ -14,7 +14,7 @@ import os
 import time
 from typing import Any, Final
 
-from bench.harness.process_meter import drop_pages, files_below, os_read_bytes
+from .process_meter import drop_pages, files_below, os_read_bytes
 
 _MADV_PAGEOUT: Final = 21  # Linux 5.4
 _PROBE_BYTES: Final = 1 << 20

@@ -14,11 +14,12 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
-from scipy.stats import binom
+from lsmkv.explore.intervals import CONFIDENCE
 
-from bench.harness.intervals import CONFIDENCE
+from .intervals import at_most
 
 OURS: Final = "lsmkv"
 
@@ -76,7 +77,8 @@ def median_interval(figures: Iterable[float]) -> tuple[float, float]:
     ((2, 8), (10, 21))
     """
     known = sorted(figures)
-    rank = int(binom.ppf((1.0 - CONFIDENCE) / 2.0, len(known), 0.5))
+    tail = (1.0 - CONFIDENCE) / 2.0
+    rank = next(rank for rank in count() if at_most(rank, len(known), 0.5) >= tail)
     return (known[rank - 1], known[-rank]) if rank else (0.0, math.inf)
 
 

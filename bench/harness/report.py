@@ -11,12 +11,15 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from bench.harness import records
-from bench.harness.story import Story
+import lsmkv
+
+from . import charts, records
+from .story import Story
 
 _HERE: Final = os.path.dirname(os.path.abspath(__file__))
 _OWN: Final = os.path.join(_HERE, "report.css")
-_BASE: Final = os.path.join(_HERE, "..", "..", "lsmkv", "explore", "web", "src", "base.css")
+_PACKAGE: Final = os.path.dirname(os.path.abspath(lsmkv.__file__))
+_BASE: Final = os.path.join(_PACKAGE, "explore", "web", "src", "base.css")
 
 
 def style() -> str:
@@ -26,7 +29,7 @@ def style() -> str:
 
 
 def write(path: str, experiment: Any, results: Any, story: Story) -> None:
-    """Write the page of an experiment, with the charts that were saved in the same folder."""
+    """Write the page of an experiment, with the charts that were saved beside it."""
     templates = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -43,7 +46,7 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
             "source": _svg(path, chart.name),
             "narrow": _svg(path, f"{chart.name}-narrow"),
         }
-        for chart in story.charts
+        for chart in (story.charts if charts.can_draw() else ())
     ]
     page = templates.get_template("report.html.j2").render(
         experiment=experiment,
@@ -53,6 +56,7 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
         columns=records.columns(experiment.row_type),
         story=story,
         figures=figures,
+        without_figures="" if figures or not story.charts else charts.HOW_TO_DRAW,
     )
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)

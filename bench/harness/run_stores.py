@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import lsmkv
-from bench.workloads.keys import Values, chunks, present_key, shuffled
+
+from ..workloads.keys import Values, chunks, present_key, shuffled
 
 VALUE_BYTES: Final = 100
 _NEVER: Final = 1000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench.harness.charts import Chart
-from bench.harness.tables import Table
+from .charts import Chart
+from .tables import Table
 
 HEADLINE_WORDS: Final = 25
 """The most words of a headline: with the title, the first chart stands below at most 40."""

@@ -12,7 +12,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_complet
 from contextlib import contextmanager
 from typing import TypeVar
 
-from bench.harness import plugins
+from . import plugins
 
 T = TypeVar("T")
 M = TypeVar("M")

@@ -14,7 +14,7 @@ from typing import Any
 from rich import box
 from rich.table import Table as RichTable
 
-from bench.harness.records import Form
+from .records import Form
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from typing import Final
 import numpy
 from numpy.typing import NDArray
 
-from bench.workloads.keys import key_number
 from lsmkv.inspection.store_info import StoreInfo
+
+from ..workloads.keys import key_number
 
 # The share of levels, of those below level 0, that are kept one run.
 _LEVELED: Final = {"leveled": "all", "tiered": "none", "lazy-leveled": "last"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lsmkv.cli import admin, data, explore, loading, shape, sizes
+from lsmkv.cli import admin, bench, data, explain, explore, loading, shape, sizes
 from lsmkv.cli.group import CommandGroup
 from lsmkv.cli.version import version
 
@@ -46,7 +46,7 @@ for _command in (
     loading.dump,
     shape.stats,
     shape.inspect,
-    shape.explain,
+    explain.explain,
     explore.explore,
     admin.verify,
     admin.repair,
@@ -56,5 +56,6 @@ for _command in (
     admin.publish,
     admin.destroy,
     sizes.command,
+    bench.bench,
 ):
     cli.add_command(_command)

@@ -166,9 +166,9 @@ def scan(
 ) -> None:
     """Print the entries of STORE in key order: key, tab, value.
 
-    "lsmkv load" reads this back as TSV, and the output of --json as JSON lines.  It cannot read back
-    --raw, whose keys and values may hold tabs and newlines, or --keys-only.  With --json, --hex and
-    --raw are only about --start, --stop and --prefix.
+    "lsmkv load" reads this back as TSV, that of --json as JSON lines, and that of --keys-only with
+    --format keys.  It cannot read back --raw, whose keys and values may hold tabs and newlines.  With
+    --json, --hex and --raw are only about --start, --stop and --prefix.
 
     \b
     Example:  lsmkv scan users.db --prefix user: --limit 10
@@ -194,33 +194,24 @@ def scan(
 @click.command()
 @parameters.store_argument
 @parameters.range_options
-@click.option("--approximate", is_flag=True, help="Estimate the count without reading tables.")
-@parameters.json_option('Print {"count": N, "approximate": ...}.')
+@parameters.json_option('Print {"count": N}.')
 def count(
     store: str,
     start: bytes | None,
     stop: bytes | None,
     prefix: bytes | None,
-    approximate: bool,
     as_json: bool,
 ) -> None:
     """Print how many keys STORE has, in all or in a range.
 
-    The count is exact, and reads every key in the range.  With --approximate it reads no table, may
-    count overwritten keys more than once, and is for the whole store only.
+    The count is exact, and reads every key in the range.  "lsmkv stats" estimates it, and reads none.
 
     \b
     Example:  lsmkv count users.db --prefix user:
-              lsmkv count users.db --approximate
     """
-    if approximate and (start, stop, prefix) != (None, None, None):
-        raise click.UsageError("--approximate is for the whole store, without a range")
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        if approximate:
-            number = db.approximate_count()
-        else:
-            number = len(db.keys(start=start, stop=stop, prefix=prefix))
+        number = len(db.keys(start=start, stop=stop, prefix=prefix))
     if as_json:
-        print_json({"count": number, "approximate": approximate})
+        print_json({"count": number})
     else:
         click.echo(number)

@@ -2,7 +2,8 @@
 
 Without field names a row has two fields, key and value, and one more if the entry expires.  With
 ``--key-field`` or ``--value-field`` it may have any.  Without ``--value-field``, the value is a JSON
-object of all fields but the key.
+object of all fields but the key.  Where both are numbers, they are those of columns, and no row of a
+table is a header.
 
 In JSON, a string means its text, ``{"hex": "..."}`` bytes, and anything else its own JSON without
 spaces.  A key is a string, a number or bytes.  A value is not null.
@@ -19,6 +20,7 @@ from typing import Final
 import msgspec
 
 from lsmkv.cli.keys import Form, json_text, parse
+from lsmkv.encoding.entries import MAX_VALUE_BYTES
 from lsmkv.encoding.text_form import shortened
 from lsmkv.inspection.report import count
 
@@ -30,15 +32,29 @@ _MOST_NAMED: Final = 12  # columns in a message
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The options that say which fields to load; None where not given."""
+    """The options that say which fields to load; None where not given.
+
+    Attributes:
+        header: whether the first row names the columns.
+        delimiter: what stands between the fields of a row.
+        value_of_key_alone: the value of a row that is nothing but a key; None: such a row is refused.
+    """
 
     key: str | None = None
     value: str | None = None
-    header: bool | None = None  # whether the first row names the columns
+    header: bool | None = None
+    delimiter: str | None = None
+    value_of_key_alone: bytes | None = None
 
     @property
     def are_named(self) -> bool:
         return self.key is not None or self.value is not None
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether they can be numbers of columns."""
+        given = [name for name in (self.key, self.value) if name is not None]
+        return self.are_named and all(name.isdecimal() for name in given)
 
     @property
     def key_name(self) -> str:
@@ -47,7 +63,7 @@ class Fields:
     @property
     def have_header(self) -> bool:
         """Whether the first row of a table names its columns."""
-        return self.are_named if self.header is None else self.header
+        return self.are_named and not self.are_numbers if self.header is None else self.header
 
 
 # JSON
@@ -81,7 +97,11 @@ def json_reader(fields: Fields) -> Callable[[bytes], Entry]:
 
     ``msgspec.DecodeError`` or UnicodeDecodeError for what is not JSON; ValueError without key or value.
     """
-    return partial(_named_entry, fields) if fields.are_named else _plain_entry
+    if fields.are_named:
+        return partial(_named_entry, fields)
+    if fields.value_of_key_alone is not None:
+        return partial(_entry_or_key, fields.value_of_key_alone)
+    return _plain_entry
 
 
 def _plain_entry(line: bytes) -> Entry:
@@ -101,6 +121,32 @@ def _plain_entry(line: bytes) -> Entry:
         value.encode() if isinstance(value, str) else _from_hex(value, "value"),
         entry.expires_at,
     )
+
+
+def _entry_or_key(value_of_key_alone: bytes, line: bytes) -> Entry:
+    """The entry of an object or of a key alone.
+
+    An object may have no value, or its size.
+    """
+    row = _row(line) if line.lstrip().startswith(b"{") else {}
+    if not row or row.keys() == {"hex"}:
+        msgspec.json.decode(line)  # what a number is, for example
+        return _key(msgspec.Raw(line), "key"), value_of_key_alone, None
+    if "key" not in row:
+        raise ValueError(f"there is no field 'key': the fields are {_listed(list(row))}")
+    value = value_of_key_alone
+    if "value" in row:
+        value = _value(row["value"], "value")
+    elif "value_bytes" in row:
+        value = bytes(_size(row["value_bytes"]))
+    return _key(row["key"], "key"), value, None
+
+
+def _size(raw: msgspec.Raw) -> int:
+    text = bytes(raw).decode()
+    if not text.isdecimal() or int(text) > MAX_VALUE_BYTES:
+        raise ValueError(f"value_bytes={text}: must be from 0 to {MAX_VALUE_BYTES}")
+    return int(text)
 
 
 def _advice(line: bytes) -> str:
@@ -176,6 +222,9 @@ def _shown(text: bytes) -> str:
 # Tables: TSV and CSV
 
 _EXPIRES: Final = "expires_at="
+_OTHER_FORMS: Final = (
+    "--format keys is for a key on each line, --delimiter for what stands between fields"
+)
 
 
 class Columns:
@@ -187,14 +236,18 @@ class Columns:
         self._key, self._value = 0, 1
         self._has_rest = False
         self._has_names = fields.are_named
+        self._value_of_key_alone = fields.value_of_key_alone
         self._advice = ""
+        self._has_entries = False
         if not fields.are_named:
             if header is None:
                 self._advice = " (of wider rows with a header, --key-field says which is the key)"
             elif len(header) != 2:
+                advice = "say which is the key, with --key-field; the columns are"
+                if len(header) < 2:
+                    advice = f"{_OTHER_FORMS}; it is"
                 raise ValueError(
-                    f"{count(len(header), 'column')} instead of 2: say which is the key, with "
-                    f"--key-field; the columns are {_listed(header)}"
+                    f"{count(len(header), 'column')} instead of 2: {advice} {_listed(header)}"
                 )
             return
         try:
@@ -215,8 +268,13 @@ class Columns:
         if not self._has_names and len(row) == len(NAMES) + 1 and row[-1].startswith(_EXPIRES):
             expires_at = _time(row.pop())
         if len(row) != len(self._names):
+            if len(row) == 1 and not self._has_names and self._value_of_key_alone is not None:
+                return self._bytes(row, self._key), self._value_of_key_alone, None
             advice = self._advice if len(row) > 2 else ""
+            if len(row) == 1 and not self._has_names and not self._has_entries:
+                advice = f" ({_OTHER_FORMS})"
             raise ValueError(f"{count(len(row), 'field')} instead of {len(self._names)}{advice}")
+        self._has_entries = True
         key = self._bytes(row, self._key)
         if not self._has_rest:
             return key, self._bytes(row, self._value), expires_at
@@ -229,7 +287,12 @@ class Columns:
 
     def _column(self, name: str) -> int:
         if name not in self._names:
-            raise ValueError(f"there is no column {name!r}: the columns are {_listed(self._names)}")
+            advice = ""
+            if self._names[0] == "1":
+                advice = "; of a file with a header, --header says that it is a name"
+            raise ValueError(
+                f"there is no column {name!r}: the columns are {_listed(self._names)}{advice}"
+            )
         return self._names.index(name)
 
     def _bytes(self, row: list[str], column: int) -> bytes:
@@ -257,13 +320,13 @@ def _time(field: str) -> float:
 
 
 def looks_like_header(row: list[str]) -> bool:
-    """Whether the first of two-column rows seems to name the columns.
+    """Whether the first row seems to name the columns: of keys, or of values too.
 
     >>> looks_like_header(["Key", "Value"]), looks_like_header(["alice", "34"])
     (True, False)
     """
-    first, second = (field.strip().lower() for field in row)
-    return first in ("key", "id", "name") or second == "value"
+    first, *rest = (field.strip().lower() for field in row)
+    return first in ("key", "id", "name") or rest == ["value"]
 
 
 def _listed(names: list[str]) -> str:

@@ -39,6 +39,7 @@ _NAMES: Final = {
     "backup": "restore",  # whose help says how
     "publish": "push upload",
     "destroy": "drop",
+    "bench": "benchmark measure",
     "--version": "version",
     "--help": "help",
 }

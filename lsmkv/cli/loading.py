@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final
 
 import click
@@ -18,6 +19,7 @@ from lsmkv.cli.keys import Form
 from lsmkv.cli.output import Progress, output_file, progress, refuse_inside
 from lsmkv.cli.records import (
     FORMATS,
+    KEYS,
     BadRecordError,
     Record,
     RecordWriter,
@@ -34,15 +36,23 @@ _REPORT_EVERY: Final = 1000  # entries
 _Item = tuple[bytes, bytes, int | None]  # key, value, when it is due
 
 
-def _format_option(help_text: str) -> parameters.Decorator:
+def _format_option(help_text: str, *others: str) -> parameters.Decorator:
     return click.option(
         "--format",
         "file_format",
-        type=click.Choice(["auto", *FORMATS]),
+        type=click.Choice(["auto", *FORMATS, *others]),
         default="auto",
         show_default=True,
         help=help_text,
     )
+
+
+def _checked_delimiter(
+    _ctx: click.Context, _param: click.Parameter, given: str | None
+) -> str | None:
+    if given is not None and (len(given) != 1 or given in '"\r\n\\'):
+        raise click.BadParameter(f"{given!r}: must be one character, and no quote or backslash")
+    return given
 
 
 class Loader:
@@ -101,16 +111,26 @@ class BulkLoader:
 @click.command()
 @parameters.store_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@_format_option("Format of FILE; auto means by its suffix, or else jsonl.")
+@_format_option("Format of FILE; auto means by its suffix, or else jsonl.", KEYS)
 @click.option(
     "--header/--no-header",
     default=None,
     help="Whether the first row of TSV or CSV names the columns (default: only if a field is named).",
 )
-@click.option("--key-field", metavar="NAME", help='Field to take as key (default: "key").')
+@click.option(
+    "--delimiter",
+    metavar="CHARACTER",
+    callback=_checked_delimiter,
+    help="What stands between the fields of TSV and CSV (default: tab, comma).",
+)
+@click.option(
+    "--key-field",
+    metavar="NAME|N",
+    help='Field to take as key (default: "key"); N: column of a file without header, from 1.',
+)
 @click.option(
     "--value-field",
-    metavar="NAME",
+    metavar="NAME|N",
     help="Field to take as value (default: the rest of the row, as a JSON object).",
 )
 @click.option(
@@ -143,6 +163,7 @@ def load(  # more than 60 lines: its parameters and its help
     file: str,
     file_format: str,
     header: bool | None,
+    delimiter: str | None,
     key_field: str | None,
     value_field: str | None,
     batch_size: int,
@@ -165,16 +186,19 @@ def load(  # more than 60 lines: its parameters and its help
            kind, but not null, is stored as JSON without spaces.
     tsv    key, tab, value on each line, without quoting
     csv    key, comma, value, with quoting as in spreadsheets
+    keys   a key on each line, as "lsmkv scan --keys-only" prints them; values are
+           empty
 
     An entry that expires has, in JSON, "expires_at" too, in seconds since 1970, and in TSV and CSV a
     third field, expires_at=SECONDS.  One that is due by now replaces its key all the same: it is gone.
 
     The first row of TSV and CSV is an entry, unless --header, --key-field or --value-field is given.
     With --header alone, load skips that row, and all rows are key and value.  With --key-field or
-    --value-field, rows may have any fields, with names from the header or the JSON object.
+    --value-field, rows may have any fields, with names from the header or the JSON object.  Numbers mean
+    columns of TSV or CSV without a header; with --header they are names.
 
-    Fields of TSV and CSV are text with \\xNN and \\\\ as escapes, with --hex hex digits, with --raw
-    plain bytes.  load skips blank lines, and unpacks gzip data whatever the name of FILE.
+    Keys, and fields of TSV and CSV, are text with \\xNN and \\\\ as escapes, with --hex hex digits,
+    with --raw plain bytes.  load skips blank lines, and unpacks gzip data whatever the name of FILE.
 
     Loading stops at a line that is not valid, or where gzip data are damaged or cut short, with exit
     code 1.  The whole lines before stay loaded, but with --bulk nothing is.  A line of more than 64 MiB
@@ -185,6 +209,8 @@ def load(  # more than 60 lines: its parameters and its help
               printf 'alice\\t34\\n' | lsmkv load users.db - --format tsv
               lsmkv load users.db users.csv --key-field id
               lsmkv load users.db users.csv --key-field id --value-field name
+              lsmkv load sites.db ranks.csv --key-field 2
+              lsmkv load words.db words.txt --format keys
               lsmkv load users.db dump.jsonl.gz --bulk --sorted
     """
     if is_sorted and not bulk:
@@ -192,7 +218,7 @@ def load(  # more than 60 lines: its parameters and its help
     form = parameters.chosen_form()
     is_guess = file_format == "auto" and format_by_suffix(file) is None
     file_format = _chosen_format(file, file_format, form)
-    fields = Fields(key_field, value_field, header)
+    fields = Fields(key_field, value_field, header, delimiter)
     _refuse_header(file_format, fields)
     hints: list[str] = []
     with contextlib.ExitStack() as stack:
@@ -202,24 +228,40 @@ def load(  # more than 60 lines: its parameters and its help
             )
         )
         stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
+        records = read_records(
+            stream, file_format, form, fields, hints.append, is_text=form is not Form.RAW
+        )
+        with _telling(file, is_guess, lambda: 0):
+            first = list(itertools.islice(records, 1))  # before there is a new store
         db = stack.enter_context(
             lsmkv.open(store, create_if_missing=create, wait_s=wait_s, **settings)
         )
         loader = BulkLoader(db, is_sorted, ttl_s) if bulk else Loader(db, batch_size, sync, ttl_s)
         size = os.path.getsize(file) if os.path.isfile(file) else None  # a pipe has none
         report = stack.enter_context(progress("Loading", of_bytes=size is not None))
-        records = read_records(stream, file_format, form, fields, hints.append)
-        stack.enter_context(saying_how_far(lambda: f"{count_entries(loader.loaded)} loaded"))
+        every = itertools.chain(first, records)
+        checked = _ascending(every) if is_sorted else every
+        with _telling(file, is_guess, lambda: loader.loaded):
+            try:
+                loader.load(record[1:] for record in _reporting(checked, stream, size, report))
+            except ValueError:  # a bad line; those before it are good
+                loader.give_up()
+                raise
+    click.echo(f"Loaded {count_entries(loader.loaded)}.", err=True)
+
+
+@contextlib.contextmanager
+def _telling(file: str, is_guess: bool, loaded: Callable[[], int]) -> Iterator[None]:
+    """Name file, guessed format and entries loaded in errors of the block."""
+    with saying_how_far(lambda: f"{count_entries(loaded())} loaded"):
         try:
-            checked = _ascending(records) if is_sorted else records
-            loader.load(record[1:] for record in _reporting(checked, stream, size, report))
-        except ValueError as error:  # a bad line; those before it are good
-            loader.give_up()
+            yield
+        except ValueError as error:
             advice = ""
             if is_guess and isinstance(error, BadRecordError) and error.line == 1:
-                advice = "; it was read as jsonl, --format says if it is another"
+                advice = "; it was read as jsonl, --format says if it is another: tsv or csv "
+                advice += "(with any --delimiter), or keys, one on each line"
             raise ValueError(f"{file}: {describe(error)}{advice}") from error
-    click.echo(f"Loaded {count_entries(loader.loaded)}.", err=True)
 
 
 def _ascending(records: Iterator[Record]) -> Iterator[Record]:
@@ -258,8 +300,14 @@ def _refuse_header(file_format: str, fields: Fields) -> None:
         raise click.UsageError(
             "--header and --no-header are for TSV and CSV; JSON names its fields"
         )
-    if fields.header is False and fields.are_named:
-        raise click.UsageError("--no-header leaves --key-field and --value-field without names")
+    if fields.delimiter is not None and file_format not in ("tsv", "csv"):
+        raise click.UsageError("--delimiter is for TSV and CSV: add --format csv")
+    if file_format == KEYS and (fields.header is not None or fields.are_named):
+        raise click.UsageError("a line of --format keys is a key: leave out headers and fields")
+    if fields.header is False and fields.are_named and not fields.are_numbers:
+        raise click.UsageError(
+            "--no-header leaves --key-field and --value-field without names: give numbers of columns"
+        )
 
 
 @click.command(short_help="Write every entry of STORE to a file or a pipe.")

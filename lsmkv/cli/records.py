@@ -1,4 +1,4 @@
-"""Reads and writes entries in files: JSON lines, TSV and CSV.
+"""Reads and writes entries in files: JSON lines, TSV and CSV; reads lists of keys.
 
 jsonl
     ``{"key": K, "value": V}`` on each line; K and V are strings, or ``{"hex": "..."}`` for bytes that
@@ -9,6 +9,8 @@ tsv
     entry that expires has the field ``expires_at=N`` behind them.
 csv
     Key, comma, value (RFC 4180 quoting), in a form of :mod:`lsmkv.cli.keys`; likewise.
+keys
+    A key on each line, in a form of :mod:`lsmkv.cli.keys`.  It is only read.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from typing import BinaryIO, Final
 import msgspec
 
 from lsmkv.cli.fields import Columns, Fields, expiry_field, json_reader, looks_like_header
-from lsmkv.cli.keys import Form, json_text
+from lsmkv.cli.keys import Form, json_text, parse
 from lsmkv.cli.streams import Lines
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
 from lsmkv.encoding.expiry import Clock
 from lsmkv.encoding.text_form import to_text
 
 FORMATS: Final = ("jsonl", "tsv", "csv")
+KEYS: Final = "keys"
 _SUFFIXES: Final = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -39,7 +42,7 @@ _SUFFIXES: Final = {
 }
 _PACKED: Final = ".gz"
 _KEY_AND_VALUE: Final = Fields()
-_MOST_CHARACTERS: Final = {"jsonl": 6, "tsv": 4, "csv": 4}  # for a byte: \u00NN, \xNN
+_MOST_CHARACTERS: Final = {"jsonl": 6, "tsv": 4, "csv": 4, KEYS: 4}  # for a byte: \u00NN, \xNN
 _REST_BYTES: Final = 64 * 1024  # of a record: names, quotes, spaces
 
 Record = tuple[int, bytes, bytes, int | None]  # number of its first line, key, value, expiry
@@ -77,15 +80,21 @@ def read_records(
     form: Form,
     fields: Fields = _KEY_AND_VALUE,
     hint: Callable[[str], None] = lambda _text: None,
+    *,
+    is_text: bool = True,
 ) -> Iterator[Record]:
-    """The records of ``stream`` until BadRecordError or ValueError; ``hint`` takes likely mistakes."""
+    """The records of ``stream`` until BadRecordError or ValueError; ``hint`` takes likely mistakes.
+
+    ``is_text`` refuses UTF-16.
+    """
     longest = _MOST_CHARACTERS[file_format] * (MAX_KEY_BYTES + MAX_VALUE_BYTES) + _REST_BYTES
-    lines = Lines(stream, longest=longest, is_text=form is not Form.RAW)
-    records = (
-        _read_json_lines(lines, fields)
-        if file_format == "jsonl"
-        else _read_delimited(lines, file_format, form, fields, hint)
-    )
+    lines = Lines(stream, longest=longest, is_text=is_text)
+    if file_format == "jsonl":
+        records = _read_json_lines(lines, fields)
+    elif file_format == KEYS:
+        records = _read_key_lines(lines, form, fields.value_of_key_alone or b"")
+    else:
+        records = _read_delimited(lines, file_format, form, fields, hint)
     clock = Clock()
     for number, key, value, expires_at in records:
         try:
@@ -116,6 +125,20 @@ def _read_json_lines(lines: Lines, fields: Fields) -> Iterator[_Read]:
         yield number, *entry
 
 
+def _read_key_lines(lines: Lines, form: Form, value: bytes) -> Iterator[_Read]:
+    for number, line in enumerate(lines, 1):
+        lines.begin_record()
+        text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+        if not text:
+            continue
+        try:
+            key = parse(text, form)
+        except ValueError as error:
+            advice = ", or load with --raw" if form is Form.TEXT else ""
+            raise BadRecordError(number, f"key: {error}{advice}") from None
+        yield number, key, value, None
+
+
 class _Tsv(csv.Dialect):
     """Without quoting, as cut, sort and awk read it; fields in text or hex form hold no tab."""
 
@@ -136,14 +159,15 @@ _DIALECTS: Final[dict[str, type[csv.Dialect]]] = {"tsv": _Tsv, "csv": _Csv}
 def _read_delimited(
     lines: Lines, file_format: str, form: Form, fields: Fields, hint: Callable[[str], None]
 ) -> Iterator[_Read]:
-    columns = None if fields.have_header else Columns(fields, form, None)
-    may_hint = fields.header is None
-    for number, row in _rows(lines, file_format):
+    columns = None if fields.have_header or fields.are_named else Columns(fields, form, None)
+    may_hint = fields.header is None and columns is not None
+    for number, row in _rows(lines, file_format, fields.delimiter):
         try:
-            if columns is None:
+            if columns is None and fields.have_header:
                 columns = Columns(fields, form, row)
-                may_hint = False
                 continue
+            if columns is None:
+                columns = Columns(fields, form, [str(place) for place in range(1, len(row) + 1)])
             entry = columns.entry(row)
         except ValueError as error:
             raise BadRecordError(number, str(error)) from None
@@ -157,12 +181,13 @@ def _read_delimited(
         yield number, *entry
 
 
-def _rows(lines: Lines, file_format: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: Lines, file_format: str, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with the numbers of their first lines."""
     csv.field_size_limit(sys.maxsize)  # the lines have a limit
     # Bytes that are not UTF-8 become surrogates, which only the raw form takes.
     texts = (line.decode("utf-8", "surrogateescape") for line in lines)
-    rows = csv.reader(texts, _DIALECTS[file_format])
+    dialect = _DIALECTS[file_format]
+    rows = csv.reader(texts, dialect, delimiter=delimiter or dialect.delimiter)
     number = 1
     while True:
         lines.begin_record()

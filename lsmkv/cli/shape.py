@@ -1,4 +1,4 @@
-"""Commands that look inside a store: stats, inspect, explain."""
+"""Commands that look inside a store: stats, inspect."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ import click
 
 import lsmkv
 from lsmkv.cli.output import percent, print_json, print_table
-from lsmkv.cli.parameters import BYTES, form_options, json_option, store_argument
+from lsmkv.cli.parameters import json_option, refuse_empty, store_argument
 from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.inspection.report import count, size, utc
-from lsmkv.inspection.store_info import BlockInfo, LevelInfo, StoreInfo, TableInfo
+from lsmkv.inspection.store_info import (
+    BlockInfo,
+    LevelInfo,
+    StoreInfo,
+    TableInfo,
+    block_infos,
+    table_info,
+)
+from lsmkv.inspection.tables import open_table_file
+from lsmkv.storage.storage import absolute_path, is_url
 
 _KEYS: Final = ("first key", "last key")
-_COLOURS: Final = {"+": "green", "-": "cyan", "!": "yellow"}  # by the sign of an explained step
 _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
 
 
@@ -93,51 +101,94 @@ def _level_totals(level: LevelInfo) -> dict[str, int]:
 
 
 @click.command()
-@store_argument
+@click.argument("store", type=click.Path(), callback=refuse_empty, metavar="STORE|FILE.sst")
 @click.option("--blocks", is_flag=True, help="Show each block with its filter; reads them all.")
-@click.option("--table", "number", type=int, metavar="N", help="Show only table N (default: all).")
 @json_option()
-def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None:
-    """Show the levels, runs and tables of STORE.
+def inspect(store: str, blocks: bool, as_json: bool) -> None:
+    """Show the levels, runs and tables of STORE, or one FILE.sst.
 
     p is a filter's false-positive rate: as asked for, and the exact rate of the filter built from n
     keys with m bits and k probes (of ribbon filters: columns; of Grafite filters: low bits).  A table
-    shows the mean of its blocks, or "?" where only reading the blocks would tell.  Bytes of filters
-    count once, although a file holds them twice: in its blocks, and together for loading.  Index and
-    filters are told side by side, in all, by key and by block.  Where entries expire, it is told how
-    many, and when half of all are due.
+    shows the mean of its blocks, or "?" where only reading the blocks would tell.  Beside it stands,
+    with --blocks, the rate of the very bits: of a Bloom filter the share of bits set, to the power k,
+    of a ribbon filter the same, of others "-".  Bytes of filters count once, although a file holds
+    them twice: in its blocks, and together for loading.  Index and filters are told side by side, in
+    all, by key and by block.  Where entries expire, it is told how many, and when half of all are due.
+
+    FILE.sst is one table, and needs no store around it.
 
     \b
     Example:  lsmkv inspect users.db
-              lsmkv inspect users.db --blocks --table 12
+              lsmkv inspect users.db/000012.sst --blocks
     """
+    if _is_table_file(store):
+        _inspect_file(store, blocks, as_json)
+        return
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         info = db.inspect()
-        chosen = [table for table in info.tables() if number in (None, table.number)]
-        if number is not None and not chosen:
-            raise ValueError(f"{db.path} has no table {number}")
-        found = {table.number: list(db.blocks(table.number)) for table in chosen if blocks}
+        found = {table.number: list(db.blocks(table.number)) for table in info.tables() if blocks}
     if as_json:
-        print_json(
-            _table_json(chosen[0], found)
-            if number is not None
-            else {"tables": [_table_json(table, found) for table in chosen]}
-            if blocks
-            else info.as_dict()
-        )
+        tables = [_table_json(table, found.get(table.number)) for table in info.tables()]
+        print_json({"tables": tables} if blocks else info.as_dict())
     elif blocks:
-        if not chosen:
+        if not found:
             click.echo(_no_tables(info))
-        for table in chosen:
+        for table in info.tables():
             _print_blocks(table, found[table.number])
     else:
-        _print_tables(info, chosen)
+        _print_tables(info)
 
 
-def _table_json(table: TableInfo, found: dict[int, list[BlockInfo]]) -> dict[str, object]:
+def _is_table_file(path: str) -> bool:
+    """Whether it is a file, or would be one by its name."""
+    if path.endswith(".sst"):
+        return not os.path.isdir(path) and not is_url(path)
+    return os.path.isfile(path)
+
+
+def _inspect_file(path: str, blocks: bool, as_json: bool) -> None:
+    reader = open_table_file(absolute_path(path))
+    table = table_info(reader)
+    found = list(block_infos(reader)) if blocks else None
+    if as_json:
+        print_json(_table_json(table, found))
+    elif found is not None:
+        _print_blocks(table, found)
+    else:
+        _print_file(table)
+
+
+def _print_file(table: TableInfo) -> None:
+    filters = "none"
+    if table.filter_kind != "none":
+        exact = "?" if table.expected_rate is None else percent(table.expected_rate)
+        filters = (
+            f"{table.filter_kind}, one per {table.granularity}, {table.filter_key} keys; "
+            f"p {percent(table.requested_rate)} % asked, {exact} % exact"
+        )
+    click.echo(f"{table.file_name}: table {table.number}, {size(table.size_bytes)}")
+    for name, fact in (
+        ("written by", table.writer),
+        ("keys", f"{shown_key(table.smallest)} to {shown_key(table.largest)}"),
+        ("entries", f"{table.entry_count:,}, {count(table.tombstone_count, 'deletion')}"),
+        ("sequence", f"{table.smallest_seq} to {table.largest_seq}"),
+        ("expiry", "none" if table.expiry is None else table.expiry),
+        (
+            "blocks",
+            f"{table.block_count:,}, {size(table.raw_bytes)}, stored as {size(table.stored_bytes)}",
+        ),
+        ("dictionary", size(table.dictionary_bytes)),
+        ("filters", filters),
+        ("memory", table.index_and_filters()),
+    ):
+        click.echo(f"{name:<12}{fact}")
+    tell_of_cut_keys(True, [table.smallest, table.largest])
+
+
+def _table_json(table: TableInfo, blocks: list[BlockInfo] | None) -> dict[str, object]:
     described = table.as_dict()
-    if table.number in found:
-        described["blocks"] = [block.as_dict() for block in found[table.number]]
+    if blocks is not None:
+        described["blocks"] = [block.as_dict() for block in blocks]
     return described
 
 
@@ -149,7 +200,8 @@ def _no_tables(info: StoreInfo) -> str:
     return f'There are no tables yet: {where} in the log.  "lsmkv compact" writes a table.'
 
 
-def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
+def _print_tables(info: StoreInfo) -> None:
+    tables = list(info.tables())
     places = {
         table.number: f"{level.number}/{run.number}"
         for level in info.levels
@@ -158,14 +210,14 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
     }
     headings = ["level\n/run", "table", *_KEYS, "entries", "deleted", "blocks", "bytes", "index"]
     headings += ["filters", "p, %\nasked", "p, %\nexact"]
-    has_expiry = any(table.expiry is not None for table in chosen)
+    has_expiry = any(table.expiry is not None for table in tables)
     headings += ["expire", "half due"] if has_expiry else []
     rows = [
         [
             places[table.number],
             table.number,
-            _key(table.smallest),
-            _key(table.largest),
+            shown_key(table.smallest),
+            shown_key(table.largest),
             table.entry_count,
             table.tombstone_count,
             table.block_count,
@@ -176,21 +228,20 @@ def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
             "?" if table.expected_rate is None else percent(table.expected_rate),
             *(_expiry(table) if has_expiry else []),
         ]
-        for table in chosen
+        for table in tables
     ]
     is_whole = not rows or print_table("", headings, rows, text=[headings[0], *_KEYS])
     counts = ", ".join(f"{keys:,}" for keys in info.memtable_key_counts)
     click.echo(
-        f"{count(len(rows), 'table')}, {size(sum(table.size_bytes for table in chosen))}; "
+        f"{count(len(rows), 'table')}, {size(sum(table.size_bytes for table in tables))}; "
         f"keys in memtables: {counts}"
     )
-    about = chosen[0] if len(chosen) == 1 else info
-    click.echo(f"In all: {about.index_and_filters()}")
+    click.echo(f"In all: {info.index_and_filters()}")
     if info.expiry is not None:
         click.echo(f"In tables and memtables: {info.expiry}")
     if info.store_id:
         click.echo(f"Identity of the store: {info.store_id}")
-    _tell_of_cut_keys(is_whole, [key for it in chosen for key in (it.smallest, it.largest)])
+    tell_of_cut_keys(is_whole, [key for it in tables for key in (it.smallest, it.largest)])
 
 
 def _expiry(table: TableInfo) -> list[object]:
@@ -203,7 +254,7 @@ def _expiry(table: TableInfo) -> list[object]:
 
 def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:
     headings = ["block", "offset", "bytes", "raw", "codec", *_KEYS, "entries", "n", "m", "k"]
-    headings += ["p, %\nexact"]
+    headings += ["p, %\nexact", "p, %\nof bits"]
     rows = [
         [
             block.number,
@@ -211,54 +262,26 @@ def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:
             block.length_bytes,
             block.raw_bytes,
             block.codec,
-            _key(block.first_key),
-            _key(block.last_key),
+            shown_key(block.first_key),
+            shown_key(block.last_key),
             block.entry_count,
             block.key_count,
             block.bit_count,
             block.probe_count,
             percent(block.expected_rate),
+            "-" if block.bits_rate is None else percent(block.bits_rate),
         ]
         for block in blocks
     ]
     title = f"Table {table.number} ({table.file_name}); {table.index_and_filters()}"
     is_whole = print_table(title, headings, rows, text=["codec", *_KEYS])
-    _tell_of_cut_keys(is_whole, [key for it in blocks for key in (it.first_key, it.last_key)])
+    tell_of_cut_keys(is_whole, [key for it in blocks for key in (it.first_key, it.last_key)])
 
 
-def _tell_of_cut_keys(is_whole: bool, keys: list[bytes]) -> None:
-    if not is_whole or any(_key(key) != to_text(key) for key in keys):
+def tell_of_cut_keys(is_whole: bool, keys: list[bytes]) -> None:
+    if not is_whole or any(shown_key(key) != to_text(key) for key in keys):
         click.echo("Some keys are cut; --json shows them whole.")
 
 
-def _key(key: bytes) -> str:
+def shown_key(key: bytes) -> str:
     return shortened(to_text(key), _SHOWN_KEY)
-
-
-@click.command()
-@store_argument
-@click.argument("key", type=BYTES)
-@click.option("--filters", is_flag=True, help="Show more of each filter: n, m, k, the key's bits.")
-@form_options
-@json_option()
-def explain(store: str, key: bytes, filters: bool, as_json: bool) -> None:
-    """Look KEY up in STORE, and show each step of the lookup.
-
-    A line for each memtable and each run says what its filter answered, which block was searched, and
-    what was read: - a filter saved a read, ! a wasted read, + the key's entry.  STORE need not have
-    KEY.
-
-    With --filters more lines tell of each filter n, m, k, the exact error rate, and the key's bits with
-    those that are not set; and of each table what its index and filters take.
-
-    \b
-    Example:  lsmkv explain users.db alice
-    """
-    with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        explanation = db.explain(key)
-    if as_json:
-        print_json(explanation.as_dict())
-        return
-    has_colour = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
-    for line in explanation.lines(with_filters=filters):
-        click.secho(line, color=has_colour, fg=_COLOURS.get(line[0]))

@@ -66,7 +66,7 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
     if max(keys or 0, bits or 0) > _LARGEST:
         raise ValueError(f"more than {_LARGEST:,} keys or bits are too many")
     if [keys, bits, error_rate].count(None) != 1:
-        raise ValueError("give two of --keys, --bits (or --bytes) and --error-rate")
+        raise ValueError("give two of --keys, --bits and --error-rate")
     ribbon = ribbon_size(keys, bits, error_rate)
     if keys is None:
         assert bits is not None and error_rate is not None
@@ -96,9 +96,6 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
 @click.option("--keys", type=click.IntRange(min=1), metavar="N", help="Number of keys, n.")
 @click.option("--bits", type=click.IntRange(min=1), metavar="M", help="Size in bits, m.")
 @click.option(
-    "--bytes", "byte_count", type=click.IntRange(min=1), metavar="B", help="Size in bytes."
-)
-@click.option(
     "--error-rate",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="P",
@@ -108,7 +105,6 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
 def command(
     keys: int | None,
     bits: int | None,
-    byte_count: int | None,
     error_rate: float | None,
     as_json: bool,
 ) -> None:
@@ -123,13 +119,11 @@ def command(
 
     \b
     Example:  lsmkv filter-size --keys 1000000 --error-rate 0.001
-              lsmkv filter-size --keys 30 --bytes 38
-              lsmkv filter-size --bytes 4096 --error-rate 0.01
+              lsmkv filter-size --keys 30 --bits 300
+              lsmkv filter-size --bits 32768 --error-rate 0.01
     """
-    if bits is not None and byte_count is not None:
-        raise click.UsageError("give --bits or --bytes, not both")
     try:
-        found = filter_size(keys, byte_count * 8 if byte_count is not None else bits, error_rate)
+        found = filter_size(keys, bits, error_rate)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if as_json:

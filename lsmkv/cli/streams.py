@@ -18,6 +18,7 @@ _GZIP: Final = b"\x1f\x8b\x08"  # gzip data begin so, and no UTF-8 text does
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # how zlib is told that data are gzip
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_PARQUET: Final = b"PAR1"
 _BUFFER_BYTES: Final = 64 * 1024
 _PIECE_BYTES: Final = 1024 * 1024  # of a long line: its record is checked after each
 _MOST_TIMES: Final = 100  # as many bytes as packed ones, in a long record
@@ -150,6 +151,8 @@ class Lines:
                 raise ValueError(
                     "line 1: it is UTF-16; make it UTF-8, with: iconv -f UTF-16 -t UTF-8 FILE"
                 )
+            if line.startswith(_PARQUET):
+                raise ValueError("line 1: it is Parquet; write it as CSV or JSON lines first")
             return line.removeprefix(_BYTE_ORDER_MARK)
         return line
 

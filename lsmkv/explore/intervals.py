@@ -1,7 +1,6 @@
-"""Confidence intervals of measured rates: those of the benchmark harness, without its libraries.
+"""Confidence intervals of measured rates.
 
-The harness, which is not in the wheel, has SciPy's distributions; a page needs two quantiles, and no
-library of 100 MB.  A test holds both to the same ends.
+Two distributions are no reason for a library of 100 MB.  A test holds them to SciPy's.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def clustered_interval(hits: Sequence[int], trials: Sequence[int]) -> tuple[floa
     spread = math.fsum((h - rate * n) ** 2 for h, n in zip(hits, trials, strict=True))
     binomial = total * rate * (1.0 - rate)
     effect = max(1.0, spread * clusters / (clusters - 1) / binomial) if binomial else 1.0
-    few = _t_quantile(total - 1) / _t_quantile(clusters - 1)
+    few = t_quantile(total - 1) / t_quantile(clusters - 1)
     return rate_interval(passed, total, total / effect * few * few)
 
 
@@ -59,15 +58,16 @@ def rate_interval(hits: int, trials: int, effective: float) -> tuple[float, floa
 
 
 def _beta_quantile(share: float, a: float, b: float) -> float:
-    return _where(lambda x: _beta_share(x, a, b) >= share, 0.0, 1.0)
+    """Where the beta distribution of ``a`` and ``b`` has that share below."""
+    return _where(lambda x: beta_share(x, a, b) >= share, 0.0, 1.0)
 
 
 @functools.cache
-def _t_quantile(freedom: int) -> float:
+def t_quantile(freedom: int) -> float:
     """The upper 2.5 % point of Student's t."""
 
     def is_enough(t: float) -> bool:
-        return _beta_share(freedom / (freedom + t * t), freedom / 2, 0.5) / 2 <= _TAIL
+        return beta_share(freedom / (freedom + t * t), freedom / 2, 0.5) / 2 <= _TAIL
 
     return _where(is_enough, 0.0, 64.0)
 
@@ -83,12 +83,12 @@ def _where(is_enough: Callable[[float], bool], low: float, high: float) -> float
     return high
 
 
-def _beta_share(x: float, a: float, b: float) -> float:
+def beta_share(x: float, a: float, b: float) -> float:
     """The regularized incomplete beta function, by Lentz's continued fraction."""
     if x <= 0.0 or x >= 1.0:
         return min(1.0, max(0.0, x))
     if x > (a + 1.0) / (a + b + 2.0):  # where the fraction converges fast
-        return 1.0 - _beta_share(1.0 - x, b, a)
+        return 1.0 - beta_share(1.0 - x, b, a)
     front = math.exp(
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     )

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Literal
 
 from lsmkv.encoding.expiry import Expiring
 from lsmkv.filters import bloom
-from lsmkv.filters.policy import BLOOM
+from lsmkv.filters.policy import BLOOM, RIBBON
 from lsmkv.inspection.index_and_filters import IndexAndFilters
 from lsmkv.inspection.report import Report, count, count_entries, utc
 from lsmkv.memtable.memtable import Memtable
@@ -37,6 +37,9 @@ class BlockInfo(Report):
         entry_count: its entries, deletions and old versions included.
         key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter.
         expected_rate: their exact false-positive rate; 1.0 without a filter of its own.
+        bits_rate: the false-positive rate of its very bits: of a Bloom filter the share of those that are
+            set, to the power k; of a ribbon filter ``expected_rate``, whatever its bits are.  None for
+            other filters, without one, and if it is lost.
     """
 
     number: int
@@ -51,6 +54,7 @@ class BlockInfo(Report):
     bit_count: int
     probe_count: int
     expected_rate: float
+    bits_rate: float | None
 
     def __str__(self) -> str:
         return (
@@ -392,7 +396,21 @@ def block_info(table: TableReader, number: int) -> BlockInfo:
         key_count=shape[1],
         probe_count=shape[2],
         expected_rate=filter_rate(table, *shape),
+        bits_rate=_bits_rate(table, number, trailer.probe_count) if trailer.filter_length else None,
     )
+
+
+def _bits_rate(table: TableReader, number: int, probe_count: int) -> float | None:
+    """A filter's false-positive rate by its bits; None if not known."""
+    bits = table.filters.bits_of(number)
+    if not bits:
+        return None
+    if table.filter_policy is RIBBON:  # each bit of a fingerprint is right by chance, one in two
+        return RIBBON.exact_rate(len(bits), 0, probe_count)
+    if table.filter_policy is not BLOOM:
+        return None
+    set_bits = int.from_bytes(bits, "little").bit_count()
+    return (set_bits / (8 * len(bits))) ** probe_count
 
 
 def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]:

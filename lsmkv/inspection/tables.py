@@ -1,4 +1,4 @@
-"""The tables of an open store, to look into: blocks, keys and filters."""
+"""Tables to look into: blocks, keys and filters; those of an open store, or in a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from lsmkv.errors import uncopyable
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey
 from lsmkv.inspection import store_info
+from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import Storage
+
+
+def open_table_file(path: str) -> TableReader:
+    """The table in a file, without its store.  Raises as :class:`TableReader`."""
+    storage = Storage()
+    return TableReader(storage, path, BlockCache(0, storage.stats), None, "resident")
 
 
 class Table:

@@ -29,8 +29,10 @@ _SMALL_DIVISOR: Final = 10  # the small queue has a tenth of the memory
 _HITS_TO_STAY: Final = 2  # in the small queue
 _MOST_HITS: Final = 3  # that count
 _LEAST_BLOCK_BYTES: Final = 32 * 1024  # of memory that entries leave to blocks
-_LEAST_SHARE: Final = 0.1  # of the memory, for either
-_STEP: Final = 0.0005  # of the memory
+_LEAST_SHARE: Final = 0.02  # of the memory, for entries
+_MOST_SHARE: Final = 0.95
+_STEP: Final = 0.0005  # of the memory; at least
+_STEP_BYTES: Final = 2048
 PLACE_BYTES: Final = 150  # of memory: an item's place in a queue, and one in the memory of keys
 
 
@@ -142,7 +144,7 @@ class BlockCache:
         if has_left:
             self._forget(key)
             share = self._entry_share
-            self._set_entry_share(share - _STEP * max(1.0, share / (1 - share)))
+            self._set_entry_share(share - self._step() * max(1.0, share / (1 - share)))
         self._make_room(item.charge_bytes)
         if self.used_bytes + item.charge_bytes > self._capacity_for_blocks():
             return  # tables have reserved the rest meanwhile
@@ -231,9 +233,13 @@ class BlockCache:
 
     # Entries
 
+    def _step(self) -> float:
+        """How much of the memory one step moves."""
+        return max(_STEP, _STEP_BYTES / max(self.capacity_bytes, _STEP_BYTES))
+
     def _set_entry_share(self, share: float) -> None:
         """Set the share of the memory that entries may take."""
-        self._entry_share = min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)
+        self._entry_share = min(max(share, _LEAST_SHARE), _MOST_SHARE)
         wanted = int(self.capacity_bytes * self._entry_share)
         self.entries.target_bytes = max(0, min(wanted, self.capacity_bytes - _LEAST_BLOCK_BYTES))
         self.entries.trim(0)
@@ -250,7 +256,7 @@ class BlockCache:
                 self._is_changing = True
                 if entries.put(key, h, held):
                     share = self._entry_share
-                    self._set_entry_share(share + _STEP * max(1.0, (1 - share) / share))
+                    self._set_entry_share(share + self._step() * max(1.0, (1 - share) / share))
                 self._make_room(0)
             except BaseException:  # an interrupt, in plain Python
                 entries.clear()

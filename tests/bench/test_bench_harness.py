@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as bench
-from bench.harness import experiment, records
+from bench.harness import document, experiment, records
 from bench.harness.experiment import Experiment, Plan
 from bench.harness.records import column
 from bench.harness.story import Story
 from bench.harness.sweep import sweep
 from bench.harness.tables import Table
-from reports import document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
-import sys
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,14 @@ import pytest
 from bench.experiments.saved_io import datasets
 from bench.experiments.saved_io.experiment import EXPERIMENT, tasks
 from bench.experiments.saved_io.measure import measure
-from bench.experiments.saved_io.rows import TRACE, TRACE_ABSENT, TRACE_PRESENT, Row, join
+from bench.experiments.saved_io.rows import DRAWN, TRACE, TRACE_ABSENT, TRACE_PRESENT, Row, join
+from bench.experiments.saved_io.story import story
 from bench.experiments.saved_io.tasks import StoreTask
 from bench.harness.experiment import Plan, parser_for
+from bench.harness.story import Story
 from bench.harness.sweep import sweep
 from bench.workloads.key_files import read_keys
+from gates import WAIT_S
 
 KEYS = [b"user:%04d" % (2 * number) for number in range(900)]
 
@@ -90,15 +95,20 @@ def as_json_lines(path: Path, keys: list[bytes]) -> Path:
     return path
 
 
-def as_parquet(path: Path, keys: list[bytes]) -> Path:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = path.with_suffix(".parquet")
-    parquet.write_table(pyarrow.table({"key": keys}), path)
+def as_a_spreadsheet_does(path: Path, keys: list[bytes]) -> Path:
+    path = path.with_suffix(".csv")
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(b'"%b"' % key for key in keys))
     return path
 
 
-@pytest.mark.parametrize("write", [as_lines, as_packed_lines, as_json_lines, as_parquet])
+def as_lines_with_a_mark(path: Path, keys: list[bytes]) -> Path:
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(keys))
+    return path
+
+
+@pytest.mark.parametrize(
+    "write", [as_lines, as_packed_lines, as_json_lines, as_a_spreadsheet_does, as_lines_with_a_mark]
+)
 def test_each_form_gives_the_same_keys(
     write: Callable[[Path, list[bytes]], Path], tmp_path: Path
 ) -> None:
@@ -117,8 +127,12 @@ def test_the_sizes_of_values_are_taken_from_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("keys.jsonl", b'"a"\n{"k": 1}\n', r'keys\.jsonl, line 2: the object has no "key"'),
-        ("keys.jsonl", b"nothing\n", r"keys\.jsonl, line 1: "),
+        (
+            "keys.jsonl",
+            b'"a"\n{"k": 1}\n',
+            r"keys\.jsonl: line 2: there is no field 'key': the fields are 'k'",
+        ),
+        ("keys.jsonl", b"nothing\n", r"keys\.jsonl: line 1: not JSON"),
         (
             "keys.jsonl",
             b'{"key": "a", "value_bytes": -1}',
@@ -129,9 +143,23 @@ def test_the_sizes_of_values_are_taken_from_the_file(tmp_path: Path) -> None:
         (
             "keys.gz",
             gzip.compress(b"a\nb\n" * 99, mtime=0)[:-9],
-            r"keys\.gz: the gzip data are cut short",
+            r"keys\.gz: line \d+: the gzip data are cut short",
         ),
-        ("keys.parquet", b"PAR1 not", r"keys\.parquet: "),
+        (
+            "keys.gz",
+            gzip.compress(b"a\nb\n" * 99, mtime=0) + b"garbage",
+            r"keys\.gz: line 199: the gzip data are damaged",
+        ),
+        (
+            "keys.gz",
+            gzip.compress(b"a\nb\n" * 99, mtime=0)[:12] + b"\xff\xff",
+            r"keys\.gz: line 1: the gzip data are",
+        ),
+        ("keys.parquet", b"PAR1 not", r"keys\.parquet: line 1: it is Parquet; write it as CSV"),
+        ("keys.txt", "a\nb\n".encode("utf-16"), r"keys\.txt: line 1: it is UTF-16"),
+        ("keys.csv", b"id,address\n1,a\n", r"keys\.csv: its first row looks like a header"),
+        ("keys.csv", b"key\n1\n", r"keys\.csv: its first row looks like a header"),
+        ("keys.csv", b"1,a,x\n", r"line 1: 3 fields instead of 2 .*--key-field"),
         ("missing", None, r"missing.*: No such file"),
     ],
 )
@@ -145,12 +173,55 @@ def test_a_file_that_cannot_be_read_is_refused_before_any_work(
         planned("--keys", str(path), "--lookups", str(path))
 
 
-def test_parquet_without_its_library_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_in_place_of_keys_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=rf"{tmp_path}.*: Is a directory"):
+        planned("--keys", str(tmp_path), "--lookups", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "field"),
+    [
+        ("a.csv", b'id,address\r\n1,"Main street\n2nd floor"\r\n', "id"),
+        ("a.csv", b'"Main street\n2nd floor",1\n', "2"),
+        ("a.jsonl", b'{"id": 1, "name": "x"}\n', "id"),
+    ],
+)
+def test_a_field_is_chosen_as_load_chooses_it(
+    name: str, content: bytes, field: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(SystemExit, match=r'pip install "lsmkv\[dask\]"'):
-        planned("--keys", str(tmp_path / "a.parquet"), "--lookups", "b")
+    (tmp_path / name).write_bytes(content)
+    assert [key for key, _ in read_keys(str(tmp_path / name), 1, field)] == [b"1"]
+
+
+def test_a_list_of_keys_has_no_fields(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a\n")
+    with pytest.raises(ValueError, match=r"a\.txt: --key-field=id is for names that end in \.csv"):
+        read_keys(str(tmp_path / "a.txt"), 1, "id")
+
+
+@pytest.mark.parametrize("count", [100, 20_000])  # less and more than any buffer
+def test_keys_from_a_pipe_are_all_read_and_serve_every_repetition(
+    count: int, tmp_path: Path
+) -> None:
+    pipe, keys = tmp_path / "pipe", [b"key%06d" % number for number in range(count)]
+    (tmp_path / "lookups.txt").write_bytes(b"key000001\nother\n")
+    os.mkfifo(pipe)
+    given = ["--keys", str(pipe), "--lookups", str(tmp_path / "lookups.txt"), "--repetitions", "2"]
+    writer = threading.Thread(target=pipe.write_bytes, args=[b"\n".join(keys) + b"\n"], daemon=True)
+    writer.start()
+    found = planned(*given)
+    writer.join(WAIT_S)
+    pipe.unlink()  # whoever reads it again fails
+    for task in (found[0], found[-1]):
+        data = datasets.content(task.dataset, 0, task.seed, task.own)
+        assert [key for key, _ in data.entries] == keys
+
+
+def test_a_pipe_is_refused_where_several_processes_need_its_keys(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    files = ["--keys", str(tmp_path / "pipe"), "--lookups", str(tmp_path / "pipe")]
+    with pytest.raises(SystemExit, match="pipe: no regular file, which --jobs 2 needs"):
+        planned(*files, "--jobs", "2")
 
 
 def test_keys_and_lookups_need_each_other() -> None:
@@ -162,7 +233,62 @@ def test_keys_and_lookups_need_each_other() -> None:
 # Data sets
 
 
-@pytest.mark.parametrize("given", [["--datasets", "ranges"], ["--keys", "a", "--lookups", "a"]])
-def test_the_form_of_a_minute_refuses_other_data(given: list[str]) -> None:
-    with pytest.raises(SystemExit, match="--minute has a data set of its own"):
-        planned("--minute", *given)
+def test_the_form_of_a_minute_refuses_other_data_sets() -> None:
+    with pytest.raises(SystemExit, match="--minute has its own data set, or --keys"):
+        planned("--minute", "--datasets", "ranges")
+
+
+def of_own_files(folder: Path, keys: list[str], asked: list[str], *options: str) -> Story:
+    """The story of a counted run on lists of keys."""
+    (folder / "keys.txt").write_text("\n".join(keys) + "\n")
+    (folder / "lookups.txt").write_text("\n".join(asked) + "\n")
+    files = ["--keys", str(folder / "keys.txt"), "--lookups", str(folder / "lookups.txt")]
+    found = planned("--counts-only", *files, *options)
+    few = [task for task in found if task.error_rate in (None, 0.1, 0.01)]
+    return story(join(sweep(measure, few, None)))
+
+
+def test_headline_first_table_and_first_chart_are_of_one_store(rows: list[Row]) -> None:
+    told = story(rows)
+    (row,) = [
+        row
+        for row in rows
+        if (row.lookups_of, row.run_count, row.error_rate_requested) == (TRACE, 4, 0.01)
+    ]
+    share = row.reads_saved_gross_share or 0.0
+    assert f"{share:.2%}" in told.headline and "4 KiB blocks, 4 runs" in told.headline
+    assert told.first is not None and f"{share * 100:.3f}" in told.first.cells[-1]
+    assert "(lookups of a trace, " in told.tables[0].title
+    chart = told.charts[0]
+    shown = [point for line in chart.panels[0].lines[:1] for point in line.points]
+    reads = (row.data_block_reads or 0) / row.lookup_count
+    assert shown[-1][1] == pytest.approx(reads) and len(shown) == 2
+    base = chart.panels[0].lines[2].points[0][1]
+    assert 1 - reads / base == pytest.approx(share)
+
+
+def test_a_minute_takes_keys_of_ones_own(tmp_path: Path) -> None:
+    told = of_own_files(tmp_path, ["a", "b", "c"], ["a", "b", "x"] * 9, "--minute")
+    assert told.failures == [] and "4 runs" in told.headline
+
+
+@pytest.mark.parametrize(
+    ("keys", "asked"),
+    [
+        (["only"], ["only", "other"]),
+        (["a", "b", "c"], ["a", "b", "c"]),
+        ([" ", "  ", "x"], [f"{number:016x}" for number in range(400)]),
+    ],
+    ids=["one key", "all present", "three keys"],
+)
+def test_the_smallest_files_have_a_report(
+    keys: list[str], asked: list[str], tmp_path: Path
+) -> None:
+    assert of_own_files(tmp_path, keys, asked).failures == []
+
+
+def test_lookups_of_ones_own_are_not_held_against_theory(rows: list[Row]) -> None:
+    useless = [replace(row, data_block_reads=row.data_block_reads_unfiltered) for row in rows]
+    assert story(useless).failures == []
+    drawn = [replace(row, lookups_of=DRAWN) for row in useless if row.lookups_of == TRACE_ABSENT]
+    assert "filters of 1 % save only 0.00% of absent reads" in story(drawn).failures[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import DIGITS, PATHS, TENANTS, content, data_sets
 from bench.experiments.saved_io.equal_story import comparisons, equal_story
 from bench.experiments.saved_io.experiment import ERROR_RATES, EXPERIMENT
-from bench.experiments.saved_io.measure import measure, os_check
+from bench.experiments.saved_io.measure import cold_pass, measure, os_check
 from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, Row, join
 from bench.experiments.saved_io.stores import count
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask
 from bench.harness import experiment, records
+from bench.harness.environment import file_system
 from bench.harness.sweep import sweep
 from lsmkv.options import KIB
 
@@ -192,6 +194,16 @@ def test_an_unknown_data_set_is_refused() -> None:
 def test_a_difference_of_more_than_one_per_cent_fails() -> None:
     assert os_check(1000, 1011) == os_check(1000, 989) == "FAILED"
     assert os_check(1000, 1010) == os_check(1000, 990) == "agrees"
+
+
+@pytest.mark.skipif(file_system("/dev/shm") != "tmpfs", reason="needs a file system in memory")
+def test_files_in_memory_fail_no_count_of_the_system() -> None:
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        with lsmkv.open(folder) as db:
+            db.put(b"key", b"value")
+            db.flush()
+        cold = cold_pass(folder, [b"key"])
+    assert cold.os_bytes is None and cold.os_check.startswith("not told: ")
 
 
 def test_the_load_of_the_filters_is_counted(tmp_path: Path) -> None:

@@ -95,13 +95,12 @@ def test_delete_by_prefix_goes_on_beyond_a_batch(store: str) -> None:
 # --- count ---
 
 
-def test_count_is_exact_where_the_estimate_is_not(store: str) -> None:
+def test_count_counts_an_overwritten_key_once(store: str) -> None:
     with lsmkv.open(store) as db:
         for _ in range(2):
             db.update(LETTERS)
             db.flush()
     assert succeed("count", store) == b"5\n"
-    assert succeed("count", store, "--approximate") == b"10\n"
 
 
 # --- scan ---

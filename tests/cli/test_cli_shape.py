@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import lsmkv
 from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
+from damage import footer_of
 from lsmkv.cli.commands import cli
 from lsmkv.cli.group import describe
 from lsmkv.cli.sizes import filter_size
@@ -386,3 +387,89 @@ def test_verify_says_that_a_copy_is_unfinished(store: str, target: str) -> None:
     Path(target, "UNFINISHED").write_bytes(UNFINISHED_NOTE)
     message = fail("verify", target, code=1)
     assert one_line(message) and "unfinished checkpoint or backup" in message
+
+
+# --- one table, and the rate of its bits ---
+
+
+def _blocks(path: str) -> list[dict[str, object]]:
+    blocks: list[dict[str, object]] = json.loads(succeed("inspect", path, "--blocks", "--json"))[
+        "blocks"
+    ]
+    return blocks
+
+
+def test_inspect_tells_of_a_file_what_it_tells_of_the_table_in_its_store(
+    store: str, tmp_path: Path
+) -> None:
+    fill_tables(store)
+    (table,) = json.loads(succeed("inspect", store, "--blocks", "--json"))["tables"]
+    alone = tmp_path / table["file_name"]
+    alone.write_bytes(Path(store, table["file_name"]).read_bytes())
+    assert json.loads(succeed("inspect", str(alone), "--blocks", "--json")) == table
+    shown = succeed("inspect", str(alone)).decode()
+    for fact in ("500, 0 deletions", "key0000 to key0499", "bloom, one per block", "bits) a block"):
+        assert fact in shown
+    assert succeed("inspect", str(alone), "--blocks") == succeed("inspect", store, "--blocks")
+
+
+@pytest.mark.parametrize("place", ["data", "filters", "index", "properties", "footer", "cut"])
+def test_a_damaged_file_is_named_or_its_filters_come_from_its_blocks(
+    store: str, place: str
+) -> None:
+    fill_tables(store)
+    (path,) = Path(store).glob("*.sst")
+    before, footer, data = _blocks(str(path)), footer_of(path), bytearray(path.read_bytes())
+    at = {
+        "data": 0,
+        "filters": footer.filters_offset,
+        "index": footer.index_offset,
+        "properties": footer.properties_offset,
+        "footer": len(data) - 20,
+        "cut": 0,
+    }[place]
+    data[at] ^= 0xFF
+    path.write_bytes(data[:-100] if place == "cut" else data)
+    if place == "filters":
+        assert _blocks(str(path)) == before
+        return
+    message = fail("inspect", str(path), "--blocks")
+    assert one_line(message) and message.startswith(f"Error: {path} at offset ")
+
+
+def test_a_directory_named_as_a_table_is_a_store(tmp_path: Path) -> None:
+    assert b"Identity of the store" in succeed("inspect", fill_tables(str(tmp_path / "x.sst")))
+
+
+def test_of_a_bloom_filter_the_rate_of_its_bits_is_the_share_set_to_the_power_k(
+    store: str,
+) -> None:
+    fill_tables(store)
+    (path,) = Path(store).glob("*.sst")
+    with lsmkv.open(store, read_only=True) as db:
+        (table,) = db.tables()
+        for number, block in enumerate(_blocks(str(path))):
+            bits = table.filter_bits(number)
+            share = sum(byte.bit_count() for byte in bits) / (8 * len(bits))
+            assert block["bits_rate"] == share ** table.filter(number).probe_count
+
+
+@pytest.mark.parametrize(
+    ("form", "is_known"),
+    [
+        ({"filter_policy": "ribbon"}, True),
+        ({"filter_policy": "grafite"}, False),
+        ({"filter_policy": "none"}, False),
+        ({"filter_granularity": "table", "filter_policy": "bloom"}, False),
+    ],
+)
+def test_of_other_filters_it_is_the_exact_rate_or_not_known(
+    store: str, form: dict[str, str], is_known: bool
+) -> None:
+    with lsmkv.open(store, **form) as db:  # type: ignore[arg-type]
+        db.update({b"key%04d" % number: b"" for number in range(500)})
+        db.flush()
+    for block in json.loads(succeed("inspect", store, "--blocks", "--json"))["tables"][0]["blocks"]:
+        assert block["bits_rate"] == (block["expected_rate"] if is_known else None)
+    last = succeed("inspect", store, "--blocks").decode().splitlines()[-1]
+    assert last.endswith(" -") is not is_known

@@ -66,7 +66,7 @@ def test_the_slider_drives_the_score_the_lookup_and_the_map(
     assert f"p={data.rates[-1]}" in page.url
 
 
-def test_the_first_screen_has_sixty_words_the_map_and_bits(
+def test_the_first_screen_has_sixty_words_the_map_bits_and_a_field_for_a_key(
     chromium: Browser, tmp_path: Path
 ) -> None:
     make_demo(str(tmp_path / "demo"))
@@ -76,9 +76,11 @@ def test_the_first_screen_has_sixty_words_the_map_and_bits(
         told = f"{text_of(page, '.intro')} {text_of(page, '.answer')}"
         assert len(told.split()) <= 60
         assert "Without filters: 4 reads, 49.6 ms from a hard disk." in told
-        for part in (".map canvas", ".bits canvas"):
+        for part in (".map canvas", ".bits canvas", "#key"):
             box = page.locator(part).bounding_box()
             assert box is not None and box["y"] + box["height"] <= 768, part
+        heights = [page.locator(card).bounding_box() or {} for card in (".map", ".lookup")]
+        assert heights[1]["height"] - heights[0]["height"] < 200  # little is empty below the map
 
 
 @pytest.mark.parametrize("kind", ["present", "absent"])

@@ -8,9 +8,9 @@ import pytest
 
 import lsmkv
 from explored_stores import make_store
+from lsmkv.explore import intervals
 from lsmkv.explore.contract import Rebuilt, WhatIf
 from lsmkv.explore.exploration import Detail, Exploration
-from lsmkv.explore.intervals import clustered_interval
 from lsmkv.explore.what_if import RATES
 from lsmkv.filters import policies
 
@@ -79,14 +79,15 @@ def test_a_store_without_filters_has_none_at_present(tmp_path: Path) -> None:
     assert rebuilt(data, "bloom", 0.01).bit_count > 0
 
 
-def test_the_intervals_are_those_of_the_harness() -> None:
-    from bench.harness import intervals
+def test_the_distributions_are_those_of_scipy() -> None:
+    from scipy.stats import beta, t
 
-    for hits in ([1] * 64, [0] * 64, [3, 0, 1, 2] * 8, [32, *[0] * 20], [32] * 5, [0, 1]):
-        trials = [32] * len(hits)
-        expected = intervals.clustered_interval(hits, trials)
-        found = clustered_interval(hits, trials)
-        assert found == pytest.approx((expected.low, expected.high), abs=1e-9), hits
+    for freedom in (1, 2, 31, 5000, 3_000_000):
+        assert intervals.t_quantile(freedom) == pytest.approx(t.ppf(0.975, freedom), rel=1e-9)
+    for a, b in ((0.4, 3.0), (1, 64), (40, 2.5), (300, 2_000_000)):
+        for x in (0.0, 1e-4, 0.03, 0.5, 0.97, 1.0):
+            share = intervals.beta_share(x, a, b)
+            assert share == pytest.approx(beta.cdf(x, a, b), rel=1e-8, abs=1e-12), (x, a, b)
 
 
 def test_filters_of_prefixes_are_asked_for_absent_prefixes(tmp_path: Path) -> None:

@@ -48,11 +48,12 @@ def test_python_of_the_readme_and_of_three_pages_runs(code: str, tmp_path: Path)
     assert [line for line in run.stdout.splitlines() if line in promised] == promised
 
 
-@pytest.mark.parametrize("text", [README, API], ids=["README", "API"])
-def test_shell_commands_of_the_readme_and_of_the_api_run(
+@pytest.mark.parametrize("text", [README, API, OBSERVING], ids=["README", "API", "OBSERVING"])
+def test_shell_commands_of_the_readme_and_of_two_pages_run(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys.txt").write_text("nut\nfig\n")
     blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     commands = [
         line.partition(" #")[0]
@@ -60,7 +61,7 @@ def test_shell_commands_of_the_readme_and_of_the_api_run(
         for line in block.splitlines()
         if line.startswith(("lsmkv ", "printf "))
     ]
-    assert len(commands) > 5
+    assert len(commands) > 3
     for command in commands:
         if command.startswith("printf"):
             subprocess.run(command, shell=True, check=True, timeout=WAIT_S)

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from reports import document
-from reports.environment import build
+from bench.harness import document
+from bench.harness.environment import build
 from torture.framework import report
 from torture.framework.disturbance import KINDS as DISTURBANCES
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from reports import document
-from reports.environment import environment
+from bench.harness import document
+from bench.harness.environment import environment
 from torture.framework.part import Outcome, Part, Settings
 
 SECTION: Final = "torture"

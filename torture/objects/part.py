@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 import lsmkv
-from reports.environment import build
+from bench.harness.environment import build
 from torture.framework.child_trials import Limits, Verdict, run_trials
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 from torture.objects.families import FAMILIES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.experiments.compaction import summary
-from bench.harness.charts import Chart, Line, Panel
-from bench.harness.colours import WHITE, series
+from ...harness.charts import Chart, Line, Panel
+from ...harness.colours import WHITE, series
+from . import summary
 
 
 def charts(summaries: Sequence[summary.Summary]) -> list[Chart]:

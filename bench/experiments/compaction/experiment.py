@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench.experiments.compaction.loads import CHUNK_ENTRIES, GROWING, LOADS
-from bench.experiments.compaction.measure import (
+from lsmkv.options import Options
+
+from ...harness.experiment import Experiment, Plan, at_least, positive
+from .loads import CHUNK_ENTRIES, GROWING, LOADS
+from .measure import (
     ABSENT_LOOKUPS,
     PRESENT_LOOKUPS,
     SCAN_ENTRIES,
     SCANS,
     measure,
 )
-from bench.experiments.compaction.rows import Row
-from bench.experiments.compaction.story import story
-from bench.experiments.compaction.summary import ALLOCATIONS, DEFAULT, MAIN_LOAD, STYLES
-from bench.experiments.compaction.tasks import SCALE, Task
-from bench.harness.experiment import Experiment, Plan, at_least, positive
-from lsmkv.options import Options
+from .rows import Row
+from .story import story
+from .summary import ALLOCATIONS, DEFAULT, MAIN_LOAD, STYLES
+from .tasks import SCALE, Task
 
 QUICK_WRITE_BUFFERS: Final = 120
 FULL_WRITE_BUFFERS: Final = 840

@@ -10,7 +10,7 @@ from typing import Final
 import numpy
 from numpy.typing import NDArray
 
-from bench.workloads.keys import KEY_BYTES, Values, present_key, shuffled
+from ...workloads.keys import KEY_BYTES, Values, present_key, shuffled
 
 VALUE_BYTES: Final = 100
 ENTRY_BYTES: Final = KEY_BYTES + VALUE_BYTES

@@ -15,12 +15,13 @@ from itertools import islice, pairwise
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.compaction.loads import CHUNK_ENTRIES, ENTRY_BYTES, Model, chunks, user_bytes
-from bench.experiments.compaction.rows import Row
-from bench.experiments.compaction.tasks import Task
-from bench.harness import write_cost
-from bench.harness.shapes import run_count
-from bench.workloads.keys import absent_key, present_key
+
+from ...harness import write_cost
+from ...harness.shapes import run_count
+from ...workloads.keys import absent_key, present_key
+from .loads import CHUNK_ENTRIES, ENTRY_BYTES, Model, chunks, user_bytes
+from .rows import Row
+from .tasks import Task
 
 ABSENT_LOOKUPS: Final = 800
 PRESENT_LOOKUPS: Final = 200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.harness.records import column
-from bench.harness.tables import percent
+from ...harness.records import column
+from ...harness.tables import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bench.experiments.compaction import summary
-from bench.experiments.compaction.charts import charts
-from bench.experiments.compaction.rows import Row
-from bench.experiments.compaction.tables import tables
-from bench.harness.story import Story
+from ...harness.story import Story
+from . import summary
+from .charts import charts
+from .rows import Row
+from .tables import tables
 
 
 def story(rows: list[Row]) -> Story:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 import lsmkv
-from bench.experiments.compaction.rows import Row
 from lsmkv.options import CompactionStyle, FilterAllocation
+
+from .rows import Row
 
 STYLES: Final = get_args(CompactionStyle)
 ALLOCATIONS: Final = get_args(FilterAllocation)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.compaction.summary import Summary, loads_of, of_load
-from bench.harness.tables import Shown, Table, table_of
+from ...harness.tables import Shown, Table, table_of
+from .summary import Summary, loads_of, of_load
 
 _SETTINGS: Final = ("style", "size_ratio", "error_rate", "allocation")
 

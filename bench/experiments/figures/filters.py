@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from bench.experiments.figures.figure import Figure, percent
 from lsmkv import filters
 from lsmkv.filters import (
     BloomFilter,
@@ -17,6 +16,8 @@ from lsmkv.filters import (
     Window,
 )
 from lsmkv.filters.policy import policy_named
+
+from .figure import Figure, percent
 
 
 def kinds() -> Iterator[Figure]:

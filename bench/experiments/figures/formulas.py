@@ -10,9 +10,10 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
-from bench.experiments.figures.figure import Figure, percent
 from lsmkv import filters
 from lsmkv.filters.policy import policy_named
+
+from .figure import Figure, percent
 
 KEYS: Final = 1000
 RATE: Final = 0.01

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.experiments.figures.figure import Figure
-from bench.experiments.figures.filters import kinds
-from bench.experiments.figures.formulas import formulas
-from bench.experiments.figures.sizes import sizes
-from bench.experiments.figures.store import rows_and_columns
-from bench.experiments.figures.strategies import strategies
+from ... import COMMAND as HARNESS
+from .figure import Figure
+from .filters import kinds
+from .formulas import formulas
+from .sizes import sizes
+from .store import rows_and_columns
+from .strategies import strategies
 
 BEGIN: Final = "<!-- bench figures -->\n"
 END: Final = "<!-- end of figures -->\n"
@@ -62,7 +63,7 @@ def _table(heading: str, rows: Iterator[Figure]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables, put them into a file, or into a folder."""
-    parser = argparse.ArgumentParser(prog="bench figures", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog=f"{HARNESS} figures", description=__doc__.split("\n")[0])
     parser.add_argument("--into", type=Path, help=f"a file with {BEGIN.strip()} and {END.strip()}")
     parser.add_argument("--out", type=Path, help="a folder for the tables")
     chosen = parser.parse_args(arguments)

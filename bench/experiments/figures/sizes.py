@@ -6,9 +6,10 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
-from bench.experiments.figures.figure import Figure, percent
 from lsmkv import filters
 from lsmkv.filters import BloomFilter, RollingBloomFilter, Window
+
+from .figure import Figure, percent
 
 GIB: Final = 1 << 30
 CELL_BYTES: Final = 200

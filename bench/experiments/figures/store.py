@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
-from bench.experiments.figures.figure import Figure
 from lsmkv import DB, DelimitedPrefix, FilterKey, FixedPrefix, Stats, WholeKey
+
+from .figure import Figure
 
 ROWS: Final = 2000
 COLUMNS: Final = 8

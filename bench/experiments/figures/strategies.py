@@ -10,9 +10,10 @@ from typing import Final
 
 import mmh3
 
-from bench.experiments.figures.figure import Figure, percent, yes_and_no
 from lsmkv import filters
 from lsmkv.filters import StrategyBloomFilter, strategy_named
+
+from .figure import Figure, percent, yes_and_no
 
 Probes = Callable[[bytes, int, int], list[int]]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from bench.experiments.filters.rows import Row, key_counts, names, rows_of
-from bench.harness.charts import Chart, Line, Panel
-from bench.harness.colours import THEORY, WHITE, kind_looks
+from ...harness.charts import Chart, Line, Panel
+from ...harness.colours import THEORY, WHITE, kind_looks
+from .rows import Row, key_counts, names, rows_of
 
 OURS: Final = ("store", "package")
 _KINDS: Final = {

@@ -1,7 +1,7 @@
 """The contenders of ``filters``: how to fill and ask each, and its rate in theory.
 
 All get the same keys and the same requested error rate, and size themselves by their own constructors.
-Peers come from PyPI (``pip install 'lsmkv[bench]'``); the tables name those that are not installed.
+Peers come from PyPI (``pip install 'lsmkv[bench-peers]'``); the tables name those that are not installed.
 
 ``store/...`` are the store's own: the policies that tables embed, through the functions that a table
 calls.  The other filters of this package are objects for programs.

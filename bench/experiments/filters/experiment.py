@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.experiments.filters.contenders import CONTENDERS, missing
-from bench.experiments.filters.measure import Found, add_times, count_one
-from bench.experiments.filters.rows import Row, join
-from bench.experiments.filters.story import story
-from bench.experiments.filters.tasks import Task, effort_of, task_of
-from bench.harness.experiment import Experiment, Plan
+from ...harness.experiment import Experiment, Plan
+from .contenders import CONTENDERS, missing
+from .measure import Found, add_times, count_one
+from .rows import Row, join
+from .story import story
+from .tasks import Task, effort_of, task_of
 
 
 def tasks(plan: Plan) -> list[Task]:
@@ -53,7 +53,7 @@ EXPERIMENT: Final[Experiment[Task, Found, Row]] = Experiment(
     measure=count_one,
     rows=join,
     story=story,
-    libraries=("scipy", "rbloom", "pybloom-live", "bitarray"),
+    libraries=("rbloom", "pybloom-live", "bitarray"),
     missing=missing,
     after=add_times,
 )

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bench.experiments.filters.contenders import REFUSALS, contender_named
-from bench.experiments.filters.stopwatch import Stopwatch, Timings
-from bench.experiments.filters.tasks import Effort, Task, effort_of, keys_of
-from bench.harness.experiment import Plan
-from bench.harness.sweep import Step
+from ...harness.experiment import Plan
+from ...harness.sweep import Step
+from .contenders import REFUSALS, contender_named
+from .stopwatch import Stopwatch, Timings
+from .tasks import Effort, Task, effort_of, keys_of
 
 PRESENT_ASKED: Final = 16  # present keys that each filter is asked for; none may be denied
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.experiments.filters.contenders import CONTENDERS, Basis, Code, Group, contender_named
-from bench.experiments.filters.measure import Found
-from bench.harness.intervals import FEWEST_EVENTS, clustered_interval
-from bench.harness.records import column
+from ...harness.intervals import FEWEST_EVENTS, clustered_interval
+from ...harness.records import column
+from .contenders import CONTENDERS, Basis, Code, Group, contender_named
+from .measure import Found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

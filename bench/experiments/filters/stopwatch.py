@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from bench.experiments.filters.contenders import REFUSALS, Contender
-from bench.experiments.filters.tasks import keys_of
-from bench.harness.stopwatch import no_collection
+from ...harness.stopwatch import no_collection
+from .contenders import REFUSALS, Contender
+from .tasks import keys_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from bench.experiments.filters.charts import charts
-from bench.experiments.filters.contenders import missing
-from bench.experiments.filters.rows import Row, key_counts, middle_rate, rows_of
-from bench.experiments.filters.tables import rate_percent, tables
-from bench.harness.story import Story
+from ...harness.story import Story
+from .charts import charts
+from .contenders import missing
+from .rows import Row, key_counts, middle_rate, rows_of
+from .tables import rate_percent, tables
 
 
 def story(rows: Sequence[Row]) -> Story:

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.filters.rows import Row, error_rates, key_counts, rows_of
-from bench.harness.tables import Shown, Table, table_of
+from ...harness.tables import Shown, Table, table_of
+from .rows import Row, error_rates, key_counts, rows_of
 
 DOCUMENTED: Final = 30  # the number of keys in the documentation's tables
 LEGEND: Final = (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from bench.experiments.filters.contenders import Contender, contender_named
-from bench.harness.experiment import Plan
+from ...harness.experiment import Plan
+from .contenders import Contender, contender_named
 
 KEY_BYTES: Final = 16
 

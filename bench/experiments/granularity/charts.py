@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.experiments.granularity import groups
-from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.verdict import ORDERS, filter_read_bytes, rocksdb_read_bytes
-from bench.harness.charts import Chart, Line, Panel, marks
-from bench.harness.colours import BLACK, series
+from ...harness.charts import Chart, Line, Panel, marks
+from ...harness.colours import BLACK, series
+from . import groups
+from .rows import Row
+from .verdict import ORDERS, filter_read_bytes, rocksdb_read_bytes
 
 FIRST: Final = "granularity-cached"
 

@@ -17,8 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.granularity.contenders import keys_within
-from bench.harness.table_readers import keys_of, open_tables
 from lsmkv.encoding.entries import MAX_SEQUENCE, Absent
 from lsmkv.encoding.expiry import Clock, Held, Moment
 from lsmkv.filters.bloom import may_contain
@@ -30,6 +28,9 @@ from lsmkv.sstable.filter_section import FilterChunk
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import ReadKind, Storage
+
+from ...harness.table_readers import keys_of, open_tables
+from .contenders import keys_within
 
 _OFFSET_BYTES: Final = 8
 _LENGTH_BYTES: Final = 4

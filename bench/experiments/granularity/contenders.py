@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable
-from bench.harness.ribbon_sizes import expected_bytes
 from lsmkv.filters.maths.sizing import filter_bytes_for, keys_for
 from lsmkv.options import KIB, FilterAllocation, Options
+
+from ...harness.ribbon_sizes import expected_bytes
+from .shapes import BLOCK_KEYS, PlannedTable
 
 Policy = Literal["none", "bloom", "ribbon"]
 Granularity = Literal["block", "partition", "chunk", "table"]

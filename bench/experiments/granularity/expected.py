@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import lsmkv
-from bench.experiments.granularity.chunks import ChunkFile
+
+from .chunks import ChunkFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,16 @@ import argparse
 import math
 from typing import Final
 
-from bench.experiments.granularity import rocksdb
-from bench.experiments.granularity.contenders import Contender
-from bench.experiments.granularity.measure import measure
-from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.shapes import FLUSHES, STYLES, Load
-from bench.experiments.granularity.story import story
-from bench.experiments.granularity.tasks import Effort, Task
-from bench.harness.experiment import Experiment, Plan, at_least, between
 from lsmkv.options import FilterAllocation
+
+from ...harness.experiment import Experiment, Plan, at_least, between
+from . import rocksdb
+from .contenders import Contender
+from .measure import measure
+from .rows import Row
+from .shapes import FLUSHES, STYLES, Load
+from .story import story
+from .tasks import Effort, Task
 
 FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000)
 QUICK: Final = Effort(absent=5_000, present=1_000, cached=600)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.granularity.contenders import Contender
-from bench.experiments.granularity.rows import Row
-from bench.harness.intervals import rate_interval
 from lsmkv.options import FilterAllocation
+
+from ...harness.intervals import rate_interval
+from .contenders import Contender
+from .rows import Row
 
 LN2_SQUARED: Final = math.log(2.0) ** 2
 _RIBBON_NATS_PER_BIT: Final = math.log(2.0) / 1.07  # a column halves the rate, for 1.05 to 1.1 bits

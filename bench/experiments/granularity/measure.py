@@ -11,20 +11,21 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import lsmkv
-from bench.experiments.granularity import rocksdb
-from bench.experiments.granularity.chunks import ChunkedStore, ChunkFile, write_chunks
-from bench.experiments.granularity.contenders import Contender
-from bench.experiments.granularity.expected import expect_absent, table_spans
-from bench.experiments.granularity.orders import ORDERS, passes
-from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable, fill, plan
-from bench.experiments.granularity.tasks import Task
-from bench.harness.intervals import rate_interval
-from bench.harness.shapes import filter_disk_bytes
-from bench.harness.table_readers import keys_of, open_tables
-from bench.workloads.keys import absent_key, present_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.stats import Stats
+
+from ...harness.intervals import rate_interval
+from ...harness.shapes import filter_disk_bytes
+from ...harness.table_readers import keys_of, open_tables
+from ...workloads.keys import absent_key, present_key
+from . import rocksdb
+from .chunks import ChunkedStore, ChunkFile, write_chunks
+from .contenders import Contender
+from .expected import expect_absent, table_spans
+from .orders import ORDERS, passes
+from .rows import Row
+from .shapes import BLOCK_KEYS, PlannedTable, fill, plan
+from .tasks import Task
 
 _ROCKSDB: Final[dict[str, bool]] = {"table": False, "partition": True}
 """The granularities that RocksDB has, and whether its filters are partitioned then."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from bench.workloads.keys import absent_key
+from ...workloads.keys import absent_key
 
 HOT_SHARE: Final = 0.01
 HOT_LOOKUPS: Final = 0.9

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.engines.rocksdb_engine import RocksDB
-from bench.experiments.granularity.orders import ORDERS, passes
-from bench.experiments.granularity.shapes import BLOCK_BYTES, VALUE_BYTES, Load
-from bench.workloads.keys import Values, key_number
+from ...engines.rocksdb_engine import RocksDB
+from ...workloads.keys import Values, key_number
+from .orders import ORDERS, passes
+from .shapes import BLOCK_BYTES, VALUE_BYTES, Load
 
 _BATCH: Final = 1000
 _LOAD_CACHE_BYTES: Final = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bench.harness.records import column, optional
+from ...harness.records import column, optional
 
 
 def _of_rocksdb(meaning: str) -> Any:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import lsmkv
-from bench.workloads.keys import KEY_BYTES, Values, chunks, present_key, shuffled
 from lsmkv.compaction.picker import Compaction, PickState, output_error_rate, pick
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import Levels, PlacedTable
+
+from ...workloads.keys import KEY_BYTES, Values, chunks, present_key, shuffled
 
 Style = Literal["leveled", "tiered"]
 STYLES: Final[tuple[Style, ...]] = ("leveled", "tiered")

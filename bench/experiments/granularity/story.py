@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.granularity.charts import charts
-from bench.experiments.granularity.groups import (
+from lsmkv.options import KIB
+
+from ...harness.story import Story
+from .charts import charts
+from .groups import (
     BLOCK_BLOOM,
     PARTITION_BLOOM,
     TABLE_BLOOM,
@@ -18,16 +21,14 @@ from bench.experiments.granularity.groups import (
     styles,
     typical_budget,
 )
-from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.tables import summary, tables
-from bench.experiments.granularity.verdict import (
+from .rows import Row
+from .tables import summary, tables
+from .verdict import (
     ORDERS,
     filter_read_bytes,
     filter_reads,
     rocksdb_read_bytes,
 )
-from bench.harness.story import Story
-from lsmkv.options import KIB
 
 BUDGET_TOLERANCE: Final = 0.05  # the largest accepted deviation of filter memory from its budget
 CHUNK_TOLERANCE: Final = 0.05

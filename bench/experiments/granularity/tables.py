@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench.experiments.granularity import groups, verdict
-from bench.experiments.granularity.rows import Row
-from bench.harness.tables import Shown, Table, table_of
+from ...harness.tables import Shown, Table, table_of
+from . import groups, verdict
+from .rows import Row
 
 
 def summary(rows: Sequence[Row], style: str) -> Table:

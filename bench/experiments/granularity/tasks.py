@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.experiments.granularity.contenders import Contender
-from bench.experiments.granularity.shapes import Load, PlannedTable
+from .contenders import Contender
+from .shapes import Load, PlannedTable
 
 
 @dataclass(frozen=True, slots=True)

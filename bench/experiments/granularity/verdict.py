@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.experiments.granularity.rows import Row
-from bench.harness.intervals import FEWEST_EVENTS
+from ...harness.intervals import FEWEST_EVENTS
+from .rows import Row
 
 ORDERS: Final = {"uniform": "random keys", "hot": "hot keys", "near": "neighbours"}
 """The orders of lookups with cached filters, by their part of column names."""

@@ -6,14 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
-from bench.experiments.memory import tables
-from bench.experiments.memory.rows import Row
-from bench.experiments.memory.tasks import LAWS, PRESENT_SHARES, RESIDENCY
-from bench.harness.charts import Chart, Line, Panel, Point
-from bench.harness.colours import THEORY, series
-from bench.harness.ratios import Spread
-from bench.harness.tables import percent
 from lsmkv.options import KIB
+
+from ...harness.charts import Chart, Line, Panel, Point
+from ...harness.colours import THEORY, series
+from ...harness.ratios import Spread
+from ...harness.tables import percent
+from . import tables
+from .rows import Row
+from .tasks import LAWS, PRESENT_SHARES, RESIDENCY
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:

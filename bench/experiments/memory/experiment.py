@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench.experiments.memory.measure import measure
-from bench.experiments.memory.rows import Row
-from bench.experiments.memory.story import story
-from bench.experiments.memory.tasks import PARTS, REPETITIONS, Task, tasks
-from bench.harness.experiment import Experiment, at_least, flattened, names_of, positive
+from ...harness.experiment import Experiment, at_least, flattened, names_of, positive
+from .measure import measure
+from .rows import Row
+from .story import story
+from .tasks import PARTS, REPETITIONS, Task, tasks
 
 _LEAST_KEYS: Final = 500
 

@@ -10,21 +10,22 @@ from itertools import product
 from typing import Any, Final
 
 import lsmkv
-from bench.engines.base import Settings
-from bench.engines.rocksdb_engine import RocksDBStore
-from bench.experiments.memory import tasks
-from bench.experiments.memory.rows import Row
-from bench.experiments.memory.workloads import Lookups, Workload
-from bench.harness.page_storage import PageStorage
-from bench.harness.ribbon_sizes import fit
-from bench.harness.run_stores import VALUE_BYTES, write_runs
-from bench.harness.shapes import block_keys, exact_rate
-from bench.workloads.keys import Values, present_key, shuffled
 from lsmkv.options import MIB, Options
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import ReadKind, Storage
+
+from ...engines.base import Settings
+from ...engines.rocksdb_engine import RocksDBStore
+from ...harness.page_storage import PageStorage
+from ...harness.ribbon_sizes import fit
+from ...harness.run_stores import VALUE_BYTES, write_runs
+from ...harness.shapes import block_keys, exact_rate
+from ...workloads.keys import Values, present_key, shuffled
+from . import tasks
+from .rows import Row
+from .workloads import Lookups, Workload
 
 EQUAL: Final = "equal"
 _NEVER: Final = 1000

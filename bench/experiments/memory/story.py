@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.memory.charts import charts
-from bench.experiments.memory.measure import EQUAL
-from bench.experiments.memory.rows import Row
-from bench.experiments.memory.tables import (
+from ...harness.story import Story
+from ...harness.tables import percent
+from .charts import charts
+from .measure import EQUAL
+from .rows import Row
+from .tables import (
     best,
     budgets,
     memories,
@@ -20,9 +22,7 @@ from bench.experiments.memory.tables import (
     tables,
     told,
 )
-from bench.experiments.memory.tasks import DIRECT, LAWS, RESIDENCY
-from bench.harness.story import Story
-from bench.harness.tables import percent
+from .tasks import DIRECT, LAWS, RESIDENCY
 
 MOST_EQUAL: Final = 1.1
 """The command fails if resident filters read more than so much by cached ones in the same memory."""

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.memory import tasks
-from bench.experiments.memory.measure import EQUAL
-from bench.experiments.memory.rows import Row
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.ratios import Spread, spread
-from bench.harness.tables import Table, percent
 from lsmkv.options import KIB, MIB
+
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.ratios import Spread, spread
+from ...harness.tables import Table, percent
+from . import tasks
+from .measure import EQUAL
+from .rows import Row
 
 LAW_NAMES: Final = {"uniform": "uniform", "zipf": "Zipf 0.99", "hot": "hot set"}
 RESIDENCIES: Final = ("off", "cached", "resident", EQUAL)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from bench.engines.base import engine_named
-from bench.harness.experiment import Plan
-from bench.harness.run_stores import VALUE_BYTES
-from bench.workloads.keys import KEY_BYTES
 from lsmkv.options import KIB, MIB, Options
+
+from ...engines.base import engine_named
+from ...harness.experiment import Plan
+from ...harness.run_stores import VALUE_BYTES
+from ...workloads.keys import KEY_BYTES
 
 SPLIT: Final = "split"
 RESIDENCY: Final = "residency"

@@ -8,8 +8,8 @@ from typing import Final
 import numpy
 from numpy.random import Generator
 
-from bench.workloads.distributions import Numbers, Zipfian, generator, uniform
-from bench.workloads.keys import absent_key, present_key
+from ...workloads.distributions import Numbers, Zipfian, generator, uniform
+from ...workloads.keys import absent_key, present_key
 
 HOT_SHARE: Final = 0.01
 HOT_LOOKUPS: Final = 0.9

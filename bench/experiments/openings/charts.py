@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.experiments.openings import tables
-from bench.experiments.openings.rows import Row
-from bench.harness.charts import Chart, Line, Panel, curve, marks
-from bench.harness.colours import series
+from ...harness.charts import Chart, Line, Panel, curve, marks
+from ...harness.colours import series
+from . import tables
+from .rows import Row
 
 NAME: Final = "openings"
 

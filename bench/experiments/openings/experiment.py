@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench.experiments.openings.measure import measure
-from bench.experiments.openings.rows import Row
-from bench.experiments.openings.story import story
-from bench.experiments.openings.tasks import Task, tasks
-from bench.harness.experiment import Experiment, at_least, flattened, positive
 from lsmkv.options import KIB
+
+from ...harness.experiment import Experiment, at_least, flattened, positive
+from .measure import measure
+from .rows import Row
+from .story import story
+from .tasks import Task, tasks
 
 _LEAST_KEYS: Final = 1000
 

@@ -6,13 +6,14 @@ import os
 from typing import Final
 
 import lsmkv
-from bench.experiments.openings.rows import Row
-from bench.experiments.openings.tasks import LOOKUPS_PER_KEY, Task
-from bench.harness.run_stores import write_runs
-from bench.harness.shapes import exact_rate
-from bench.workloads.distributions import generator
 from lsmkv.options import Options
 from lsmkv.stats import Stats
+
+from ...harness.run_stores import write_runs
+from ...harness.shapes import exact_rate
+from ...workloads.distributions import generator
+from .rows import Row
+from .tasks import LOOKUPS_PER_KEY, Task
 
 _TAILS: Final = 1 << 20
 _ENOUGH_READS: Final = 5000

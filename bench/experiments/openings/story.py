@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.openings.charts import charts
-from bench.experiments.openings.rows import Row
-from bench.experiments.openings.tables import (
+from ...harness.story import Story
+from .charts import charts
+from .rows import Row
+from .tables import (
     BYTES,
     MIXED,
     Best,
@@ -18,7 +19,6 @@ from bench.experiments.openings.tables import (
     shapes,
     tables,
 )
-from bench.harness.story import Story
 
 MOST_MISSED: Final = 0.1
 """The command fails if theory misses the best rate in a larger part of the cases."""

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.openings.rows import Row
-from bench.experiments.openings.tasks import RATES
-from bench.experiments.openings.theory import best_rate
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.tables import Table
 from lsmkv.options import KIB
+
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.tables import Table
+from .rows import Row
+from .tasks import RATES
+from .theory import best_rate
 
 NEAR: Final = 0.05  # rates are nearly the best whose cost exceeds the least by at most this part
 DEFAULT_RATE: Final = 0.01

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from bench.harness.experiment import Plan
 from lsmkv.options import KIB
+
+from ...harness.experiment import Plan
 
 RATES: Final = (
     0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.002, 0.001, 0.0005, 0.0002, 0.0001,

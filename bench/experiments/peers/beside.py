@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from bench.engines.base import Store
-from bench.experiments.peers.outcome import steps
-from bench.harness.process_meter import Meter
+from ...engines.base import Store
+from ...harness.process_meter import Meter
+from .outcome import steps
 
 
 @contextmanager

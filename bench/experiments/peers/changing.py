@@ -6,12 +6,12 @@ import threading
 import time
 from itertools import chain, cycle
 
-from bench.engines.base import Store
-from bench.experiments.peers.beside import beside, gets_with_latencies
-from bench.experiments.peers.outcome import Outcome, Passes, timed, with_latencies
-from bench.experiments.peers.reading import found_of, warm_seeks
-from bench.experiments.peers.stores import Stores
-from bench.harness.process_meter import Meter, cpu_s
+from ...engines.base import Store
+from ...harness.process_meter import Meter, cpu_s
+from .beside import beside, gets_with_latencies
+from .outcome import Outcome, Passes, timed, with_latencies
+from .reading import found_of, warm_seeks
+from .stores import Stores
 
 
 def readdeleted(stores: Stores) -> Passes:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Final
 
-from bench.harness.charts import Chart, Panel, Point, marks
-from bench.harness.colours import ASIDE, BLACK, GREEN, VERMILION
-from bench.harness.ratios import Ratio, Spread
+from ...harness.charts import Chart, Panel, Point, marks
+from ...harness.colours import ASIDE, BLACK, GREEN, VERMILION
+from ...harness.ratios import Ratio, Spread
 
 _VERDICTS: Final = {
     "ahead": (GREEN, "lsmkv ahead"),

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.engines.base import Store
-from bench.experiments.peers.outcome import Outcome, Passes, timed, with_latencies
-from bench.experiments.peers.reading import found_of
-from bench.experiments.peers.stores import Stores
-from bench.harness import page_cache
-from bench.harness.memory_group import memory_group
-from bench.harness.process_meter import Meter, cpu_s, os_read_bytes
+from ...engines.base import Store
+from ...harness import page_cache
+from ...harness.memory_group import memory_group
+from ...harness.process_meter import Meter, cpu_s, os_read_bytes
+from .outcome import Outcome, Passes, timed, with_latencies
+from .reading import found_of
+from .stores import Stores
 
 THREADS: Final = 8
 LOADING_STEP: Final = 1000

@@ -7,18 +7,17 @@ import tempfile
 from collections.abc import Iterable
 from typing import Final
 
-import bench.engines  # registers the built-in ones  # noqa: F401
-from bench.engines.base import MIB, engine_named, engines, missing_engines
-from bench.experiments.peers.measure import Measured, measure
-from bench.experiments.peers.phases import IN_GROUP, LIMITED, PHASES
-from bench.experiments.peers.rows import Row, rows
-from bench.experiments.peers.story import story
-from bench.experiments.peers.tasks import VALUE_BYTES, Task
-from bench.harness import page_cache
-from bench.harness.experiment import Experiment, Plan, between, positive
-from bench.harness.memory_group import why_no_memory_group
-from bench.harness.ratios import FEWEST
-from bench.workloads.keys import KEY_BYTES
+from ...engines.base import MIB, engine_named, engines, missing_engines
+from ...harness import page_cache
+from ...harness.experiment import Experiment, Plan, between, positive
+from ...harness.memory_group import why_no_memory_group
+from ...harness.ratios import FEWEST
+from ...workloads.keys import KEY_BYTES
+from .measure import Measured, measure
+from .phases import IN_GROUP, LIMITED, PHASES
+from .rows import Row, rows
+from .story import story
+from .tasks import VALUE_BYTES, Task
 
 _QUICK_ENTRIES: Final = 50_000
 _ENTRIES: Final = 500_000

@@ -13,15 +13,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-import bench.engines  # registers the built-in ones  # noqa: F401
-from bench.engines.base import engine_named
-from bench.experiments.peers.outcome import Outcome, Passes
-from bench.experiments.peers.phases import PHASES
-from bench.experiments.peers.stores import Stores
-from bench.experiments.peers.tasks import Task
-from bench.harness import plugins
-from bench.harness.workers import Worker
-from reports.block_device import takes_direct_reads
+from ...engines.base import engine_named
+from ...harness import plugins
+from ...harness.block_device import takes_direct_reads
+from ...harness.workers import Worker
+from .outcome import Outcome, Passes
+from .phases import PHASES
+from .stores import Stores
+from .tasks import Task
 
 P = ParamSpec("P")
 T = TypeVar("T")

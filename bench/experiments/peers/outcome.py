@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median, median_low
 from typing import Any, Final
 
-from bench.harness.process_meter import Meter
+from ...harness.process_meter import Meter
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.peers import changing, cold, reading, writing
-from bench.experiments.peers.outcome import Outcome, Passes
-from bench.experiments.peers.stores import Stores
+from . import changing, cold, reading, writing
+from .outcome import Outcome, Passes
+from .stores import Stores
 
 
 @dataclass(frozen=True, slots=True)

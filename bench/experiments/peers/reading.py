@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Final
 
-from bench.engines.base import Store
-from bench.experiments.peers.beside import beside, gets_with_latencies
-from bench.experiments.peers.outcome import Outcome, Passes, timed, with_latencies
-from bench.experiments.peers.stores import Stores
-from bench.harness.process_meter import Meter
+from ...engines.base import Store
+from ...harness.process_meter import Meter
+from .beside import beside, gets_with_latencies
+from .outcome import Outcome, Passes, timed, with_latencies
+from .stores import Stores
 
 OPENINGS: Final = 5
 MULTI_GET_KEYS: Final = 100

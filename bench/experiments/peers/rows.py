@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from bench.experiments.peers.measure import Measured
-from bench.experiments.peers.outcome import median_outcome
-from bench.harness.records import column
+from ...harness.records import column
+from .measure import Measured
+from .outcome import median_outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from bench.engines.base import KIB, MIB, Pairs, Settings, Store, engine_named
-from bench.experiments.peers.tasks import VALUE_BYTES, Task
-from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key, shuffled
+from ...engines.base import KIB, MIB, Pairs, Settings, Store, engine_named
+from ...workloads.keys import KEY_BYTES, Values, absent_key, present_key, shuffled
+from .tasks import VALUE_BYTES, Task
 
 MOST_LOOKUPS: Final = 1_000_000
 """The most keys that a phase asks for; a larger store gives random ones, some in every block."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from bench.experiments.peers import charts, tables
-from bench.experiments.peers.rows import Row
-from bench.harness.ratios import OURS, Figures, Ratio
-from bench.harness.story import Story
+from ...harness.ratios import OURS, Figures, Ratio
+from ...harness.story import Story
+from . import charts, tables
+from .rows import Row
 
 
 def story(rows: list[Row]) -> Story:

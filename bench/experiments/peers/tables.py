@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
-from bench.experiments.peers.phases import LIMITED
-from bench.experiments.peers.rows import Row
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.ratios import OURS, Figures, Ratio, Spread
-from bench.harness.tables import Table
 from lsmkv.options import MIB
+
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.ratios import OURS, Figures, Ratio, Spread
+from ...harness.tables import Table
+from .phases import LIMITED
+from .rows import Row
 
 
 @dataclass(frozen=True, slots=True)

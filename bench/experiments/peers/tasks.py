@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.engines.base import MIB
+from ...engines.base import MIB
 
 VALUE_BYTES: Final = 100
 

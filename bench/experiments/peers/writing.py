@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench.engines.base import Store
-from bench.experiments.peers.outcome import Outcome, steps, timed, with_latencies
-from bench.experiments.peers.stores import Stores
-from bench.harness import process_meter
-from bench.harness.process_meter import Meter
+from ...engines.base import Store
+from ...harness import process_meter
+from ...harness.process_meter import Meter
+from .outcome import Outcome, steps, timed, with_latencies
+from .stores import Stores
 
 THREADS: Final = 8
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any, Final
 
-from bench.experiments.policies import shift, skew, trees
-from bench.experiments.policies.rows import Row, of
-from bench.experiments.policies.tables import trees_interval
-from bench.harness.charts import Chart, Line, Panel, curve, marks
-from bench.harness.colours import WHITE, series
+from ...harness.charts import Chart, Line, Panel, curve, marks
+from ...harness.colours import WHITE, series
+from . import shift, skew, trees
+from .rows import Row, of
+from .tables import trees_interval
 
 _AXES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench.experiments.policies import repeats, shift, skew, trees
-from bench.experiments.policies.rows import Row
-from bench.experiments.policies.story import PARTS, story
-from bench.harness.experiment import Experiment, Plan, at_least, flattened, names_of, positive
+from ...harness.experiment import Experiment, Plan, at_least, flattened, names_of, positive
+from . import repeats, shift, skew, trees
+from .rows import Row
+from .story import PARTS, story
 
 Task = trees.Task | skew.Task | shift.Task | repeats.Task
 
@@ -93,6 +93,6 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     measure=measure,
     rows=flattened,
     story=story,
-    libraries=("numpy", "scipy", "matplotlib"),
+    libraries=("numpy", "matplotlib"),
     add_options=add_options,
 )

@@ -10,14 +10,15 @@ from statistics import median
 from typing import Final
 
 import lsmkv
-from bench.experiments.policies import rivals
-from bench.experiments.policies.rows import Row, of
-from bench.experiments.policies.stores import write
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.shapes import run_count
-from bench.workloads.distributions import Zipfian, exact_ranks, generator
-from bench.workloads.keys import absent_key, present_key, shuffled
 from lsmkv.storage.storage import Storage
+
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.shapes import run_count
+from ...workloads.distributions import Zipfian, exact_ranks, generator
+from ...workloads.keys import absent_key, present_key, shuffled
+from . import rivals
+from .rows import Row, of
+from .stores import write
 
 CACHE_SHARES: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.2)
 """Block caches, by the bytes of all blocks; the last holds every block, with what that takes besides."""

@@ -12,11 +12,12 @@ from statistics import mean
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.policies.rows import Row, of
-from bench.experiments.policies.stores import VALUE_BYTES, look_up, rate_of, write_settled
-from bench.harness.shapes import run_count
-from bench.workloads.distributions import exact_ranks, generator, uniform
-from bench.workloads.keys import Values, absent_key, present_key
+
+from ...harness.shapes import run_count
+from ...workloads.distributions import exact_ranks, generator, uniform
+from ...workloads.keys import Values, absent_key, present_key
+from .rows import Row, of
+from .stores import VALUE_BYTES, look_up, rate_of, write_settled
 
 NEW_KEYS: Final = "new keys"
 POPULAR_KEYS: Final = "popular keys"

@@ -11,13 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.policies.rows import Row
-from bench.experiments.policies.stores import look_up, rate_of, write_settled
-from bench.harness.intervals import ratio_interval
-from bench.harness.shapes import run_count
-from bench.workloads.keys import absent_key, shuffled
 from lsmkv.filters.maths.allocation import budget_error_rates
 from lsmkv.options import KIB
+
+from ...harness.intervals import ratio_interval
+from ...harness.shapes import run_count
+from ...workloads.keys import absent_key, shuffled
+from .rows import Row
+from .stores import look_up, rate_of, write_settled
 
 HOT: Final = 0.1  # the part of the key range that is popular
 SHARES: Final = (0.1, 0.5, 0.9, 0.99)

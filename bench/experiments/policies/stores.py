@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import lsmkv
-from bench.workloads.keys import Values, present_key
+
+from ...workloads.keys import Values, present_key
 
 VALUE_BYTES: Final = 100
 _BATCH: Final = 1000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.experiments.policies import repeats, shift, skew, trees
-from bench.experiments.policies.charts import charts
-from bench.experiments.policies.rows import Row, of
-from bench.experiments.policies.tables import budget_ratio, tables
-from bench.harness.story import Story
+from ...harness.story import Story
+from . import repeats, shift, skew, trees
+from .charts import charts
+from .rows import Row, of
+from .tables import budget_ratio, tables
 
 PARTS = {"trees": trees, "skew": skew, "shift": shift, "repeats": repeats}
 

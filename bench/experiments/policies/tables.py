@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from bench.experiments.policies import repeats, shift, skew, trees
-from bench.experiments.policies.repeats import LOADS, reads
-from bench.experiments.policies.rivals import RIVALS
-from bench.experiments.policies.rows import Row, of
-from bench.harness.intervals import FEWEST_EVENTS, rate_interval, ratio_interval
-from bench.harness.tables import Shown, Table, percent, table_of
+from ...harness.intervals import FEWEST_EVENTS, rate_interval, ratio_interval
+from ...harness.tables import Shown, Table, percent, table_of
+from . import repeats, shift, skew, trees
+from .repeats import LOADS, reads
+from .rivals import RIVALS
+from .rows import Row, of
 
 _DENYING: Final = ("uniform", "learning", *RIVALS)
 

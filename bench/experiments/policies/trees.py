@@ -18,11 +18,12 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 import lsmkv
-from bench.experiments.policies.rows import Row
-from bench.experiments.policies.stores import look_up, rate_of, write
-from bench.harness.run_stores import settings_of_runs
-from bench.workloads.keys import absent_key, present_key, shuffled
 from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_rates
+
+from ...harness.run_stores import settings_of_runs
+from ...workloads.keys import absent_key, present_key, shuffled
+from .rows import Row
+from .stores import look_up, rate_of, write
 
 STYLES: Final = ("leveled", "tiered", "lazy-leveled")
 SIZE_RATIO: Final = 4

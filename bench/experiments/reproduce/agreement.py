@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from bench.experiments.reproduce.published import PublishedTable, Section
+from .published import PublishedTable, Section
 
 FACTOR: Final = 2.0  # times of two machines, or of one on two days, may differ by this
 MEASURED: Final = frozenset({"cluster-build", "peers", "ycsb"})

@@ -20,14 +20,16 @@ from typing import Final
 
 from rich.console import Console
 
-from bench.experiments.reproduce.agreement import COUNTED, FACTOR, VERDICTS, Cell, Verdict, compare
-from bench.experiments.reproduce.published import Section, sections
-from bench.harness.tables import Table
-from reports import document
-from reports.document import provenance
-from reports.environment import environment
+from ... import COMMAND
+from ...harness import document
+from ...harness.document import provenance
+from ...harness.environment import environment
+from ...harness.tables import Table
+from .agreement import COUNTED, FACTOR, VERDICTS, Cell, Verdict, compare
+from .published import Section, sections
 
 DOCUMENTS: Final = Path(__file__).parents[3] / "docs"
+_HARNESS: Final = __name__.partition(".")[0]
 _SHOWN: Final = 40
 
 
@@ -66,7 +68,7 @@ def measure_again(section: Section, out: Path, work: str | None) -> Outcome:
     copy = Path(shutil.copy(section.document, copies))
     for picture in section.pictures:
         (copies / picture).parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "bench", section.name, *section.command, "--into", str(copy)]
+    command = [sys.executable, "-m", _HARNESS, section.name, *section.command, "--into", str(copy)]
     command += ["--out", str(folder)]
     if work and section.name != "figures":
         command += ["--work", work]
@@ -143,7 +145,7 @@ def page(outcomes: Sequence[Outcome], command: str, work: str | None) -> str:
 
 def parser_of() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m bench reproduce",
+        prog=f"{COMMAND} reproduce",
         description="Run the commands of the documents' sections again, and tell what agreed.",
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder for the files")

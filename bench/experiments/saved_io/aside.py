@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.saved_io.datasets import (
+from lsmkv.explore.devices import DEVICES, HARD_DISK, OBJECT_STORE, SSD, Device
+
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.tables import Shown, Table, percent, table_of
+from .datasets import (
     SKEWED,
     STRETCHES,
     TENANT_LOOKUPS,
@@ -17,11 +21,8 @@ from bench.experiments.saved_io.datasets import (
     VALUES,
     ZIPF,
 )
-from bench.experiments.saved_io.rows import DRAWN, REFERENCE_RATE, Row
-from bench.experiments.saved_io.tables import measured_rate, requested_rate, saved_share
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.tables import Shown, Table, percent, table_of
-from lsmkv.explore.devices import DEVICES, HARD_DISK, OBJECT_STORE, SSD, Device
+from .rows import DRAWN, REFERENCE_RATE, TRACE, Row
+from .tables import measured_rate, requested_rate, saved_share
 
 DEPTHS: Final = (1, 32)
 _LOOKUPS: Final = 1_000_000
@@ -34,8 +35,9 @@ _VALUES_TITLE: Final = "Filters of 1 % by the size of values"
 
 def on_devices(rows: Sequence[Row]) -> Table:
     """What the counts of these lookups would take, with no block in memory."""
+    asked = "lookups of a trace" if rows[0].lookups_of == TRACE else "absent keys"
     return table_of(
-        f"{_DEVICES_TITLE} (absent keys, the stores of the first table)",
+        f"{_DEVICES_TITLE} ({asked}, the stores of the first table)",
         [row for row in rows if (row.data_block_reads or 0) >= FEWEST_EVENTS],
         (
             Shown("asked\np, %", requested_rate),

@@ -1,4 +1,4 @@
-"""The chart of ``saved-io``: reads left by the error rate p, which falls to the right."""
+"""The charts of ``saved-io``: reads left by the error rate p, which falls to the right."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Any, Final
 
 import numpy
 
-from bench.experiments.saved_io import theory
-from bench.experiments.saved_io.rows import DRAWN, Row
-from bench.experiments.saved_io.tables import shape_name
-from bench.harness.charts import Chart, Line, Panel, marks
-from bench.harness.colours import THEORY, looks
+from ...harness.charts import Chart, Line, Panel, marks
+from ...harness.colours import THEORY, looks
+from . import theory
+from .rows import DRAWN, TRACE, Row
+from .tables import shape_name
 
 READS_LEFT: Final = "reads-left"
+TRACE_READS_LEFT: Final = "trace-reads-left"
+_HOW_TO_READ: Final = (
+    "Series are shifted sideways a little. A hollow triangle: none seen, and the upper end of the "
+    "interval."
+)
 
 _LEAST_RATE: Final = 1e-4
 _RATES: Final = numpy.logspace(numpy.log10(_LEAST_RATE), numpy.log10(0.5), 80).tolist()
@@ -23,39 +28,64 @@ _TICKS: Final = {_NO_FILTER: "no\nfilter"} | {
 }
 
 
-def charts(rows: Sequence[Row]) -> list[Chart]:
-    """One chart, with a panel for each policy, if a store was asked for absent keys."""
-    stores = [row for row in rows if row.is_store and not row.repetition]
-    absent = [row for row in _few(stores) if not row.hit_ratio]
-    if not absent:
-        return []
-    policies = _groups(absent, lambda row: row.filter_policy)
-    return [
-        Chart(
-            READS_LEFT,
-            "Disk reads left for an absent key",
-            "Data blocks read for a lookup of an absent key, with 95 % intervals; at the left, "
-            "without filters. Of each data set the smallest blocks are shown; the tables have all. "
-            "Dashed: p times the blocks that would be searched, one in each run. Series are shifted "
-            "sideways a little. A hollow triangle: none seen, and the upper end of the interval.",
-            [
-                Panel(
-                    lines=list(_lines(group)),
-                    title=str(policy) if len(policies) > 1 else "",
-                    x="false-positive rate p of the filters as built, %",
-                    y="" if number else "data blocks read per absent lookup",
-                    log="xy",
-                    ticks=_TICKS,
-                    x_ends=(_NO_FILTER * 1.5, _LEAST_RATE / 1.5),
-                )
-                for number, (policy, group) in enumerate(policies.items())
-            ],
-            legend=3,
-            width=7.2 if len(policies) == 1 else 4.4 * len(policies),
-            height=4.6,
-            is_published=True,
+def charts(stores: Sequence[Row], asked: Sequence[Row]) -> list[Chart]:
+    """The chart of a trace, in the store of ``asked``, and that of absent keys, where there are some."""
+    stores = [row for row in stores if not row.repetition]
+    absent = [row for row in _few(stores) if not row.hit_ratio and row.lookups_of != TRACE]
+    found = []
+    if asked and asked[0].lookups_of == TRACE:
+        shape = shape_name(asked[0])
+        own = [row for row in stores if row.lookups_of == TRACE and shape_name(row) == shape]
+        found.append(
+            _chart(
+                own,
+                TRACE_READS_LEFT,
+                "Disk reads left for one of these lookups",
+                "Data blocks read for a lookup of the trace, with 95 % intervals, in the store of the "
+                "first table; at the left, without filters. Dashed: the blocks that hold the keys "
+                f"found, and p times the others. {_HOW_TO_READ}",
+                "data blocks read per lookup",
+            )
         )
-    ]
+    if absent:
+        found.append(
+            _chart(
+                absent,
+                READS_LEFT,
+                "Disk reads left for an absent key",
+                "Data blocks read for a lookup of an absent key, with 95 % intervals; at the left, "
+                "without filters. Of each data set the smallest blocks are shown; the tables have all. "
+                f"Dashed: p times the blocks that would be searched, one in each run. {_HOW_TO_READ}",
+                "data blocks read per absent lookup",
+            )
+        )
+    return found
+
+
+def _chart(rows: Sequence[Row], name: str, title: str, caption: str, y: str) -> Chart:
+    """One chart, with a panel for each policy."""
+    policies = _groups(rows, lambda row: row.filter_policy)
+    return Chart(
+        name,
+        title,
+        caption,
+        [
+            Panel(
+                lines=list(_lines(group)),
+                title=str(policy) if len(policies) > 1 else "",
+                x="false-positive rate p of the filters as built, %",
+                y="" if number else y,
+                log="xy",
+                ticks=_TICKS,
+                x_ends=(_NO_FILTER * 1.5, _LEAST_RATE / 1.5),
+            )
+            for number, (policy, group) in enumerate(policies.items())
+        ],
+        legend=3,
+        width=7.2 if len(policies) == 1 else 4.4 * len(policies),
+        height=4.6,
+        is_published=True,
+    )
 
 
 def _groups(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
@@ -112,12 +142,12 @@ def _lines(rows: Sequence[Row]) -> Iterator[Line]:
     # Absent keys of a trace may lie anywhere, also where a run has no block.
     for group in _groups(rows, _searched).values():
         row = group[0]
-        most = (
-            (row.data_block_reads_unfiltered or 0) / row.lookup_count
-            if row.lookups_of != DRAWN
-            else theory.reads_per_lookup(1.0, 0.0, row.run_count or 0)
-        )
-        yield Line("theory", [(p, most * p) for p in _RATES], THEORY)
+        needed = 0.0
+        most = theory.reads_per_lookup(1.0, 0.0, row.run_count or 0)
+        if row.lookups_of != DRAWN:
+            needed = (row.found_count or 0) / row.lookup_count  # a key that is found takes one read
+            most = (row.data_block_reads_unfiltered or 0) / row.lookup_count - needed
+        yield Line("theory", [(p, needed + most * p) for p in _RATES], THEORY)
 
 
 def _searched(row: Row) -> tuple[object, ...]:

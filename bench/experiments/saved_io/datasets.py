@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from bench.workloads import files, key_files
-from bench.workloads.distributions import exact_ranks, generator
-from bench.workloads.key_files import KeyFiles
-from bench.workloads.keys import (
+from lsmkv.options import MIB
+
+from ...workloads import files, key_files
+from ...workloads.distributions import exact_ranks, generator
+from ...workloads.key_files import KeyFiles
+from ...workloads.keys import (
     KEY_BYTES,
     Values,
     absent_key,
@@ -20,7 +22,6 @@ from bench.workloads.keys import (
     passes,
     present_key,
 )
-from lsmkv.options import MIB
 
 HBASE_CELL_BYTES: Final = 200
 
@@ -120,9 +121,13 @@ def entries_of(pairs: Sequence[tuple[bytes, int]], seed: int) -> list[tuple[byte
 
 
 def _yours(own: KeyFiles, seed: int) -> Content:
-    pairs = key_files.read_keys(own.keys, own.value_bytes)
-    trace = [key for key, _ in key_files.read_keys(own.lookups, 0)]
+    pairs = _read_once(own.keys, own.value_bytes, own.key_field)
+    trace = [key for key, _ in _read_once(own.lookups, 0, own.key_field)]
     return Content(entries_of(pairs, seed), trace=trace)
+
+
+# A pipe can be read once, and each repetition needs its keys again.
+_read_once = lru_cache(maxsize=2)(key_files.read_keys)
 
 
 NUMBER_GAP: Final = 16  # the distance of two neighbours in ranges: a range between them is empty

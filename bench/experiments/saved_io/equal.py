@@ -9,13 +9,14 @@ import os
 from collections.abc import Iterator, Sequence
 
 import lsmkv
-from bench.experiments.saved_io import rows
-from bench.experiments.saved_io.datasets import Content, content
-from bench.experiments.saved_io.stores import Built, build, count, counts
-from bench.experiments.saved_io.tasks import EqualTask
-from bench.harness.ribbon_sizes import fit
-from bench.harness.shapes import block_keys
-from bench.workloads.keys import lookups
+
+from ...harness.ribbon_sizes import fit
+from ...harness.shapes import block_keys
+from ...workloads.keys import lookups
+from . import rows
+from .datasets import Content, content
+from .stores import Built, build, count, counts
+from .tasks import EqualTask
 
 
 def measure_equal(task: EqualTask, directory: str) -> Iterator[rows.Row]:

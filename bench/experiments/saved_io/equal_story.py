@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, Row
-from bench.experiments.saved_io.tables import measured_rate
-from bench.harness.intervals import FEWEST_EVENTS, ratio_interval
-from bench.harness.tables import Shown, Table, table_of
 from lsmkv.options import KIB
+
+from ...harness.intervals import FEWEST_EVENTS, ratio_interval
+from ...harness.tables import Shown, Table, table_of
+from .rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, Row
+from .tables import measured_rate
 
 FEWER_READS: Final = 4.0
 """In equal bytes ribbon filters must cause at least so many times fewer wasted reads."""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
-from bench.experiments.saved_io.datasets import (
+from lsmkv.filters.policy import NONE, policy_named
+from lsmkv.options import KIB
+
+from ...harness.experiment import Experiment, Plan, at_least, positive
+from ...workloads.key_files import KeyFiles
+from .datasets import (
     ASIDE,
     DIGITS,
     GROUPS,
@@ -18,15 +24,10 @@ from bench.experiments.saved_io.datasets import (
     data_set_named,
     data_sets,
 )
-from bench.experiments.saved_io.measure import measure
-from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.story import HEADLINE_RATES, story
-from bench.experiments.saved_io.tasks import EqualTask, StoreTask, Task
-from bench.harness.experiment import Experiment, Plan, at_least, positive
-from bench.workloads.key_files import KeyFiles
-from lsmkv.errors import MissingExtraError
-from lsmkv.filters.policy import NONE, policy_named
-from lsmkv.options import KIB
+from .measure import measure
+from .rows import Row, join
+from .story import HEADLINE_RATES, story
+from .tasks import EqualTask, StoreTask, Task
 
 ERROR_RATES: Final = (None, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001)
 """Requested rates; None: no filters."""
@@ -64,7 +65,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keys",
         metavar="FILE",
-        help="your own keys in place of the data sets: lines, .jsonl or .parquet, also packed by gzip",
+        help="your own keys in place of the data sets: a file or a pipe of one key on each line, .csv, "
+        ".tsv or .jsonl, also packed by gzip",
+    )
+    parser.add_argument(
+        "--key-field",
+        metavar="NAME|N",
+        help="field of --keys and --lookups that is the key; a number: column of a file without header",
     )
     parser.add_argument(
         "--value-bytes",
@@ -76,8 +83,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minute",
         action="store_true",
-        help="the least part, for a class: 'digits' in 4 KiB blocks and 4 runs, counted only; takes "
-        "about a minute on two idle cores",
+        help="the least part, for a class: 'digits' or your own keys in 4 KiB blocks and 4 runs, counted "
+        "only; takes about a minute on two idle cores",
     )
     parser.add_argument(
         "--counts-only", action="store_true", help="no timed lookups, and no count by the system"
@@ -98,9 +105,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def tasks(plan: Plan) -> list[Task]:
     if plan.options.minute:
-        if plan.options.datasets or plan.options.keys:
+        if plan.options.datasets:
             raise SystemExit(
-                "bench: --minute has a data set of its own: leave out --datasets and --keys"
+                "bench: --minute has its own data set, or --keys: leave out --datasets"
             )
         return list(_of_a_minute(plan))
     return _every_task(plan)
@@ -109,9 +116,11 @@ def tasks(plan: Plan) -> list[Task]:
 def _of_a_minute(plan: Plan) -> Iterator[Task]:
     """The quick stores that the first table and the first chart show, smaller."""
     given = argparse.Namespace(**vars(plan.options))
-    given.datasets, given.keys, given.counts_only = DIGITS, None, True
-    given.entries = given.entries or _MINUTE_ENTRIES
-    given.lookups = given.lookups if isinstance(given.lookups, int) else _MINUTE_ENTRIES
+    given.counts_only = True
+    if own_files(plan) is None:
+        given.datasets = DIGITS
+        given.entries = given.entries or _MINUTE_ENTRIES
+        given.lookups = given.lookups or _MINUTE_ENTRIES
     for task in _every_task(Plan(True, plan.seed, given)):
         if (task.block_size_bytes, task.runs) != (4 * KIB, 4):
             continue
@@ -155,7 +164,7 @@ def _wanted(plan: Plan) -> list[str]:
         content(YOURS, 0, plan.seed, own)
     except OSError as error:
         raise SystemExit(f"bench: {error.filename!r}: {error.strerror}") from error
-    except (ValueError, MissingExtraError) as error:
+    except ValueError as error:
         raise SystemExit(f"bench: {error}") from error
     return [YOURS, *wanted]
 
@@ -167,7 +176,11 @@ def own_files(plan: Plan) -> KeyFiles | None:
         return None
     if given.keys is None or not isinstance(given.lookups, str):
         raise SystemExit("bench: --keys FILE and --lookups FILE: must be given together")
-    return KeyFiles(given.keys, given.lookups, given.value_bytes)
+    if given.jobs > 1:
+        for path in (given.keys, given.lookups):
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise SystemExit(f"bench: {path}: no regular file, which --jobs {given.jobs} needs")
+    return KeyFiles(given.keys, given.lookups, given.value_bytes, given.key_field)
 
 
 def _check_policy(name: str) -> None:
@@ -262,6 +275,6 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     measure=measure,
     rows=join,
     story=story,
-    libraries=("numpy", "scipy", "matplotlib"),
+    libraries=("numpy", "matplotlib"),
     add_options=add_options,
 )

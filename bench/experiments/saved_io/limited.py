@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import LIMITED
-from bench.experiments.saved_io.rows import Row
-from bench.experiments.saved_io.tables import requested_rate
-from bench.harness import page_cache
-from bench.harness.intervals import percentiles
-from bench.harness.memory_group import memory_group, why_no_memory_group
-from bench.harness.process_meter import os_read_bytes
-from bench.harness.stopwatch import each_us
-from bench.harness.tables import Shown, Table, table_of
 from lsmkv.options import KIB, MIB
+
+from ...harness import page_cache
+from ...harness.intervals import percentiles
+from ...harness.memory_group import memory_group, why_no_memory_group
+from ...harness.process_meter import os_read_bytes
+from ...harness.stopwatch import each_us
+from ...harness.tables import Shown, Table, table_of
+from .datasets import LIMITED
+from .rows import Row
+from .tables import requested_rate
 
 SHARE: Final = 8  # the data, by the memory of the control group
 LEAST_LIMIT_BYTES: Final = 16 * MIB  # in less memory a process does not run

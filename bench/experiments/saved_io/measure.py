@@ -11,15 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import lsmkv
-from bench.experiments.saved_io import rows
-from bench.experiments.saved_io.datasets import RANGES, Content, content, first_number
-from bench.experiments.saved_io.equal import measure_equal
-from bench.experiments.saved_io.limited import Limited, limited_columns, limited_pass
-from bench.experiments.saved_io.ranges import range_rows
-from bench.experiments.saved_io.stores import Built, Counted, build, count, counts
-from bench.experiments.saved_io.tasks import EqualTask, StoreTask, Task
-from bench.harness.process_meter import os_read_bytes
-from bench.workloads.keys import lookups
+
+from ...harness.block_device import NOT_TOLD, block_device
+from ...harness.process_meter import os_read_bytes
+from ...workloads.keys import lookups
+from . import rows
+from .datasets import RANGES, Content, content, first_number
+from .equal import measure_equal
+from .limited import Limited, limited_columns, limited_pass
+from .ranges import range_rows
+from .stores import Built, Counted, build, count, counts
+from .tasks import EqualTask, StoreTask, Task
 
 
 def measure(task: Task, directory: str) -> list[rows.Row]:
@@ -100,6 +102,8 @@ def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
     after = os_read_bytes("thread-self")
     if before is None or after is None:
         return Cold(len(keys), counted, None, "not told: the system has no /proc/thread-self/io")
+    if after == before and block_device(directory)["device"] == NOT_TOLD:
+        return Cold(len(keys), counted, None, "not told: no block device has these files")
     return Cold(len(keys), counted, after - before, os_check(counted, after - before))
 
 

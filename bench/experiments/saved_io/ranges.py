@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import NUMBER_GAP, RANGES, number_key
-from bench.experiments.saved_io.rows import REFERENCE_RATE, Row
-from bench.experiments.saved_io.stores import Built, costs
-from bench.experiments.saved_io.tables import measured_rate, requested_rate
-from bench.experiments.saved_io.tasks import StoreTask
-from bench.harness.intervals import clustered_interval
-from bench.harness.table_readers import keys_of, open_tables
-from bench.harness.tables import Shown, Table, percent, table_of
+
+from ...harness.intervals import clustered_interval
+from ...harness.table_readers import keys_of, open_tables
+from ...harness.tables import Shown, Table, percent, table_of
+from .datasets import NUMBER_GAP, RANGES, number_key
+from .rows import REFERENCE_RATE, Row
+from .stores import Built, costs
+from .tables import measured_rate, requested_rate
+from .tasks import StoreTask
 
 Range = tuple[bytes, bytes]
 

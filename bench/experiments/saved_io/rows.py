@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bench.harness.records import column, optional
-from bench.harness.tables import percent
+from ...harness.records import column, optional
+from ...harness.tables import percent
 
 OS_TOLERANCE: Final = 0.01
 """The largest accepted difference between the operating system's count of bytes and ours."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import Content
-from bench.experiments.saved_io.tasks import StoreTask
-from bench.harness.filter_answers import Answers, answers, section_bytes
-from bench.harness.shapes import exact_rate, filter_disk_bytes
-from bench.workloads.keys import chunks
+
+from ...harness.filter_answers import Answers, answers, section_bytes
+from ...harness.shapes import exact_rate, filter_disk_bytes
+from ...workloads.keys import chunks
+from .datasets import Content
+from .tasks import StoreTask
 
 _NEVER: Final = 1000
 _BATCH: Final = 1000

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.saved_io.rows import TRACE, Row
-from bench.harness.tables import Shown, Table, percent, table_of
 from lsmkv.options import KIB
+
+from ...harness.tables import Shown, Table, percent, table_of
+from .rows import TRACE, Row
 
 
 def requested_rate(row: Row) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.workloads.key_files import KeyFiles
 from lsmkv.options import KIB
+
+from ...workloads.key_files import KeyFiles
 
 
 @dataclass(frozen=True, slots=True)

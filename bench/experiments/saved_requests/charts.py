@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Final
 
-from bench.experiments.saved_requests.rows import Row
-from bench.experiments.saved_requests.tables import rates, run_counts, runs_text
-from bench.harness.charts import Chart, Line, Panel, marks
-from bench.harness.colours import THEORY, series
+from ...harness.charts import Chart, Line, Panel, marks
+from ...harness.colours import THEORY, series
+from .rows import Row
+from .tables import rates, run_counts, runs_text
 
 NAME: Final = "saved-requests"
 

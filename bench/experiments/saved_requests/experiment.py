@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench.experiments.saved_requests.measure import measure
-from bench.experiments.saved_requests.rows import Row
-from bench.experiments.saved_requests.story import story
-from bench.experiments.saved_requests.tasks import Task, has_slatedb, tasks
-from bench.harness.experiment import Experiment, at_least, between, flattened, positive
+from ...harness.experiment import Experiment, at_least, between, flattened, positive
+from .measure import measure
+from .rows import Row
+from .story import story
+from .tasks import Task, has_slatedb, tasks
 
 _LEAST_KEYS: Final = 2000
 

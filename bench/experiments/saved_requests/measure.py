@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_requests import slatedb_store
-from bench.experiments.saved_requests.rows import AT_ONCE, COLD, ONE_BY_ONE, OPENING, WARM, Row
-from bench.experiments.saved_requests.slatedb_store import first_keys
-from bench.experiments.saved_requests.tasks import BATCH_KEYS, BITS_PER_KEY, DELAY_S, Task
-from bench.harness.object_server import BUCKET, ObjectServer, start
-from bench.harness.run_stores import VALUE_BYTES, write_runs
-from bench.harness.shapes import exact_rate
-from bench.workloads.distributions import generator
-from bench.workloads.keys import absent_key, present_key
 from lsmkv.options import KIB, MIB, Options
+
+from ...harness.object_server import BUCKET, ObjectServer, start
+from ...harness.run_stores import VALUE_BYTES, write_runs
+from ...harness.shapes import exact_rate
+from ...workloads.distributions import generator
+from ...workloads.keys import absent_key, present_key
+from . import slatedb_store
+from .rows import AT_ONCE, COLD, ONE_BY_ONE, OPENING, WARM, Row
+from .slatedb_store import first_keys
+from .tasks import BATCH_KEYS, BITS_PER_KEY, DELAY_S, Task
 
 URL: Final = f"s3://{BUCKET}/store"
 _EVERYTHING: Final = 1 << 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.harness.records import column, optional
+from ...harness.records import column, optional
 
 OPENING = "opening"
 COLD = "cold"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
-from bench.harness.object_server import BUCKET
-from bench.workloads.keys import Values, chunks, present_key, shuffled
+from ...harness.object_server import BUCKET
+from ...workloads.keys import Values, chunks, present_key, shuffled
 
 _NAME: Final = "db"
 _BATCH: Final = 1000

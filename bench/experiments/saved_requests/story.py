@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.saved_requests.charts import charts
-from bench.experiments.saved_requests.rows import COLD, WARM, Row
-from bench.experiments.saved_requests.tables import (
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.story import Story
+from .charts import charts
+from .rows import COLD, WARM, Row
+from .tables import (
     pairs,
     rate_text,
     rates,
@@ -16,8 +18,6 @@ from bench.experiments.saved_requests.tables import (
     runs_text,
     tables,
 )
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.story import Story
 
 LEAST_SPEED_UP: Final = 8.0
 """How many times faster ``multi_get`` must be, with 20 ms added to each request."""

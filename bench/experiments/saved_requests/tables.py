@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.saved_requests.rows import AT_ONCE, COLD, ONE_BY_ONE, OPENING, WARM, Row
-from bench.experiments.saved_requests.tasks import BITS_PER_KEY
-from bench.harness.tables import Table
+from ...harness.tables import Table
+from .rows import AT_ONCE, COLD, ONE_BY_ONE, OPENING, WARM, Row
+from .tasks import BITS_PER_KEY
 
 POWERS_OF_TEN: Final = (1.0, 0.1, 0.01, 0.001)  # the error rates of the tables; charts have all
 

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bench.harness.experiment import Plan
-from bench.harness.object_server import SERVERS, ServerKind, missing
+from ...harness.experiment import Plan
+from ...harness.object_server import SERVERS, ServerKind, missing
 
 Part = Literal["rates", "engines", "parallel"]
 

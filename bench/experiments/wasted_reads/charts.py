@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.tables import key_sets, least_rate
-from bench.experiments.wasted_reads.tasks import PACKED, PARTITIONED, PER_TABLE
-from bench.harness.charts import Chart, Line, Panel
-from bench.harness.colours import KINDS, THEORY, WHITE
-from bench.harness.intervals import rate_interval
+from ...harness.charts import Chart, Line, Panel
+from ...harness.colours import KINDS, THEORY, WHITE
+from ...harness.intervals import rate_interval
+from .rows import Row
+from .tables import key_sets, least_rate
+from .tasks import PACKED, PARTITIONED, PER_TABLE
 
 NAME: Final = "wasted-reads"
 _KEYS: Final = "hex"

@@ -6,14 +6,13 @@ import argparse
 from itertools import chain
 from typing import Final
 
-import bench.engines  # registers the built-in ones  # noqa: F401
-from bench.engines.base import KIB, engine_named
-from bench.experiments.wasted_reads.measure import measure
-from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.story import story
-from bench.experiments.wasted_reads.tasks import NO_FILTER, PACKED, PARTITIONED, PER_TABLE, Task
-from bench.harness.experiment import Experiment, Plan, at_least, between, names_of, positive
-from bench.workloads.key_shapes import SHAPES
+from ...engines.base import KIB, engine_named
+from ...harness.experiment import Experiment, Plan, at_least, between, names_of, positive
+from ...workloads.key_shapes import SHAPES
+from .measure import measure
+from .rows import Row
+from .story import story
+from .tasks import NO_FILTER, PACKED, PARTITIONED, PER_TABLE, Task
 
 CONTENDERS: Final = (
     ("leveldb", "bloom", ""),

@@ -16,17 +16,18 @@ from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
-from bench.engines.base import MIB, Settings, engine_named
-from bench.engines.leveldb_engine import LevelDBStore
-from bench.engines.rocksdb_engine import RocksDBStore
-from bench.experiments.wasted_reads.leveldb_files import Sizes, resident_sizes
-from bench.experiments.wasted_reads.outside import Outsider, rocksdb_form
-from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.tasks import NO_FILTER, PER_TABLE, KeySet, Task
-from bench.harness.ribbon_sizes import fit
-from bench.harness.shapes import block_keys, exact_rate, run_count
 from lsmkv.filters.maths.sizing import filter_bytes_for
 from lsmkv.inspection.store_info import StoreInfo
+
+from ...engines.base import MIB, Settings, engine_named
+from ...engines.leveldb_engine import LevelDBStore
+from ...engines.rocksdb_engine import RocksDBStore
+from ...harness.ribbon_sizes import fit
+from ...harness.shapes import block_keys, exact_rate, run_count
+from .leveldb_files import Sizes, resident_sizes
+from .outside import Outsider, rocksdb_form
+from .rows import Row
+from .tasks import NO_FILTER, PER_TABLE, KeySet, Task
 
 RIBBON_BITS: Final = 1.42
 """RocksDB's ribbon filters take 0.7 of the bits that they are asked to be as good as."""

@@ -23,11 +23,11 @@ from typing import Any, Final
 
 import psutil
 
-from bench.engines.base import MIB, Settings, engine_named
-from bench.engines.leveldb_engine import LevelDBStore
-from bench.engines.rocksdb_engine import RocksDBStore
-from bench.experiments.wasted_reads.tasks import PACKED, PARTITIONED, KeySet, Task
-from bench.harness.read_counter import best_way, preloaded
+from ...engines.base import MIB, Settings, engine_named
+from ...engines.leveldb_engine import LevelDBStore
+from ...engines.rocksdb_engine import RocksDBStore
+from ...harness.read_counter import best_way, preloaded
+from .tasks import PACKED, PARTITIONED, KeySet, Task
 
 _TOUCHED: Final = 500  # of so many present keys one is looked up first: every table has far more
 _PACKED_RESTARTS: Final = 16  # as in RocksDB's data blocks

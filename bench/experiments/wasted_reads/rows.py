@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bench.experiments.wasted_reads.tasks import label
-from bench.harness.records import column, optional
+from ...harness.records import column, optional
+from .tasks import label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.experiments.wasted_reads.charts import charts
-from bench.experiments.wasted_reads.rows import Row
-from bench.experiments.wasted_reads.tables import at_budget, best_two, budgets, key_sets, tables
-from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.story import Story
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.story import Story
+from .charts import charts
+from .rows import Row
+from .tables import at_budget, best_two, budgets, key_sets, tables
+from .tasks import NO_FILTER
 
 
 def story(rows: Sequence[Row]) -> Story:

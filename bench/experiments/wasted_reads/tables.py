@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bench.experiments.wasted_reads.rows import Row, least_index_bits
-from bench.experiments.wasted_reads.tasks import NO_FILTER, PACKED
-from bench.harness.intervals import FEWEST_EVENTS
-from bench.harness.tables import Shown, Table, percent, table_of
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.tables import Shown, Table, percent, table_of
+from .rows import Row, least_index_bits
+from .tasks import NO_FILTER, PACKED
 
 OURS: Final = "lsmkv"
 

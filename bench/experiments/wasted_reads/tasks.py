@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from bench.workloads.key_files import read_keys
-from bench.workloads.key_shapes import keys_of
-from bench.workloads.keys import Values
+from ...workloads.key_files import read_keys
+from ...workloads.key_shapes import keys_of
+from ...workloads.keys import Values
 
 NO_FILTER: Final = "none"  # filters of the control: every lookup must read one block
 PACKED: Final = "packed index"

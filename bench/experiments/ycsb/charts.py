@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.experiments.ycsb.rows import Cells
-from bench.harness.charts import Chart, Panel, Point, marks
-from bench.harness.colours import ENGINES, named_series
-from bench.harness.ratios import spread
+from ...harness.charts import Chart, Panel, Point, marks
+from ...harness.colours import ENGINES, named_series
+from ...harness.ratios import spread
+from .rows import Cells
 
 _COLUMNS = 4
 

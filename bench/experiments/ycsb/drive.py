@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy
 
-from bench.experiments.ycsb.workloads import Kind, Operations
-from bench.workloads.distributions import Numbers
+from ...workloads.distributions import Numbers
+from .workloads import Kind, Operations
 
 
 class Target(Protocol):

@@ -6,14 +6,14 @@ import argparse
 from itertools import chain
 from typing import Final
 
-from bench.engines.base import MIB, Settings, engines, missing_engines
-from bench.experiments.ycsb.measure import measure
-from bench.experiments.ycsb.rows import Row
-from bench.experiments.ycsb.story import story
-from bench.experiments.ycsb.tasks import Task
-from bench.experiments.ycsb.workloads import WORKLOADS
-from bench.harness.experiment import Experiment, Plan, positive
-from bench.harness.ratios import FEWEST
+from ...engines.base import MIB, Settings, engines, missing_engines
+from ...harness.experiment import Experiment, Plan, positive
+from ...harness.ratios import FEWEST
+from .measure import measure
+from .rows import Row
+from .story import story
+from .tasks import Task
+from .workloads import WORKLOADS
 
 FRESH: Final = "E"  # E has a store of its own, as in YCSB: D's inserts would change it
 

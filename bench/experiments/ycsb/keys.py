@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy
 
-from bench.workloads.distributions import Numbers, fnv64
+from ...workloads.distributions import Numbers, fnv64
 
 _DIGITS: Final = 19  # of 2^63, the largest hash
 

@@ -10,13 +10,17 @@ from typing import Any, Final
 
 import numpy
 
-import bench.engines  # noqa: F401 - registers the engines, here and in the process that measures
-from bench.engines.base import Store, engine_named
-from bench.experiments.ycsb.drive import Dictionary, Driven, drive
-from bench.experiments.ycsb.keys import record_keys
-from bench.experiments.ycsb.rows import NOT_A_TIME, OPERATION_TIMES, Row
-from bench.experiments.ycsb.tasks import Task
-from bench.experiments.ycsb.workloads import (
+from ...engines.base import Store, engine_named
+from ...harness import plugins
+from ...harness.intervals import percentiles
+from ...harness.workers import alone
+from ...workloads.distributions import generator, uniform
+from ...workloads.keys import Values
+from .drive import Dictionary, Driven, drive
+from .keys import record_keys
+from .rows import NOT_A_TIME, OPERATION_TIMES, Row
+from .tasks import Task
+from .workloads import (
     LOAD,
     VALUE_BYTES,
     WORKLOADS,
@@ -26,11 +30,6 @@ from bench.experiments.ycsb.workloads import (
     most_inserts,
     operations_of,
 )
-from bench.harness import plugins
-from bench.harness.intervals import percentiles
-from bench.harness.workers import alone
-from bench.workloads.distributions import generator, uniform
-from bench.workloads.keys import Values
 
 CHECKED: Final = 1000  # records read back after each workload
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.experiments.ycsb.workloads import Kind
-from bench.harness.records import column
+from ...harness.records import column
+from .workloads import Kind
 
 _NOT_COUNTING = "; empty in the counting pass"
 _ONLY_COUNTING = ", in the counting pass; depends on when background work ran"

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from bench.engines.base import engines as registered
-from bench.experiments.ycsb.charts import charts
-from bench.experiments.ycsb.rows import Cells, Row
-from bench.experiments.ycsb.tables import blocks, latencies, ratio_table, throughput
-from bench.experiments.ycsb.workloads import LOAD, WORKLOADS
-from bench.harness.ratios import Figures, Ratio
-from bench.harness.story import Story
+from ...engines.base import engines as registered
+from ...harness.ratios import Figures, Ratio
+from ...harness.story import Story
+from .charts import charts
+from .rows import Cells, Row
+from .tables import blocks, latencies, ratio_table, throughput
+from .workloads import LOAD, WORKLOADS
 
 AGREED: Final = (
     "operations",

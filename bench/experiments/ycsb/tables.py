@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from bench.experiments.ycsb.rows import OPERATION_TIMES, Cells
-from bench.experiments.ycsb.workloads import WORKLOADS
-from bench.harness.ratios import Ratio, spread
-from bench.harness.tables import Shown, Table, table_of
+from ...harness.ratios import Ratio, spread
+from ...harness.tables import Shown, Table, table_of
+from .rows import OPERATION_TIMES, Cells
+from .workloads import WORKLOADS
 
 
 def short(value: float) -> str:

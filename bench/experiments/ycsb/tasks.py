@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.engines.base import Settings
+from ...engines.base import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 import numpy
 
-from bench.experiments.ycsb.keys import absent_keys
-from bench.workloads import distributions
-from bench.workloads.distributions import Numbers, generator
-from bench.workloads.keys import Values
+from ...workloads import distributions
+from ...workloads.distributions import Numbers, generator
+from ...workloads.keys import Values
+from .keys import absent_keys
 
 VALUE_BYTES: Final = 1000  # ten fields of 100 bytes, stored as one value
 LONGEST_SCAN: Final = 100

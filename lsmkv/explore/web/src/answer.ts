@@ -111,14 +111,14 @@ function notes(lookup: Lookup): string[] {
   if (denied.length > 0)
     said.unshift(
       isByBits
-        ? "Keys set bits in their block’s filter. One of this key’s bits is unset: the block cannot have it."
+        ? "Where a filter said no, at least one bit that the key would set is not set."
         : "A filter is asked in memory. Its no is certain: the block cannot have the key.",
     );
   const rates = denied.flatMap((run) => run.filter?.expected_rate ?? []);
   if (rates.length > 0) {
     const ends = [...new Set([Math.min(...rates), Math.max(...rates)].map(percent))];
     said.push(
-      `Only a maybe can be wrong: for p = ${ends.join(" to ")} of absent keys, which costs a read.`,
+      `Only a maybe can be wrong: each filter errs for p = ${ends.join(" to ")} of absent keys, which costs a read.`,
     );
   }
   return said;

@@ -34,6 +34,7 @@ export class HeroView {
         ...PICKS.map(([pick, text]) =>
           button(text, () => void lookups.pick(pick), { "data-pick": pick }),
         ),
+        lookups.form,
       ),
     );
     app.watch((state, before) => {

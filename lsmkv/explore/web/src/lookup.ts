@@ -20,6 +20,7 @@ const MANY_STEPS = 8; // of more, a lecture shows like ones as one
 
 export class LookupView {
   readonly element: HTMLElement;
+  readonly form: HTMLElement; // beside the buttons that pick a key
   #app: App;
   #key = h("input", { id: "key", autocomplete: "off", spellcheck: "false", list: "recorded" });
   #form = h("select", { id: "key-form", "aria-label": "How the key is written" });
@@ -43,7 +44,7 @@ export class LookupView {
 
   constructor(app: App) {
     this.#app = app;
-    const form = h(
+    this.form = h(
       "form",
       { class: "key-form" },
       h("label", { for: "key" }, "Key"),
@@ -58,7 +59,7 @@ export class LookupView {
       ["number", "number, 8 bytes"],
     ] as const)
       this.#form.append(h("option", { value }, text));
-    form.addEventListener("submit", (event) => {
+    this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#typed();
     });
@@ -66,9 +67,8 @@ export class LookupView {
       "section",
       { class: "lookup card", "aria-label": "Lookup" },
       h("h2", {}, "Its way through the store"),
-      h("div", { class: "path" }, this.#asked, this.#player, this.#steps, this.#end),
-      form,
       this.#problem,
+      h("div", { class: "path" }, this.#asked, this.#player, this.#steps, this.#end),
     );
     app.watch((state, before) => {
       if (state.model !== before.model || state === before) this.#list(state);
@@ -324,7 +324,7 @@ function runStep(step: RunStep, at: number, shown: number): HTMLElement {
   if (step.spanning_block !== null) where += ` · block ${step.spanning_block}`;
   line.append(signed(markOf(step)), place, h("span", { class: "where" }, where));
   line.append(h("span", { class: "short" }, `: ${inShort(step)}`));
-  for (const part of inWords(step)) line.append(h("span", { class: "part" }, part));
+  line.append(h("span", { class: "part" }, inWords(step).join(" ")));
   return line;
 }
 

@@ -103,7 +103,7 @@ function header(app: App, lecture: Lecture): HTMLElement {
 /** Why a read is worth avoiding. */
 function problem({ devices }: Page): string {
   const times = devices.slice(0, 2).map((one) => `${one.read_ms} ms from ${withArticle(one.name)}`);
-  return `A read takes ${times.join(", ")}.`;
+  return `A read takes ${times.join(", ")} (data sheets).`;
 }
 
 function inShort({ map }: Page): string {

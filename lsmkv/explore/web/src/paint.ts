@@ -7,13 +7,12 @@ import { item } from "./items";
 import { tickTexts } from "./keys";
 import { inShort } from "./marks";
 import { type Cell, type Lane, type Mark, type Model, markOf } from "./model";
-import { firstFrom, type Row } from "./places";
+import { firstFrom, labelsOf, PAD_PX, type Row, yOf } from "./places";
 import type { Shading } from "./shades";
 import { themed } from "./theme";
 
 const NAMED_PX = 90; // cells at least this wide show their first key
 const LEAST_MARK_PX = 7;
-const PAD_PX = 4;
 
 /** The geometry of one picture.  Across goes x = shift + stretch * place, for places from 0 to 1. */
 export interface Sheet {
@@ -27,10 +26,6 @@ export interface Sheet {
   em: number; // size of text
   shift: number;
   stretch: number;
-}
-
-export function yOf(sheet: Sheet, lane: number): number {
-  return lane * (sheet.laneHeight + sheet.gap) + PAD_PX;
 }
 
 export function laneAt(sheet: Sheet, y: number): number {
@@ -282,19 +277,12 @@ function reason(sheet: Sheet, text: string, x: number, y: number, away: number):
 }
 
 function paintLabels(sheet: Sheet, shown: Shown): void {
-  const { context, em, labels, laneHeight, width, stretch } = sheet;
+  const { context, em, labels, width, stretch } = sheet;
   const { lanes } = shown.model;
-  const isNarrow = labels < 6 * em;
   context.fillStyle = themed("--soft");
   context.font = `${em}px system-ui, sans-serif`;
   context.textBaseline = "middle";
-  lanes.forEach((lane, at) => {
-    const isFirst = at === 0 || lanes[at - 1]?.level !== lane.level;
-    const name = isNarrow ? `L${lane.level}` : `level ${lane.level}`;
-    const y = yOf(sheet, at) + laneHeight / 2;
-    if (isFirst) context.fillText(name, 0, y);
-    else if (!isNarrow && laneHeight >= em) context.fillText(`run ${lane.run.number}`, 1.5 * em, y);
-  });
+  for (const { text, x, y } of labelsOf(sheet, lanes)) context.fillText(text, x, y);
   context.textBaseline = "bottom";
   const share = (width - labels) / stretch;
   if (lanes.length === 0) return;

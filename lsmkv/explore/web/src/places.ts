@@ -1,7 +1,9 @@
-// Where cells lie across the map, in arrays that are quick to search and to paint from.
+// Where cells and labels lie on the map, the cells in arrays that are quick to search and to paint from.
 
 import { item, lowest } from "./items";
-import type { Model } from "./model";
+import type { Lane, Model } from "./model";
+
+export const PAD_PX = 4;
 
 /** The cells of one lane: from and to, 0 to 1, ascending; and which of them begin a table. */
 export interface Row {
@@ -40,4 +42,35 @@ export function nearestTo(row: Row, place: number, most: number): number {
     if (away <= distance && (best < 0 || away < distance)) [best, distance] = [at, away];
   }
   return best;
+}
+
+/** The measures of lanes, in pixels. */
+interface Lanes {
+  laneHeight: number;
+  gap: number;
+}
+
+export function yOf({ laneHeight, gap }: Lanes, lane: number): number {
+  return lane * (laneHeight + gap) + PAD_PX;
+}
+
+/** The names of levels, and of runs where there is room. */
+export function labelsOf(
+  sheet: Lanes & { em: number; labels: number },
+  lanes: Lane[],
+): { text: string; x: number; y: number }[] {
+  const { em, labels, laneHeight, gap } = sheet;
+  const isNarrow = labels < 6 * em;
+  return lanes.flatMap((lane, at) => {
+    const y = yOf(sheet, at) + laneHeight / 2;
+    const run = { text: `run ${lane.run.number}`, x: 1.5 * em, y };
+    const isNamed = !isNarrow && laneHeight >= em;
+    if (lane.level === lanes[at - 1]?.level) return isNamed ? [run] : [];
+    const text = isNarrow ? `L${lane.level}` : `level ${lane.level}`;
+    if (!isNamed || laneHeight + gap < 1.7 * em) return [{ text, x: 0, y }];
+    return [
+      { text, x: 0, y: y - 0.6 * em },
+      { ...run, y: y + 0.6 * em },
+    ];
+  });
 }

@@ -66,7 +66,7 @@ test("an absent key says who could hold it, what filters said, and what was read
   assert.equal(said(four), "4 blocks could hold it. 4 filters said no. 0 reads.");
   assert.equal(answerOf(four).parts.at(-1)?.meaning, "avoided");
   const [why] = answerOf(four).notes;
-  assert.match(why ?? "", /One of this key’s bits is unset: the block cannot have it\.$/);
+  assert.match(why ?? "", /^Where a filter said no, at least one bit .* is not set\.$/);
   const disk = { name: "hard disk", read_ms: 12.4, assumption: "" };
   assert.equal(spared(four, disk), "Without filters: 4 reads, 49.6 ms from a hard disk. ");
   assert.equal(spared(lookup("absent", [run(WASTED)]), disk), "");
@@ -129,6 +129,17 @@ test("a prefix that is there is not the filter's mistake", () => {
   const filter = { ...WASTED.filter, part: "u1/", holds_part: true };
   const { notes } = answerOf(lookup("absent", [run({ ...WASTED, filter })]));
   assert.match(notes.join(" "), /asked for “u1\/”.* right to say maybe/);
+});
+
+test("of bits that are not set nothing is said where no filter said no", () => {
+  assert.deepEqual(answerOf(lookup("absent", [run(WASTED)])).notes, []);
+  assert.deepEqual(answerOf(lookup("found", [run(FOUND)])).notes, []);
+});
+
+test("a rate is that of each filter, and not of all that a key asks", () => {
+  const rated = run({ filter: { ...FILTER, expected_rate: 0.01 } });
+  const { notes } = answerOf(lookup("absent", [rated, rated, rated]));
+  assert.match(notes.join(" "), /each filter errs for p = 1 % of absent keys/);
 });
 
 test("filters of two rates are told with both, and not with the worse alone", () => {

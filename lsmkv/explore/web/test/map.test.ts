@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Filter, Lookup, Page, RunStep, Table } from "../src/contract";
 import { item, lowest } from "../src/items";
-import { MOST_OTHER_FILTERS, Model, moved } from "../src/model";
-import { firstFrom, nearestTo, rowsOf } from "../src/places";
+import { type Lane, MOST_OTHER_FILTERS, Model, moved } from "../src/model";
+import { firstFrom, labelsOf, nearestTo, rowsOf } from "../src/places";
 import { apart } from "../src/proof";
 
 /** A table of blocks of one size, whose keys lie between `start` and `end`. */
@@ -66,6 +66,17 @@ test("a cell is found by its place, and a narrow one by a place near it", () => 
   assert.equal(nearestTo(row, 0.45, 0.06), 3);
   assert.equal(nearestTo(row, 0.57, 0.06), 4);
   assert.equal(nearestTo(row, 0.99, 0), 7);
+});
+
+test("every run of a level has its label, also the first one", () => {
+  const lanes = [0, 0, 0, 1].map((level, at) => ({ level, run: { number: 8 - 2 * at } }));
+  const texts = (laneHeight: number, labels = 74): string[] =>
+    labelsOf({ em: 12, labels, laneHeight, gap: 6 }, lanes as Lane[]).map(({ text }) => text);
+  const all = ["level 0", "run 8", "run 6", "run 4", "level 1", "run 2"];
+  assert.deepEqual(texts(58), all);
+  assert.deepEqual(texts(18), all);
+  assert.deepEqual(texts(10), ["level 0", "level 1"]);
+  assert.deepEqual(texts(58, 43), ["L0", "L1"]);
 });
 
 test("places move with the blocks that both maps show", () => {

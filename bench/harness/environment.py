@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from lsmkv.filters import bloom
 from lsmkv.storage.memory_limit import memory_limit_bytes
-from reports.block_device import block_device, takes_direct_reads
+
+from .block_device import block_device, takes_direct_reads
 
 LIBRARIES: Final = ("lsmkv", "mmh3", "librt", "xxhash", "zstandard")
 """What lsmkv itself runs on."""

@@ -1,1 +1,0 @@
-"""What all reports share: generated sections of documents, and the machine."""
