@@ -12,7 +12,7 @@ import click
 
 import lsmkv
 from lsmkv.cli.parameters import Bytes
-from lsmkv.storage.storage import is_url
+from lsmkv.storage.file_names import CURRENT
 
 ABSENT: Final = 3  # exit code of get when the store does not have the key
 DAMAGED: Final = 4
@@ -161,9 +161,13 @@ def describe(error: BaseException) -> str:
     cause = error.__cause__
     if isinstance(error, lsmkv.Error) and cause is not None and str(cause) not in text:
         text += f": {describe(cause)}"
-    if isinstance(error, lsmkv.CorruptionError) and not is_url(error.path):
+    if isinstance(error, lsmkv.CorruptionError) and _is_in_store(error.path):
         text += _ON_DAMAGE
     return " ".join(text.split())
+
+
+def _is_in_store(path: str) -> bool:
+    return os.path.lexists(os.path.join(os.path.dirname(path), CURRENT))
 
 
 @contextlib.contextmanager
