@@ -228,7 +228,9 @@ class Stats:
         return copied
 
     def __sub__(self, earlier: Stats) -> Stats:
-        """The counts since ``earlier``."""
+        """The counts since ``earlier``.  TypeError: it is no Stats."""
+        if not isinstance(earlier, Stats):
+            raise TypeError(f"stats - {earlier!r}: subtract the stats() of an earlier moment")
         names = [item.name for item in dataclasses.fields(self)]
         return Stats(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
 

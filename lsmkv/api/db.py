@@ -33,7 +33,7 @@ from lsmkv.engine.state import UNOPENED
 from lsmkv.engine.writer import put_expiring
 from lsmkv.errors import ConflictError, Error, uncopyable
 from lsmkv.html import Drawn, Row, table
-from lsmkv.layers.peers import wrong_write
+from lsmkv.layers.peers import check_unnamed, wrong_write
 from lsmkv.options import MIB, Options
 from lsmkv.runtime import Finalizer, check_interpreter, loaded
 from lsmkv.stats import Stats
@@ -41,6 +41,8 @@ from lsmkv.storage.file_names import new_staging_name
 from lsmkv.storage.storage import PathLike, Storage, absolute_path
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
+    from typing import Never
+
     from lsmkv.api.transaction import Transaction
     from lsmkv.copies.checkpoint import CheckpointReport
     from lsmkv.engine.adoption import IngestReport
@@ -247,7 +249,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         return self._engine.writer.revise(key_bytes(key), sync, renewed) is not None
 
-    def write_batch(self, *, sync: bool = False) -> WriteBatch:
+    def write_batch(self, *given: Never, sync: bool = False) -> WriteBatch:
         """Operations that the end of the ``with`` block applies, all or none.
 
         ReadOnlyError, ClosedError: this handle is read-only or closed.
@@ -260,6 +262,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         ...     db[b"k"]
         b'v'
         """
+        check_unnamed("DB.write_batch", given)
         self._state.check_for_writing()
         return WriteBatch(self._engine.writer, sync, self._engine.readers)
 
@@ -328,7 +331,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     # Transactions
 
-    def transaction(self, *, sync: bool = False) -> Transaction:
+    def transaction(self, *given: Never, sync: bool = False) -> Transaction:
         """Reads and writes that the ``with`` block commits together, or not; ``sync`` as for :meth:`put`.
 
         It sees the store as it is now, and its own writes.  Committed transactions are serialisable: as
@@ -351,6 +354,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         from lsmkv.api.transaction import Transaction
 
+        check_unnamed("DB.transaction", given)
         return Transaction(self._engine.readers, self._engine.writer, sync, self)
 
     def transact(

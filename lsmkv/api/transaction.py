@@ -26,7 +26,7 @@ from lsmkv.encoding.entries import (
     keys_bytes,
     value_bytes,
 )
-from lsmkv.encoding.expiry import Held, held_bytes
+from lsmkv.encoding.expiry import Held, expiring, held_bytes
 from lsmkv.encoding.range_deletes import KeyRange, RangeDeletes, united
 from lsmkv.engine.erase import delete_ranges
 from lsmkv.engine.readers import Readers
@@ -115,6 +115,19 @@ class TransactionState:
                 self.reads.keys.add(key)
                 return self.snapshot._lookup(key)
             return self.snapshot._live_pin().moment.value_of(value)
+
+    def expires_at(self, key: Buffer) -> int | None:
+        """When ``key`` is due; None: it never is, or is not there.  It counts as read."""
+        data = key_bytes(key)
+        self.check_usable()
+        with self.lock:
+            held = self.own.get(data)
+            if not isinstance(held, Absent):
+                return self.snapshot._live_pin().moment.expiry_of(held)
+            if self.erased is not None and self.erased.newest_over(data, self._moment + 1):
+                return None
+            self.reads.keys.add(data)
+            return self.snapshot.expires_at(data)
 
     def put(self, key: bytes, value: Held) -> None:
         """Set ``key``; None deletes it.  ValueError if all would be too much for one write."""
@@ -342,6 +355,10 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
     def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         return list(map(self._lookup, keys_bytes(keys)))
 
+    def expires_at(self, key: Buffer) -> int | None:
+        """When ``key`` goes, as for ``DB.expires_at``; it counts as read."""
+        return self._state.expires_at(key)
+
     def cursor(self) -> TransactionCursor:
         """A cursor over what the transaction sees now, at no key."""
         return TransactionCursor(self._state)
@@ -379,6 +396,22 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
         )
         self._writer.state.check_for_writing()
         self._state.put(data, held)
+
+    def touch(
+        self, key: Buffer, *, ttl_s: float | None = None, expires_at: float | None = None
+    ) -> bool:
+        """Set anew when ``key`` goes; returns whether the transaction sees it.
+
+        It counts as read, and its value is written again.  Arguments and errors as :meth:`put`.
+        """
+        due_s = self._writer.state.clock.expiry_s(ttl_s, expires_at)
+        data = key_bytes(key)
+        self._writer.state.check_for_writing()
+        value = self._state.get(data)
+        if value is None:
+            return False
+        self._state.put(data, expiring(value, due_s))
+        return True
 
     def delete(self, key: Buffer) -> None:
         """Remove ``key`` when the transaction commits.  Raises as :meth:`put`."""

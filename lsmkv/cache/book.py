@@ -137,7 +137,8 @@ class Book:
     def transact(self, retry: bool = False) -> AbstractContextManager[None]:
         """Apply all writes of the ``with`` block, or none.
 
-        If the block raises, nothing changes.  A block inside another is a part of it.  Other threads wait
+        If the block raises, nothing changes.  A block inside another is a part of it, also
+        when the outer one catches its exception.  Other threads wait
         with their writes.  ``await`` nothing in the block: other tasks' writes raise RuntimeError.
         """
         return _Block(self._steps())

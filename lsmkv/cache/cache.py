@@ -67,6 +67,8 @@ class Cache(Book):
     ) -> None:
         if options.get("default_ttl_s") is not None:
             raise TypeError("no such option: default_ttl_s (set and add take expire=)")
+        if "size_limit" in options:  # diskcache's name
+            raise TypeError("no such option: size_limit (did you mean 'size_limit_bytes'?)")
         for name, limit in (("size_limit_bytes", size_limit_bytes), ("cull_limit", cull_limit)):
             if not isinstance(limit, int) or limit < 0:
                 raise ValueError(f"{name}={limit!r}: must be an int from 0 on")

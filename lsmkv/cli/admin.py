@@ -45,12 +45,14 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
             report = db.verify(report_progress)
     except (lsmkv.CorruptionError, lsmkv.NotAStoreError) as error:
         if isinstance(error, lsmkv.CorruptionError):
-            problem, message = Problem.of(error, store), describe(error)
+            problem = Problem.of(error, store)
         elif _lost_current(store):
             problem = Problem(os.path.join(os.path.abspath(store), CURRENT), None, "it is missing")
-            message = f'{problem}; "lsmkv repair" can rebuild the store'
         else:
             raise
+        message = str(problem)
+        if not is_url(store):
+            message += '; "lsmkv repair" can rebuild the store'
         if as_json:
             print_json(VerifyReport(0, 0, 0, 0, 0, 0, 0, (problem,)).as_dict())
         else:
@@ -62,7 +64,7 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
 
 
 class _Directory(click.Path):
-    """A directory that exists, and no URL."""
+    """A path, and no URL."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if is_url(value):
@@ -75,7 +77,7 @@ class _Directory(click.Path):
 
 
 @click.command(short_help="Build a sound store from what can be read of STORE.")
-@click.argument("source", metavar="STORE", type=_Directory(exists=True, file_okay=False))
+@click.argument("source", metavar="STORE", type=_Directory(), callback=parameters.refuse_empty)
 @click.option("--output", metavar="DIRECTORY", type=click.Path(), help="Build the new store here.")
 @click.option("--in-place", is_flag=True, help="Replace STORE by the new store.")
 @click.option("--yes", is_flag=True, help="Do not ask before --in-place.")
@@ -96,7 +98,7 @@ def repair(
     """
     if (output is None) != in_place:
         raise click.UsageError("give either --output DIRECTORY or --in-place")
-    if in_place and not yes:
+    if in_place and not yes and os.path.isdir(source):
         confirm(f"Rebuild {source} in place?")
     try:
         with progress("Repairing") as report_progress:

@@ -32,7 +32,7 @@ class _BytesOrInput(parameters.Bytes):
 @click.argument("key", type=parameters.BYTES)
 @click.argument("value", type=_BytesOrInput())
 @parameters.form_options
-@parameters.ttl_option
+@parameters.entry_ttl_option
 @parameters.create_option
 @parameters.wait_option
 def put(

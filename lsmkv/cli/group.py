@@ -12,6 +12,7 @@ import click
 
 import lsmkv
 from lsmkv.cli.parameters import Bytes
+from lsmkv.storage.file_names import CURRENT
 
 ABSENT: Final = 3  # exit code of get when the store does not have the key
 DAMAGED: Final = 4
@@ -66,6 +67,8 @@ _ADVICE: Final = (
         'read it with "lsmkv dump", and put that into a new store with "lsmkv load"',
     ),
 )
+
+_ON_DAMAGE: Final = '; try "lsmkv verify STORE", then "lsmkv repair STORE --output NEW"'
 
 # What the answers of object storage say in their own way, and what to do about it.
 _SIGNS: Final = (
@@ -158,7 +161,13 @@ def describe(error: BaseException) -> str:
     cause = error.__cause__
     if isinstance(error, lsmkv.Error) and cause is not None and str(cause) not in text:
         text += f": {describe(cause)}"
+    if isinstance(error, lsmkv.CorruptionError) and _is_in_store(error.path):
+        text += _ON_DAMAGE
     return " ".join(text.split())
+
+
+def _is_in_store(path: str) -> bool:
+    return os.path.lexists(os.path.join(os.path.dirname(path), CURRENT))
 
 
 @contextlib.contextmanager

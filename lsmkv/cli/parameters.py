@@ -44,13 +44,13 @@ wait_option = click.option(
 )
 
 
-ttl_option = click.option(
-    "--ttl",
-    "ttl_s",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="How long it is there; in a file, what has no expiry of its own (default: for ever).",
-)
+def _ttl(help_text: str) -> Decorator:
+    seconds = click.FloatRange(min=0, min_open=True)
+    return click.option("--ttl", "ttl_s", type=seconds, metavar="SECONDS", help=help_text)
+
+
+entry_ttl_option = _ttl("How long the entry is there (default: for ever).")
+ttl_option = _ttl("How long what has no expiry of its own is there (default: for ever).")
 
 
 def json_option(prints: str = 'Print JSON; bytes that are not UTF-8 as {"hex": ...}.') -> Decorator:

@@ -55,7 +55,7 @@ class BackupReport(Report):
         table_count, table_bytes: the tables of the backup.
         copied_count, copied_bytes: those that were not there yet.
         made_count: tables made of the writes that were only in the source's logs.
-        removed_count: files of the previous backup that were removed.
+        removed_count: tables of the previous backup that were removed.
     """
 
     source: str
@@ -72,7 +72,7 @@ class BackupReport(Report):
         return (
             f"{self.target}: {count(self.table_count, 'table')} of {count(self.table_bytes, 'byte')}; "
             f"copied {self.copied_count:,} of {count(self.copied_bytes, 'byte')}, "
-            f"made {self.made_count:,} of logs; removed {count(self.removed_count, 'old file')}"
+            f"made {self.made_count:,} of logs; removed {count(self.removed_count, 'old table')}"
         )
 
 
@@ -219,16 +219,19 @@ class _Backup:
         return None
 
     def _remove_old(self, state: State) -> int:
-        """Remove files that the new backup does not need; what stays, the next backup removes."""
-        removed = 0
+        """Remove files that the new backup does not need; returns how many tables.
+
+        What stays, the next backup removes.
+        """
+        names: list[str] = []
         with contextlib.suppress(OSError):
             manifest = read_current(self.storage, self.target)
             for name in self._unneeded(state, manifest):
                 self.storage.remove(os.path.join(self.target, name))
-                removed += 1
-            if removed:
+                names.append(name)
+            if names:
                 self.storage.sync_directory(self.target)
-        return removed
+        return sum(name.endswith(".sst") for name in names)
 
     def _unneeded(self, state: State, manifest: int) -> Iterator[str]:
         """Names of files, tables with the oldest data first: no old value may reappear."""

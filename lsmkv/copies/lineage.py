@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import dataclass
 
 from lsmkv.copies.record import Record, TableRecord, read_records
-from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.log.chain import log_numbers
 from lsmkv.log.reader import HEADER_BYTES, read_log
 from lsmkv.storage.file_names import log_path
@@ -61,9 +59,8 @@ def check_descends(
 ) -> None:
     """Raise ValueError unless the backup is of this store, and not newer.
 
-    File numbers and sequence numbers only grow, and of one number there is one table and one log.  What
-    shows that two states are related is a table or a log that both have, the same directory, or that the
-    source is a copy of this backup, with its record or its log.
+    File numbers and sequence numbers only grow, and of one number there is one table and one log.  The
+    backup is of a store with the same identity, or that is a copy of this backup, or has a table of it.
     """
     record = previous.record
     tables = {table.number: table for table in capture.state.levels.tables()}
@@ -77,6 +74,9 @@ def check_descends(
         for there, here in shared
     ) or any(there.salt != here.salt for there, here in continued):
         raise _of_another_store(record, source, target)
+    identities = record.source_id, previous.state.store_id
+    if not shared and capture.state.store_id not in identities:
+        raise _of_another_store(record, source, target)
     if capture.last_seq < record.last_seq or capture.state.next_file < record.next_file:
         raise ValueError(
             f"{target} is the backup of {record.source}, and newer than {source}, or went another "
@@ -84,22 +84,6 @@ def check_descends(
             f"{record.next_file - 1}, the source writes up to {capture.last_seq} and files up to "
             f"{capture.state.next_file - 1}; to keep both, give another directory"
         )
-    if not (
-        shared
-        or len(logs) < len(capture.logs)
-        or {log.salt for log in capture.logs} & {log.salt for log in record.source_logs}
-        or os.path.realpath(source) == os.path.realpath(record.source)
-        or record in _own_records(storage, source)
-    ):
-        raise _of_another_store(record, source, target)
-
-
-def _own_records(storage: Storage, source: str) -> list[Record]:
-    """The records of a source that is, or was, a backup itself."""
-    try:
-        return read_records(storage, source) or []
-    except (CorruptionError, UnsupportedFormatError):
-        return []
 
 
 def _of_another_store(record: Record, source: str, target: str) -> ValueError:

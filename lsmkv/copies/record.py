@@ -54,13 +54,14 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """One backup.
 
     Attributes:
-        source: the source's directory.
+        source, source_id: the source's directory, and its ``store_id``.
         next_file, last_seq: the source's, at that time.
         source_logs: the source's logs at that time.
         tables: the tables of the backup.
     """
 
     source: str
+    source_id: str
     next_file: int
     last_seq: int
     source_logs: list[LogRecord]
@@ -83,6 +84,7 @@ class Records(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def new_record(capture: Capture, tables: list[TableRecord]) -> Record:
     return Record(
         source=capture.directory or "",
+        source_id=capture.state.store_id,
         next_file=capture.state.next_file,
         last_seq=capture.last_seq,
         source_logs=[LogRecord(log.number, log.salt) for log in capture.logs],

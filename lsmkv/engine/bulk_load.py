@@ -47,6 +47,8 @@ def bulk_load(
     memory_bytes = min(memory_bytes, _MOST_MEMORY_BYTES)
     if isinstance(pairs, Mapping):
         pairs = pairs.items()
+    if not isinstance(pairs, Iterable):
+        raise TypeError(f"pairs={pairs!r}: give pairs of keys and values, or a mapping")
     staging = Staging(upkeep.tables.storage, upkeep.tables.directory)
     reader = PairReader(pairs, upkeep.state.clock, due_s)
     load = _Load(upkeep, staging, reader, operator.length_hint(pairs, 0), progress)

@@ -203,24 +203,17 @@ class MappedReader(
         """Whether there is any key.  Looks for the first only, and decodes nothing."""
         return next(iter(self._range(None, None, None, False)), None) is not None
 
-    def cursor(self) -> MappedCursor[K, V, KeyIn]:
-        """A cursor over the keys as they are now, at no key."""
-        return MappedCursor(self._below.cursor(), self._coding)
-
-
-class _Dated(Generic[KeyIn]):
-    """What tells when keys go."""
-
-    _below: Any
-    _coding: Any
-
     def expires_at(self, key: KeyIn) -> int | None:
         """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there."""
         due_s: int | None = self._below.expires_at(self._coding.encode_key(key))
         return due_s
 
+    def cursor(self) -> MappedCursor[K, V, KeyIn]:
+        """A cursor over the keys as they are now, at no key."""
+        return MappedCursor(self._below.cursor(), self._coding)
 
-class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn], _Dated[KeyIn], _Closing):
+
+class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn], _Closing):
     """The reading part, of a snapshot; end it with ``close`` or ``with``."""
 
     @property
@@ -259,6 +252,13 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
             self._below.put(data, encoded)
         else:
             self._below.put(data, encoded, ttl_s=ttl_s, expires_at=expires_at)
+
+    def touch(
+        self, key: KeyIn, *, ttl_s: float | None = None, expires_at: float | None = None
+    ) -> bool:
+        """Set anew when ``key`` goes; returns whether it was there: ``DB.touch``."""
+        data = self._coding.encode_key(key)
+        return bool(self._below.touch(data, ttl_s=ttl_s, expires_at=expires_at))
 
     def delete(self, key: KeyIn) -> None:
         """Remove ``key`` if it is there.  Raises as :meth:`put`."""
@@ -300,7 +300,7 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
             self._below.delete(key)
 
 
-class MappedDB(MappedStore[K, V, KeyIn, ValueIn], _Dated[KeyIn]):
+class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
     """Reading and writing, of an open store.  Methods say what differs from those of ``DB``."""
 
     def put(

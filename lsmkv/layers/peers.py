@@ -164,6 +164,14 @@ def wrong_write(method: str, unnamed: object, expiry: object) -> TypeError:
     )
 
 
+def check_unnamed(method: str, given: tuple[object, ...]) -> None:
+    """TypeError for an unnamed argument, where ``sync`` is all there is."""
+    if given:
+        raise TypeError(
+            f"{method}({given[0]!r}): sync needs its name, {method}(sync=True); it takes nothing else"
+        )
+
+
 def not_iterable(cursor: object) -> TypeError:
     """The error for a ``for`` loop over a cursor."""
     return TypeError(

@@ -32,8 +32,15 @@ from lsmkv.storage.file_names import CURRENT, ERASED, LOCK, log_path, parse_file
 from lsmkv.storage.storage import FileLock, ReadKind, Storage, absolute_path
 from lsmkv.storage.store_lock import lock_store
 from lsmkv.tree.levels import PlacedTable
-from lsmkv.tree.manifest import EMPTY_STATE, Manifest, State, VersionEdit, check_file_number
-from lsmkv.tree.ownership import check_is_ours, is_free, other_program
+from lsmkv.tree.manifest import (
+    EMPTY_STATE,
+    Manifest,
+    State,
+    VersionEdit,
+    check_file_number,
+    no_store,
+)
+from lsmkv.tree.ownership import IS_A_FILE, check_is_ours, is_free, other_program
 
 _COPY_BYTES: Final = 1 << 20
 
@@ -69,8 +76,8 @@ def repair(
         FileExistsError: ``output`` is not empty.
         LockedError: the store is open for writing.
         UnsupportedFormatError: a file is in a format of another release: repair with that one.
-        OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in place
-            has changed nothing then.
+        OSError: ``path`` is a file, the repaired store cannot be written, or ``lost`` is a link or a
+            file.  Repair in place has changed nothing then.
 
     It reads every byte twice, or three times where tables are merged.  Memory holds the operations of
     the logs and one table's filters.
@@ -107,8 +114,10 @@ def _check_source(storage: Storage, source: str) -> None:
     """Refuse a directory without a file of a store of ours."""
     try:
         names = storage.list_directory(source)
-    except (FileNotFoundError, NotADirectoryError):
-        names = []
+    except FileNotFoundError:
+        raise no_store(storage, source) from None
+    except NotADirectoryError as error:
+        raise NotADirectoryError(error.errno, IS_A_FILE, source) from None
     parsed = list(filter(None, map(parse_file_name, names)))
     if CURRENT not in names and not parsed:
         raise NotAStoreError(f"{source} holds no file of an lsmkv store")

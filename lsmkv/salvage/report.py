@@ -74,8 +74,10 @@ class RepairReport(Report):
             tables say they replaced.
         tables_uncertain: numbers of tables that were used although compaction may have replaced
             them, or others that were ingested with them may be missing.
-        blocks_kept, blocks_lost: blocks; without an index, neighbouring lost blocks count as one.
-        entries_kept, entries_lost: entries of tables; lost ones as far as their number is known.
+        blocks_kept, blocks_lost: blocks of tables; lost ones are None if a table with losses has lost
+            its properties too, which alone tell how many it had.
+        entries_kept, entries_lost: entries of tables; lost ones are None if neither the manifest nor
+            the index or properties of a table with losses tell how many it had.
         log_records_kept, log_operations_kept: applied records of logs, and operations in them.
         log_bytes_lost: bytes of logs that should have been applied and were not.
         range_deletes_lost: whether the list of range deletes is lost, so that what they erased may
@@ -96,9 +98,9 @@ class RepairReport(Report):
     tables_ignored: int
     tables_uncertain: tuple[int, ...]
     blocks_kept: int
-    blocks_lost: int
+    blocks_lost: int | None
     entries_kept: int
-    entries_lost: int
+    entries_lost: int | None
     log_records_kept: int
     log_operations_kept: int
     log_bytes_lost: int
@@ -120,8 +122,8 @@ class RepairReport(Report):
             f"{self.path} repaired into {self.output}" + ("" if not self.is_complete else known),
             f"  tables: {self.tables_kept} kept, {self.tables_salvaged} salvaged, "
             f"{self.tables_lost} lost, {self.tables_merged} merged, {self.tables_ignored} ignored",
-            f"  blocks: {self.blocks_kept} kept, {self.blocks_lost} lost",
-            f"  entries: {self.entries_kept} kept, {self.entries_lost} lost",
+            f"  blocks: {self.blocks_kept} kept, {_number(self.blocks_lost)} lost",
+            f"  entries: {self.entries_kept} kept, {_number(self.entries_lost)} lost",
             f"  logs: {count(self.log_records_kept, 'record')} kept "
             f"({count(self.log_operations_kept, 'operation')}), "
             f"{count(self.log_bytes_lost, 'byte')} lost",
@@ -141,3 +143,7 @@ class RepairReport(Report):
         lines += [f"  lost: {lost}" for lost in self.lost_ranges]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+def _number(number: int | None) -> str:
+    return "an unknown number" if number is None else str(number)

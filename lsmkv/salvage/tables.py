@@ -50,8 +50,9 @@ class TableRescue:
         self.form = table_format(Options(), Options().error_rate)
         self.newest_range = 0  # range deletes up to it spare a table that lost its properties
         self.kept = self.salvaged = self.lost = 0
-        self.blocks_kept = self.blocks_lost = 0
-        self.entries_kept = self.entries_lost = 0
+        self.blocks_kept = self.entries_kept = 0
+        self.blocks_lost: int | None = 0
+        self.entries_lost: int | None = 0
         self.lost_ranges: list[LostRange] = []
         self.problems: list[Problem] = []
         self.created: list[str] = []
@@ -89,11 +90,18 @@ class TableRescue:
         self.entries_kept += table.meta.entry_count
         return RescuedTable(table.meta, path, True)
 
-    def _lose(self, number: int, known: TableMeta | None, problem: Problem) -> None:
+    def _lose(
+        self,
+        number: int,
+        known: TableMeta | None,
+        problem: Problem,
+        block_count: int | None = None,
+    ) -> None:
         self.lost += 1
         self._note(problem)
         count = None if known is None else known.entry_count
-        self.entries_lost += count or 0
+        self.blocks_lost = _added(self.blocks_lost, block_count)
+        self.entries_lost = _added(self.entries_lost, count)
         whole = LostBlock(0, problem.reason, entry_count=count)
         self.lost_ranges.append(_lost_range(number, whole, known))
 
@@ -113,30 +121,34 @@ class TableRescue:
             self._lose(number, expected, Problem.of(error, path))
             return None
         known = expected
+        block_count: int | None = None
         if salvage.properties is not None:
             stored = salvage.properties.meta(size, 0 if expected is None else expected.checksum)
             if expected is not None and stored != expected:
                 self._lose(number, expected, Problem(path, None, "it is another table"))
                 return None
             known = stored
+            block_count = salvage.properties.block_count
         meta, lost, kept_blocks = self._rewrite(salvage, known)
         for damage in salvage.problems:
             self._note(Problem.of(damage, path))
         if meta is None:
-            self._lose(number, known, Problem(path, None, "no whole block is left in it"))
-            self.blocks_lost += len(lost)
+            self._lose(
+                number, known, Problem(path, None, "no whole block is left in it"), block_count
+            )
             return None
-        kept = meta.entry_count
-        if known is None:
-            self.entries_lost += sum(block.entry_count or 0 for block in lost)
-        else:
-            self.entries_lost += known.entry_count - kept
-            if known.entry_count == kept:
-                lost = [block for block in lost if block.entry_count is not None]
+        missing = None if known is None else known.entry_count - meta.entry_count
+        lost = _counted(lost, missing)
+        if missing is None and all(block.entry_count is not None for block in lost):
+            missing = sum(block.entry_count or 0 for block in lost)
+        missing_blocks = 0 if missing == 0 else None
+        if block_count is not None:
+            missing_blocks = block_count - kept_blocks
         self.salvaged += 1
         self.blocks_kept += kept_blocks
-        self.blocks_lost += len(lost)
-        self.entries_kept += kept
+        self.blocks_lost = _added(self.blocks_lost, missing_blocks)
+        self.entries_kept += meta.entry_count
+        self.entries_lost = _added(self.entries_lost, missing)
         for block in lost:
             self._note(Problem(path, block.offset, block.reason))
             self.lost_ranges.append(_lost_range(number, block, known))
@@ -204,6 +216,24 @@ def _belongs(block: Block, known: TableMeta) -> bool:
     if known.sealed_number:  # an adopted table, whose blocks do not know its sequence number
         return True
     return known.smallest_seq <= min(seqs) and max(seqs) <= known.largest_seq
+
+
+def _counted(lost: list[LostBlock], missing: int | None) -> list[LostBlock]:
+    """Lost blocks, with counts where ``missing`` entries of all tell them."""
+    if missing is None:
+        return lost
+    rest = missing - sum(block.entry_count or 0 for block in lost)
+    unknown = [block for block in lost if block.entry_count is None]
+    if missing == 0 or rest == 0:
+        return [block for block in lost if block.entry_count is not None]
+    if len(unknown) == 1:
+        return [replace(block, entry_count=rest) if block in unknown else block for block in lost]
+    return lost
+
+
+def _added(total: int | None, more: int | None) -> int | None:
+    """The sum; None if either is unknown."""
+    return None if total is None or more is None else total + more
 
 
 def _lost_range(number: int, lost: LostBlock, known: TableMeta | None) -> LostRange:

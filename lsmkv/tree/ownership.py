@@ -32,6 +32,7 @@ from lsmkv.storage.file_names import (
 from lsmkv.storage.storage import MAX_LOCK_BYTES, ReadKind, Storage, is_lock_record
 from lsmkv.tree.manifest import NEW_STATE, read_current, read_manifest
 
+IS_A_FILE: Final = "is a file; a store is a directory"
 UNFINISHED_NOTE: Final = (
     b"A checkpoint or a first backup of a store was being made here, and is not whole while this file\n"
     b"is here without a file CURRENT.  Make it again, or remove the directory.\n"
@@ -82,8 +83,7 @@ def leftovers_of_creation(storage: Storage, directory: str) -> list[str]:
     try:
         names = [name for name in storage.list_directory(directory) if not is_let_be(name)]
     except NotADirectoryError as error:
-        told = "is a file; a store is a directory"
-        raise NotADirectoryError(error.errno, told, directory) from None
+        raise NotADirectoryError(error.errno, IS_A_FILE, directory) from None
     others = [name for name in names if not _is_of_creation(storage, directory, name)]
     if is_unfinished_copy(storage, directory):
         raise NotAStoreError(

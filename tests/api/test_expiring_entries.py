@@ -63,6 +63,7 @@ WRITES: dict[str, Callable[..., object]] = {
 REFUSALS: dict[str, Callable[..., object]] = {
     **WRITES,
     "touch": lambda db, **expiry: db.touch(KEY, **expiry),
+    "transaction's touch": lambda db, **expiry: db.transaction().touch(KEY, **expiry),
     "compare_and_set to nothing": lambda db, **expiry: db.compare_and_set(
         KEY, None, None, **expiry
     ),
@@ -388,6 +389,35 @@ def test_a_transaction_sees_its_own_puts_by_its_own_reading(db: lsmkv.DB, clock:
         assert list(transaction) == [b"a"]
         assert (transaction.get(b"a"), transaction.get(b"b")) == (b"", None)
     assert list(db) == []
+
+
+def test_a_transaction_tells_when_keys_go_with_its_own_writes(
+    db: lsmkv.DB, clock: SetClock
+) -> None:
+    db.put(b"stored", b"", ttl_s=5)
+    db.put(b"erased", b"", ttl_s=5)
+    with db.transaction() as transaction:
+        transaction.put(b"own", b"", ttl_s=7)
+        transaction.delete(b"erased")
+        transaction.delete_range(b"r", b"s")
+        keys = [b"stored", b"own", b"erased", b"r", b"absent"]
+        told = [transaction.expires_at(key) for key in keys]
+    assert told == [clock.now_s + 5, clock.now_s + 7, None, None, None]
+
+
+def test_a_transactions_touch_renews_what_it_sees_when_it_commits(
+    db: lsmkv.DB, clock: SetClock
+) -> None:
+    db.put(KEY, NEW, ttl_s=5)
+    with db.transaction() as transaction:
+        transaction.put(b"own", b"", ttl_s=5)
+        assert transaction.touch(b"own", ttl_s=100)
+        assert transaction.touch(KEY, ttl_s=100)
+        assert not transaction.touch(b"absent", ttl_s=100)
+        assert db.expires_at(KEY) == clock.now_s + 5
+        assert transaction.expires_at(KEY) == clock.now_s + 100
+    assert db.expires_at(KEY) == db.expires_at(b"own") == clock.now_s + 100
+    assert (db.get(KEY), b"absent" in db) == (NEW, False)
 
 
 # --- a clock that is set back ---

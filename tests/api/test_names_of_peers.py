@@ -53,6 +53,16 @@ ARGUMENTS: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
         r"'colour': it takes start=, stop=, prefix= and reverse=",
     ),
     "unnamed": (lambda db: db.items(b"a"), r"DB\.items\(b'a'\) needs a name: start="),
+    "unnamed sync of a batch": (
+        lambda db: db.write_batch(True),
+        r"DB\.write_batch\(True\): sync needs its name, DB\.write_batch\(sync=True\)",
+    ),
+    "unnamed sync of a transaction": (
+        lambda db: db.transaction(True),
+        r"DB\.transaction\(True\): sync needs its name",
+    ),
+    "no pairs": (lambda db: db.bulk_load(3), r"pairs=3: give pairs of keys and values, or a map"),
+    "no stats": (lambda db: db.stats() - 3, r"stats - 3: subtract the stats\(\) of an earlier mom"),
     "cursor": (lambda db: list(db.cursor()), r"a Cursor is moved, .* db\.items\(start=\.\.\.\)"),
     "typed cursor": (lambda db: list(typed(db).cursor()), r"a MappedCursor is moved"),
 }

@@ -42,6 +42,11 @@ READS: dict[str, Act] = {
     "len": len,
     "key in a view": lambda t: b"c" in t.keys(start=b"b"),  # of a view
     "popitem": lambda t: t.popitem(prefix=b"c"),
+    "expires_at": lambda t: t.expires_at(b"c"),
+    "expires_at of nothing": lambda t: t.expires_at(b"d"),
+    "touch": lambda t: t.touch(b"c"),
+    "touch of nothing": lambda t: t.touch(b"d"),
+    "expires_at in a mapping": lambda t: t.prefixed(b"c").expires_at(b""),
 }
 DISTURBED: dict[str, tuple[list[bytes], list[bytes]]] = {  # keys that conflict, and that do not
     "get": ([b"c"], [b"a", b"cc"]),
@@ -59,6 +64,11 @@ DISTURBED: dict[str, tuple[list[bytes], list[bytes]]] = {  # keys that conflict,
     "len": ([b"", b"z"], []),
     "key in a view": ([b"c"], [b"b", b"d"]),
     "popitem": ([b"c"], [b"b", b"d"]),
+    "expires_at": ([b"c"], [b"b", b"d"]),
+    "expires_at of nothing": ([b"d"], [b"c", b"e"]),
+    "touch": ([b"c"], [b"b", b"d"]),
+    "touch of nothing": ([b"d"], [b"c", b"e"]),
+    "expires_at in a mapping": ([b"c"], [b"b", b"d"]),
 }
 
 
@@ -95,6 +105,8 @@ WRITES: dict[str, Act] = {
     "clear": lambda db: db.clear(),
     "bulk_load": lambda db: db.bulk_load([(b"b", b""), (b"d", b"")]),
     "prefixed clear": lambda db: db.prefixed(b"c").clear(),
+    "touch": lambda db: db.touch(b"c"),
+    "transaction's touch": lambda db: touch(db.transaction()),
 }
 
 
@@ -102,6 +114,11 @@ def change(writer: Any) -> None:
     writer.put(b"c", b"")
     writer.delete(b"d")
     writer.commit()
+
+
+def touch(transaction: Any) -> None:
+    assert transaction.touch(b"c")
+    transaction.commit()
 
 
 @pytest.mark.parametrize("write", WRITES)
@@ -133,7 +150,9 @@ def test_an_exception_discards_and_so_does_a_conflict(db: DB) -> None:
 
 ENDED: dict[str, Act] = {
     "get": lambda t: t.get(b"a"),
+    "expires_at": lambda t: t.expires_at(b"a"),
     "put": lambda t: t.put(b"a", b""),
+    "touch": lambda t: t.touch(b"a"),
     "delete": lambda t: t.delete(b"a"),
     "items": lambda t: t.items(),
     "cursor": lambda t: t.cursor(),

@@ -88,13 +88,13 @@ def test_only_new_tables_are_copied_and_old_ones_removed(at: Places) -> None:
         expected = dict(db) | fill(db, range(1000, 1030))
         second = lsmkv.backup(db, at.target)
         assert tables(at.target).items() > before.items()
-        assert (second.copied_count, second.removed_count, second.is_first) == (1, 1, False)
+        assert (second.copied_count, second.removed_count, second.is_first) == (1, 0, False)
         assert read(at.target) == expected
         db.compact_range(force=True)
         third = lsmkv.backup(db, at.target)
         assert not set(tables(at.target)) & set(before)
         assert third.copied_count == third.table_count
-        assert third.removed_count == second.table_count + 1  # and the old manifest
+        assert third.removed_count == second.table_count
     assert read(at.target) == expected
 
 
@@ -316,6 +316,34 @@ def test_another_store_is_refused(at: Places, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="backup of another store"):
         lsmkv.backup(at.other, at.target)
     assert read(at.target) == expected
+
+
+def test_a_larger_backup_of_another_store_is_not_called_newer(at: Places) -> None:
+    filled(at.store, 3000)
+    lsmkv.backup(at.store, at.target)
+    with open_small(at.other):
+        pass
+    with pytest.raises(ValueError, match="backup of another store"):
+        lsmkv.backup(at.other, at.target)
+
+
+def test_a_store_made_anew_in_the_place_of_one_does_not_replace_its_backup(at: Places) -> None:
+    expected = filled(at.store, 30)
+    lsmkv.backup(at.store, at.target)
+    lsmkv.destroy(at.store)
+    filled(at.store, 3000)
+    with pytest.raises(ValueError, match="backup of another store"):
+        lsmkv.backup(at.store, at.target)
+    assert read(at.target) == expected
+
+
+def test_an_unchanged_store_removes_nothing_of_its_backup(at: Places) -> None:
+    with open_small(at.store) as db:
+        fill(db, range(400))
+        db.compact_range()
+        lsmkv.backup(db, at.target)
+        report = lsmkv.backup(db, at.target)
+    assert (report.copied_count, report.removed_count) == (0, 0)
 
 
 def test_a_store_that_went_another_way_is_refused(at: Places) -> None:

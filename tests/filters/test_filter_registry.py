@@ -268,7 +268,7 @@ def test_a_damaged_table_is_repaired_with_the_policy_that_it_had(tmp_path: Path)
     register(Checksums())
     write(tmp_path / "db", filter_policy="checksums")
     spoil_first_block(max((tmp_path / "db").glob("*.sst")))
-    assert lsmkv.repair(tmp_path / "db", in_place=True).entries_lost > 0
+    assert lsmkv.repair(tmp_path / "db", in_place=True).entries_lost
     assert kinds(tmp_path / "db") == {"checksums"}
 
 

@@ -217,6 +217,7 @@ def test_one_process_writes_and_others_read(path: str) -> None:
     ("setting", "advice"),
     [
         ({"default_ttl_s": 1}, r"default_ttl_s \(set and add take expire=\)"),
+        ({"size_limit": 3}, "no such option: size_limit .did you mean 'size_limit_bytes'"),
         ({"size_limit_bytes": -1}, "size_limit_bytes=-1: must be an int from 0 on"),
         ({"cull_limit": 1.5}, "cull_limit=1.5: must be an int from 0 on"),
         ({"eviction_policy": "least-recently-used"}, "choose 'least-recently-stored' or 'none'"),

@@ -133,7 +133,7 @@ def test_put_takes_when_an_entry_goes_and_one_that_is_due_hides_older_ones(fresh
     assert mapping.get(b"b") == FEW[b"b"]
 
 
-@of([kind for kind in WRITERS if kind.seen_as != "transaction"])
+@of(WRITERS)
 def test_touch_sets_anew_when_a_key_goes_and_expires_at_tells_it(fresh: Shown) -> None:
     mapping = fresh.show(FEW)
     assert (mapping.touch(b"a", expires_at=FAR_S), mapping.touch(b"none", ttl_s=5)) == (True, False)

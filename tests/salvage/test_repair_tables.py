@@ -81,7 +81,8 @@ def test_damage_outside_the_payloads_loses_no_entry(
         lose_manifest(store)
     report = repair(store, output)
     assert (report.tables_salvaged, report.tables_lost) == (1, 0)
-    assert report.entries_lost == 0
+    tells_its_end = (manifest, part) != ("lost", "footer")
+    assert report.entries_lost == report.blocks_lost == (0 if tells_its_end else None)
     assert any(problem.path == str(path) for problem in report.problems)
     assert content_of(output) == content
 
@@ -216,8 +217,43 @@ def test_a_truncated_table_reports_the_keys_that_are_lost(store: Path, output: P
     report = repair(store, output)
     (missing,) = report.lost_ranges
     assert (missing.first, missing.last) == (blocks[2][-1][0], blocks[-1][-1][0])
-    assert report.entries_lost == sum(map(len, blocks[3:]))
+    assert report.entries_lost == missing.entry_count == sum(map(len, blocks[3:]))
     content_of(output)
+
+
+def test_the_blocks_of_a_truncated_table_are_not_known(store: Path, output: Path) -> None:
+    build_store(store)
+    path = files(store, ".sst")[0]
+    cut(path, _block_bounds(path)[3][0] + 5)
+    report = repair(store, output)
+    assert (report.blocks_lost, report.as_dict()["blocks_lost"]) == (None, None)
+    assert f"blocks: {report.blocks_kept} kept, an unknown number lost" in str(report)
+
+
+@pytest.mark.parametrize("manifest", ["kept", "lost"])
+def test_the_blocks_of_a_table_that_keeps_only_its_end_are_known(
+    store: Path, output: Path, manifest: str
+) -> None:
+    build_store(store)
+    path = files(store, ".sst")[0]
+    blocks = entries_of(path)
+    data = path.read_bytes()
+    length = footer_of(path).data_length
+    path.write_bytes(bytes(length) + data[length:])
+    if manifest == "lost":
+        lose_manifest(store)
+    report = repair(store, output)
+    assert (report.blocks_lost, report.entries_lost) == (len(blocks), sum(map(len, blocks)))
+
+
+def test_without_manifest_and_index_lost_entries_are_not_known(store: Path, output: Path) -> None:
+    build_store(store)
+    path = files(store, ".sst")[0]
+    cut(path, _block_bounds(path)[3][0] + 5)
+    lose_manifest(store)
+    report = repair(store, output)
+    assert (report.blocks_lost, report.entries_lost) == (None, None)
+    assert f"entries: {report.entries_kept} kept, an unknown number lost" in str(report)
 
 
 def test_a_block_inside_a_value_is_not_salvaged(tmp_path: Path) -> None:
@@ -251,7 +287,9 @@ def test_a_missing_table_is_lost(store: Path, output: Path) -> None:
     path = files(store, ".sst")[0]
     path.unlink()
     report = repair(store, output)
-    assert report.tables_lost == 1
+    assert (report.tables_lost, report.blocks_lost) == (1, None)
+    (missing,) = report.lost_ranges
+    assert report.entries_lost == missing.entry_count
     assert str(path) in {problem.path for problem in report.problems}
     content_of(output)
 

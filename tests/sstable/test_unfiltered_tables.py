@@ -66,7 +66,7 @@ def test_a_damaged_table_is_repaired_without_filters(tmp_path: Path) -> None:
     contents = write(tmp_path / "db")
     spoil_first_block(max((tmp_path / "db").glob("*.sst")))
     report = lsmkv.repair(tmp_path / "db", in_place=True)
-    assert report.entries_lost > 0
+    assert report.entries_lost
     with open_small(tmp_path / "db") as db:
         assert {table.filter_kind for table in db.inspect().tables()} == {"none"}
         kept = dict(db.items())

@@ -53,18 +53,20 @@ def test_shell_commands_of_the_readme_and_of_two_pages_run(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "goods.csv").write_text("key,value\nnut,brown\n")
     (tmp_path / "keys.txt").write_text("nut\nfig\n")
     blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     commands = [
-        line.partition(" #")[0].split()
+        line.partition(" #")[0]
         for block in blocks
         for line in block.splitlines()
-        if line.startswith("lsmkv ")
+        if line.startswith(("lsmkv ", "printf "))
     ]
     assert len(commands) > 3
     for command in commands:
-        run = CliRunner().invoke(cli, command[1:])
+        if command.startswith("printf"):
+            subprocess.run(command, shell=True, check=True, timeout=WAIT_S)
+            continue
+        run = CliRunner().invoke(cli, command.split()[1:])
         assert run.exit_code == 0, f"{command}: {run.output}"
 
 

@@ -145,6 +145,7 @@ def _backup_seeds() -> list[bytes]:
         source="/store",
         next_file=9,
         last_seq=80,
+        source_id="ab" * 16,
         source_logs=[LogRecord(8, 1 << 60)],
         tables=[table, msgspec.structs.replace(table, number=1_048_585, original=None)],
     )
