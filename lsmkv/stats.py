@@ -78,7 +78,8 @@ class Stats:
         memtable_hits: lookups answered by a memtable (a value or a deletion).
         entry_cache_hits: lookups answered by the entry cache (a value that a lookup had read before).
         range_negatives: runs that lookups skipped because none of their tables spans the key.
-        filter_negatives: blocks (or tables) that lookups skipped because their filter excludes the key.
+        filter_negatives: blocks (or tables) that lookups skipped because their filter excludes the key:
+            reads saved, as far as no cache has these blocks.
         filter_true_positives: searches after a filter's maybe that found the key.
         filter_false_positives: a filter's maybes of keys that were not there: wasted searches.
         filter_lessons: wasted searches that were listed, to be denied next time

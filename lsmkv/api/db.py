@@ -741,7 +741,11 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return disk_bytes(self._engine)
 
     def explain(self, key: Buffer) -> Explanation:
-        """Every step of one lookup, as data; ``print`` shows it as text."""
+        """Every step of one lookup, as data; ``print`` shows it as text.
+
+        It goes through the tables even where the entry cache would answer, and its reads are counted.
+        ``reads_saved`` are the reads that filters saved.
+        """
         from lsmkv.inspection.explain import explain_lookup
 
         data = key_bytes(key)

@@ -419,7 +419,7 @@ class Explanation(Report):
         reads = count(self.reads_saved + self.blocks_read, "read")
         lines.append(f"{result}{self._when()}; {size(self.read_bytes)} read; {saved} {reads}")
         if self.in_entry_cache:
-            lines.append("the entry cache has the entry: a lookup now asks none of the runs")
+            lines.append("the entry cache has the entry: get asks no run")
         return lines
 
     def _title(self) -> str:

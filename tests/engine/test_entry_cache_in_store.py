@@ -55,7 +55,7 @@ def test_explain_and_memory_usage_tell_it(path: str) -> None:
         assert not db.explain(b"key00007").in_entry_cache
         read_once(db, b"key00007")
         assert str(db.explain(b"key00007")).endswith(
-            "the entry cache has the entry: a lookup now asks none of the runs"
+            "the entry cache has the entry: get asks no run"
         )
         assert 0 < db.memory_usage().entry_cache_bytes <= 64 * 1024
         db.put(b"key00007", b"new")
