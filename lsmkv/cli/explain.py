@@ -11,7 +11,6 @@ from typing import BinaryIO, Final
 import click
 
 import lsmkv
-from lsmkv.api.wasted_reads import Replay, WastedReads
 from lsmkv.cli.group import describe
 from lsmkv.cli.keys import Form, parse
 from lsmkv.cli.output import percent, print_json, print_table, progress
@@ -21,6 +20,7 @@ from lsmkv.cli.shape import shown_key, tell_of_cut_keys
 from lsmkv.cli.streams import Lines
 from lsmkv.encoding.entries import MAX_KEY_BYTES, key_bytes
 from lsmkv.inspection.report import count
+from lsmkv.inspection.wasted_reads import WastedReads, WastedReadsCount
 
 _COLOURS: Final = {"+": "green", "-": "cyan", "!": "yellow"}  # by the sign of an explained step
 _LONGEST_LINE: Final = 4 * MAX_KEY_BYTES + 2  # \xNN for each byte, and the end of the line
@@ -96,18 +96,22 @@ def explain(
 def _explain_lookups(store: str, file: str, worst: int, as_json: bool) -> None:
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
-        db = stack.enter_context(lsmkv.open(store, create_if_missing=False, read_only=True))
+        db = stack.enter_context(
+            lsmkv.open(
+                store, create_if_missing=False, read_only=True, block_cache_size_bytes=0
+            )  # a cache would hide reads
+        )
         size = os.path.getsize(file) if os.path.isfile(file) else None  # a pipe has none
         report = stack.enter_context(progress("Looking up", of_bytes=size is not None))
-        replay = Replay(db)
+        counted = WastedReadsCount()
         try:
             for number, key in enumerate(_keys(stream, chosen_form()), 1):
-                replay.look_up(key)
+                counted.add(db.explain(key))
                 if number % _REPORT_EVERY == 0:
                     report(number if size is None else stream.tell(), size)
         except ValueError as error:  # a line that is no key
             raise ValueError(f"{file}: {describe(error)}") from error
-        found = replay.report(worst)
+        found = counted.report(db.tables(), worst)
     if as_json:
         print_json(found.as_dict())
     else:
@@ -164,10 +168,5 @@ def _print_wasted(found: WastedReads) -> None:
     click.echo("\nKeys that wasted most:")
     keys = [[shown_key(key.key), key.wasted] for key in found.keys]
     is_whole &= print_table("", ["key", "wasted"], keys, text=["key"])
-    if found.uncounted:
-        click.echo(
-            "Too many keys wasted reads to count each: these figures of keys are up to "
-            f"{found.uncounted:,} too low."
-        )
     spans = [key for block in found.blocks for key in (block.first_key, block.last_key)]
     tell_of_cut_keys(is_whole, [*spans, *(key.key for key in found.keys)])

@@ -61,7 +61,8 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "are others than popular present ones. Figures are medians of repetitions, with least and "
         "most.",
         "Steady state: present keys are looked up until the block cache evicts, then the workload "
-        "runs once, and once more with other draws, which is counted.",
+        "runs (where present keys share a memory, ten times as long as what is counted), and once "
+        "more with other draws, which is counted.",
         "Equal memory (`split`): a budget is a share of the bytes of all entries, for resident "
         "filters, indexes, block and entry cache together. Ribbon filters come as close as they can "
         "to the bytes of Bloom filters of each rate, never above. RocksDB has the same entries in "

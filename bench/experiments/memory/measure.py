@@ -100,7 +100,8 @@ def _rocksdb(task: tasks.Task, directory: str) -> Iterator[Row]:
     for workload, (share, budget), row_share in product(
         _workloads(task, tasks.PRESENT_SHARES), _budgets(task), tasks.ROW_CACHES
     ):
-        warming, counted = (workload.lookups(task.lookup_count, w) for w in ("warming", "counted"))
+        warming = workload.lookups(task.warming_lookups(workload.present_share), "warming")
+        counted = workload.lookups(task.lookups(workload.present_share), "counted")
         filling = workload.filling(min(_FILL_LOOKUPS, task.lookup_count))
         held_bytes = _rocksdb_held_bytes(directory, settings, filling)
         memory = Memory("resident", budget, budget - held_bytes, share, row_share)
@@ -277,7 +278,7 @@ def _rows(
         for share in present_shares:
             for repetition in range(task.repetitions):
                 workload = Workload(law, share, task.key_count, task.seed + repetition)
-                warming = workload.lookups(task.lookups(share), "warming")
+                warming = workload.lookups(task.warming_lookups(share), "warming")
                 counted = workload.lookups(task.lookups(share), "counted")
                 filling = workload.filling(min(_FILL_LOOKUPS, task.lookup_count))
                 for memory in memories:

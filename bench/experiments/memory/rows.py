@@ -32,7 +32,7 @@ class Row:
     repetition: int = column("the repetition; each has popular keys of its own", "setting")
     seed: int = column("what decided keys, values and order", "setting")
     key_count: int = column("entries", "setting")
-    lookup_count: int = column("lookups counted, after as many that warm the cache", "setting")
+    lookup_count: int = column("lookups counted, after those that warm the caches", "setting")
 
     data_bytes: int = column("bytes of keys and values, and 7 for each entry")
     error_rate_exact: float | None = optional("theory for the filters as built, weighted by keys")

@@ -43,6 +43,7 @@ ENTRY_BYTES: Final = KEY_BYTES + VALUE_BYTES + 7  # bytes of an entry in a block
 REPETITIONS: Final = 3
 _DIRECT_LOOKUPS: Final = 2000
 _CHEAP_TIMES: Final = 10
+_WARMING_TIMES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,7 @@ class Task:
     Attributes:
         filters: ``bloom``, ``ribbon`` or ``none``; or ``rocksdb``, whose filters are Bloom's.
         error_rate: of Bloom filters, 1 for none of RocksDB's; ribbon filters get the bytes of these.
-        lookup_count: lookups that are counted, after as many that warm the cache; ten times as many
-            where filters spare nearly all reads.
+        lookup_count: lookups that are counted; ten times as many where filters spare nearly all reads.
         scale: divides keys and cache of the preset.
     """
 
@@ -72,6 +72,14 @@ class Task:
         """The lookups that are counted of a workload."""
         is_cheap = self.part == SPLIT and self.filters != NO_FILTER and not present_share
         return self.lookup_count * (_CHEAP_TIMES if is_cheap else 1)
+
+    def warming_lookups(self, present_share: float) -> int:
+        """The lookups before these, which warm the caches.
+
+        Ten times as many where caches find out what to keep: blocks or entries, of present keys.
+        """
+        finds_out = self.part == SPLIT and present_share > 0
+        return self.lookup_count * _WARMING_TIMES if finds_out else self.lookups(present_share)
 
     def __str__(self) -> str:
         if self.part == SPLIT:
