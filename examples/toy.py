@@ -98,9 +98,9 @@ class Log:
             else:
                 self.records.append((self.end, record[1]))
             self.end += 9 + len(record[1])
-        # What follows is no record.  Was a process killed in the middle of a write, which nobody was
-        # told to be safe?  Or is this damage?  After each sync, a mark in the log says how much of it
-        # was on the disk.  A mark further on, which knows of more than can be read, means damage.
+        # The next bytes are no record.  Either a process was killed in the middle of a write, which
+        # it had not told to be safe, or they are damaged.  After each sync, a mark in the log says how
+        # much of it was on the disk.  A mark further on, which knows of more, means damage.
         for mark in toy_bytes.marks_behind(data, self.header.salt, self.end):
             self.marked = max(self.marked, int.from_bytes(mark, "little"))
         if self.marked > self.end:

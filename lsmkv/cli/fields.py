@@ -36,7 +36,7 @@ class Fields:
 
     Attributes:
         header: whether the first row names the columns.
-        delimiter: what stands between the fields of a row.
+        delimiter: the character between the fields of a row.
         value_of_key_alone: the value of a row that is nothing but a key; None: such a row is refused.
     """
 
@@ -223,7 +223,7 @@ def _shown(text: bytes) -> str:
 
 _EXPIRES: Final = "expires_at="
 _OTHER_FORMS: Final = (
-    "--format keys is for a key on each line, --delimiter for what stands between fields"
+    "--format keys is for a key on each line, --delimiter for the character between fields"
 )
 
 

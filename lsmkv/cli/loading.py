@@ -121,7 +121,7 @@ class BulkLoader:
     "--delimiter",
     metavar="CHARACTER",
     callback=_checked_delimiter,
-    help="What stands between the fields of TSV and CSV (default: tab, comma).",
+    help="The character between fields of TSV and CSV (default: tab, comma).",
 )
 @click.option(
     "--key-field",

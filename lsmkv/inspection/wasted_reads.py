@@ -111,7 +111,7 @@ class WastedReadsCount:
                 self._keys[told.key] += len(searched)
 
     def report(self, tables: Sequence[Table], worst: int) -> WastedReads:
-        """What was counted, with so many of the worst blocks, which are read, and of the worst keys.
+        """What was counted, and the ``worst`` blocks and keys, so many each.  It reads these blocks.
 
         ``tables``: those of the store, newest data first.
         """

@@ -8,7 +8,7 @@ then took more writes, or that another log followed instead.
 Bytes may be missing at the end of the chain for two reasons:
 
 - A *torn tail*: writes that were never synced, and so never acknowledged as durable.  Recovery drops
-  them.  The torn tail of a log is what follows its last good record, if no sync mark lies beyond.  The
+  them.  A torn tail follows the last good record of a log, and no sync mark lies beyond it.  The
   next log is dropped too, if its header says that this log was longer than its good records.  A next
   log with a sync mark makes that damage: syncing a log syncs the log before it first.
 - *Damage* to acknowledged writes, a CorruptionError: bad bytes below a sync mark; a synced log after
