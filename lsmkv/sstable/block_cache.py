@@ -22,12 +22,10 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.expiry import Expiring
 from lsmkv.filters.hashing import hash_key
-from lsmkv.sstable.entry_cache import EntryCache
+from lsmkv.sstable.entry_cache import MOST_HITS, SMALL_DIVISOR, EntryCache
 from lsmkv.stats import Stats
 
-_SMALL_DIVISOR: Final = 10  # the small queue has a tenth of the memory
 _HITS_TO_STAY: Final = 2  # in the small queue
-_MOST_HITS: Final = 3  # that count
 _LEAST_BLOCK_BYTES: Final = 32 * 1024  # of memory that entries leave to blocks
 _LEAST_SHARE: Final = 0.02  # of the memory, for entries
 _MOST_SHARE: Final = 0.95
@@ -115,7 +113,7 @@ class BlockCache:
             self.miss_count += 1
             self._stats.block_cache_misses += 1
             return None
-        if item.hits < _MOST_HITS:
+        if item.hits < MOST_HITS:
             item.hits += 1
         self._stats.block_cache_hits += 1
         return item
@@ -160,9 +158,7 @@ class BlockCache:
     def _fills_main(self) -> bool:
         """Whether the small queue is full, and nothing has left yet."""
         small_bytes = self.used_bytes - self._main_bytes
-        return (
-            not self._has_evicted and small_bytes >= self._capacity_for_blocks() // _SMALL_DIVISOR
-        )
+        return not self._has_evicted and small_bytes >= self._capacity_for_blocks() // SMALL_DIVISOR
 
     def _capacity_for_blocks(self) -> int:
         return self.capacity_bytes - int(self.entries.used_bytes)
@@ -173,7 +169,7 @@ class BlockCache:
         capacity_bytes = self._capacity_for_blocks()
         while (small or main) and self.used_bytes + size_bytes > capacity_bytes:
             self._has_evicted = True
-            small_bytes = capacity_bytes // _SMALL_DIVISOR
+            small_bytes = capacity_bytes // SMALL_DIVISOR
             if not small or self._main_bytes > capacity_bytes - small_bytes:
                 self._evict_from_main()
             else:
@@ -201,7 +197,7 @@ class BlockCache:
             self._stats.block_cache_evictions += 1
             del small[key]
             capacity_bytes = self._capacity_for_blocks()
-            most_bytes = capacity_bytes - capacity_bytes // _SMALL_DIVISOR
+            most_bytes = capacity_bytes - capacity_bytes // SMALL_DIVISOR
             while left and self._left_bytes + charge_bytes > most_bytes:
                 self._forget(next(iter(left)))
             left[key] = charge_bytes
@@ -242,7 +238,7 @@ class BlockCache:
         self._entry_share = min(max(share, _LEAST_SHARE), _MOST_SHARE)
         wanted = int(self.capacity_bytes * self._entry_share)
         self.entries.target_bytes = max(0, min(wanted, self.capacity_bytes - _LEAST_BLOCK_BYTES))
-        self.entries.trim(0)
+        self.entries.trim()
 
     def put_entry(self, key: bytes, h: i64, held: bytes | Expiring, epoch: i64) -> None:
         """Keep an entry that a lookup read from disk; not from an older ``epoch``.  O(1) amortised."""
@@ -254,26 +250,23 @@ class BlockCache:
                 return
             try:
                 self._is_changing = True
+                self._set_entry_share(self._entry_share)  # tables may have reserved memory
                 if entries.put(key, h, held):
                     share = self._entry_share
                     self._set_entry_share(share + self._step() * max(1.0, (1 - share) / share))
                 self._make_room(0)
-            except BaseException:  # an interrupt, in plain Python
-                entries.clear()
-                raise
             finally:
                 self._is_changing = False
 
     def forget_entries(self, keys: list[bytes]) -> None:
         """Drop the entries of ``keys``.  O(keys)."""
-        entries = self.entries
         with self.lock:
             try:
+                self._is_changing = True
                 for key in keys:
-                    entries.forget(key, hash_key(key))
-            except BaseException:
-                entries.clear()
-                raise
+                    self.entries.forget(key, hash_key(key))
+            finally:
+                self._is_changing = False
 
     def next_epoch(self, *, keep: bool) -> i64:
         """Begin another epoch of entries, which it returns; without ``keep`` the present ones go."""
@@ -291,10 +284,10 @@ class BlockCache:
             self.reserved_bytes += more_bytes
             left = max(0, self.budget_bytes - self.reserved_bytes)
             self.capacity_bytes = min(self._most_bytes, left)
-            self._set_entry_share(self._entry_share)
             if not self._is_changing:
                 try:
                     self._is_changing = True
+                    self._set_entry_share(self._entry_share)
                     self._make_room(0)
                 finally:
                     self._is_changing = False

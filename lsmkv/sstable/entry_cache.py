@@ -6,7 +6,9 @@ entries get.
 
 An entry is a ``bytes`` object of its own: the length of the key and the expiry in eight bytes, key,
 value.  Everything else is a few numbers in arrays, by slot: a dict and two queues of objects would take
-twice the memory.
+half as much memory again.
+
+In plain Python an interrupt may come in the middle of a change.  The cache is emptied then.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _TAGS: Final = 0x7FFF_FFFF  # the bits of a hash that slots keep
 SLOT_BYTES: Final = 48  # of memory: an entry's place in the arrays, and that of an evicted one
 _OBJECT_BYTES: Final = 33  # of a bytes object, beside its bytes
 _FEWEST_BUCKETS: Final = 64
-_SMALL_DIVISOR: Final = 10  # the small queue has a tenth of the memory
-_MOST_HITS: Final = 3  # that count
+SMALL_DIVISOR: Final = 10  # the small queue has a tenth of the memory
+MOST_HITS: Final = 3  # that count
 
 
 class _Queue:
@@ -209,6 +211,7 @@ class EntryCache:
 
     def get(self, key: bytes, h: i64) -> Held | Absent:
         """The entry of ``key``, whose hash is ``h``; ABSENT if it is not here.  O(1)."""
+        # As _find, without the cost of a call.
         slots = self._slots
         tag = h & _TAGS
         slot = i64(slots.heads[tag & slots.mask])
@@ -216,7 +219,7 @@ class EntryCache:
             if i64(slots.tags[slot]) == tag:
                 record = slots.records[slot]
                 if record is not None and _is_of(record, key):
-                    if slots.hits[slot] < _MOST_HITS:
+                    if slots.hits[slot] < MOST_HITS:
                         slots.hits[slot] += 1
                     head = read_i64_le(record, 0)
                     value = record[_HEAD_BYTES + len(key) :]
@@ -248,6 +251,13 @@ class EntryCache:
 
         Returns whether it was here before, and was evicted lately.
         """
+        try:
+            return self._put(key, h, held)
+        except BaseException:
+            self.clear()
+            raise
+
+    def _put(self, key: bytes, h: i64, held: bytes | Expiring) -> bool:
         tag = h & _TAGS
         if self._find(key, tag) >= 0:
             return False  # another thread was faster
@@ -261,21 +271,28 @@ class EntryCache:
             return False
         slots = self._slots
         has_left = slots.has_left(tag)
-        self.trim(charge_bytes)
+        self._make_room(charge_bytes)
         fills_main = (
-            not self._has_evicted and slots.small.used_bytes >= self.target_bytes // _SMALL_DIVISOR
+            not self._has_evicted and slots.small.used_bytes >= self.target_bytes // SMALL_DIVISOR
         )
         queue = slots.main if has_left or fills_main else slots.small
         slots.join(queue, slots.take(record, tag), charge_bytes)
         self.used_bytes += charge_bytes
         return has_left
 
-    def trim(self, more_bytes: i64) -> None:
-        """Evict entries until so many more bytes fit, or none is left."""
+    def trim(self) -> None:
+        """Evict entries until the others keep to the target."""
+        try:
+            self._make_room(0)
+        except BaseException:
+            self.clear()
+            raise
+
+    def _make_room(self, more_bytes: i64) -> None:
         slots = self._slots
         while slots.count and self.used_bytes + more_bytes > self.target_bytes:
             self._has_evicted = True
-            main_bytes = self.target_bytes - self.target_bytes // _SMALL_DIVISOR
+            main_bytes = self.target_bytes - self.target_bytes // SMALL_DIVISOR
             if slots.small.oldest < 0 or slots.main.used_bytes > main_bytes:
                 self._evict_from_main()
             else:
@@ -325,9 +342,13 @@ class EntryCache:
 
     def forget(self, key: bytes, h: i64) -> None:
         """Drop the entry of ``key``, if there is one."""
-        slot = self._find(key, h & _TAGS)
-        if slot >= 0:
-            self._drop(slot)
+        try:
+            slot = self._find(key, h & _TAGS)
+            if slot >= 0:
+                self._drop(slot)
+        except BaseException:
+            self.clear()
+            raise
 
     def clear(self) -> None:
         """Drop all entries.  O(1)."""
