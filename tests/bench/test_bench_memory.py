@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.engines.base import engine_named
 from bench.experiments.memory.experiment import EXPERIMENT
 from bench.experiments.memory.measure import measure
 from bench.experiments.memory.rows import Row
@@ -45,6 +46,21 @@ def test_filters_index_and_caches_together_are_the_budget(results: Results[Row])
         if row.filters != ROCKSDB:  # which reports both in one number
             held_bytes += row.filter_bytes
         assert held_bytes + row.cache_bytes == row.memory_bytes
+
+
+def test_rocksdb_without_filters_reads_a_block_for_each_absent_key_that_it_is_asked(
+    results: Results[Row],
+) -> None:
+    if not engine_named(ROCKSDB).is_installed():
+        pytest.skip("rocksdict is not installed")
+    asked = [
+        row.reads_per_lookup
+        for row in results.rows
+        if row.filters == ROCKSDB and row.error_rate == 1 and not row.present_share
+        if row.cache_bytes is not None and (row.budget_share or 1) < 0.1
+    ]
+    assert asked
+    assert min(asked) > 0.5
 
 
 def test_pages_counted_are_those_of_direct_reads(tmp_path: Path) -> None:
