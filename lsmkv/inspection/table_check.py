@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from lsmkv.encoding.checksums import running_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Problem
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.format import TableMeta, expiry_of
+from lsmkv.sstable.format import TableMeta, blocks_checksum, expiry_of
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import Storage
 
@@ -54,8 +55,9 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
     for number in range(table.index.block_count):
         offset = table.index.offset(number)
         try:
-            block = table.verify_block(number, compare_filters=filters_are_sound)
+            block, trailer = table.verify_block(number, compare_filters=filters_are_sound)
             sums.add(block)
+            sums.trailers.update(trailer)
             _check_table_filter(table, block, offset)
             _check_fingerprints(table, block, offset)
             if not _is_reachable(table, block, number):
@@ -86,6 +88,7 @@ class _Sums:
 
     def __init__(self, one_seq: int | None) -> None:
         self._one_seq = one_seq
+        self.trailers = running_checksum()
         self.entries = self.tombstones = self.raw_bytes = 0
         self.smallest_seq: int | None = None
         self.largest_seq = 0
@@ -124,6 +127,7 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
         ("smallest_seq", sums.smallest_seq, stored.smallest_seq),
         ("largest_seq", sums.largest_seq, stored.largest_seq),
         ("has_versions", sums.has_versions, stored.has_versions),
+        ("blocks_checksum", blocks_checksum(sums.trailers), stored.blocks_checksum),
         ("block_count", int(table.index.block_count), stored.block_count),
         ("filter_bytes", table.footer.filters_length, stored.filter_bytes),
     ):

@@ -111,6 +111,8 @@ def _state(
         is_outdated = is_missing_files and (
             manifest.torn_bytes > 0 or _was_left_behind(storage, directory, state, numbers)
         )
+        if manifest.torn_bytes and not is_outdated:
+            is_outdated = _has_newer_adopted(storage, directory, state, numbers["table"])
     else:
         is_outdated = is_missing_files or max(numbers["table"], default=0) >= state.next_file
     if is_outdated:
@@ -147,6 +149,15 @@ def _was_left_behind(
         return True
     newest = max(numbers["table"] + numbers["log"], default=0)
     return state.closed_log is not None and newest >= state.next_file
+
+
+def _has_newer_adopted(storage: Storage, directory: str, state: State, numbers: list[int]) -> bool:
+    """Whether ingested tables are there that the manifest does not name.
+
+    Its lost end may have named them.  No log has what they hold, as it has what a flush wrote.
+    """
+    newer = [_open(storage, directory, number) for number in numbers if number >= state.next_file]
+    return any(table is not None and table.one_seq for table in newer)
 
 
 def _is_finished(storage: Storage, directory: str, number: int) -> bool:

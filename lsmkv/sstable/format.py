@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.checksums import RunningChecksum, checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.encoding.expiry import MAX_EXPIRY_S
 from lsmkv.errors import CorruptionError, UnsupportedFormatError, unfit
@@ -161,6 +161,14 @@ class TableMeta(
         if self.expiry is not None and (problem := self.expiry.problem(self.entry_count)):
             return problem
         return None if self.size_bytes > FOOTER_BYTES else "its size is too small"
+
+
+def blocks_checksum(trailers: RunningChecksum) -> int:
+    """What :class:`TableProperties` notes of all trailers, with 19 digits.
+
+    So the length of a table does not depend on it.
+    """
+    return (1 << 60) + (trailers.intdigest() >> 4)
 
 
 class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

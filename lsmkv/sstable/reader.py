@@ -24,7 +24,12 @@ from lsmkv.sstable.ask_counts import AskCounts
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
-from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame, stored_payload
+from lsmkv.sstable.block.trailer import (
+    TRAILER_BYTES,
+    BlockTrailer,
+    decode_block_frame,
+    stored_payload,
+)
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.block_checks import check_block, check_trailer
 from lsmkv.sstable.format import (
@@ -379,17 +384,20 @@ class TableReader:
         check_trailer(trailer, block_number, self.index, self.filter_policy, fail)
         return stored, bits, trailer
 
-    def verify_block(self, block_number: int, *, compare_filters: bool = True) -> Block:
-        """Read a block past the cache and check every byte; raises CorruptionError.
+    def verify_block(
+        self, block_number: int, *, compare_filters: bool = True
+    ) -> tuple[Block, bytes]:
+        """Read a block past the cache, and check every byte.
 
-        ``compare_filters``: its filter must equal the copy in the filter section.
+        Returns its trailer as stored, too.  Raises CorruptionError.  ``compare_filters``: its filter
+        must equal the copy in the filter section.
         """
         frame, trailer = self._read_frame(block_number)
         offset = self.index.offset(block_number)
         block = self.decode(frame, 0, len(frame), offset, block_number)
         fail = self._failure_at(offset)
         check_block(block, frame, trailer, block_number, self.filters, compare_filters, fail)
-        return block
+        return block, frame[len(frame) - TRAILER_BYTES :]
 
     def verify_sections(self) -> None:
         """Check the filter section; raises CorruptionError."""

@@ -10,7 +10,7 @@ from librt.strings import BytesWriter
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.sstable.block.trailer import TRAILER_BYTES, encode_trailer
-from lsmkv.sstable.format import Footer, TableMeta, TableProperties
+from lsmkv.sstable.format import Footer, TableMeta, TableProperties, blocks_checksum
 from lsmkv.sstable.index_builder import IndexBuilder
 from lsmkv.sstable.index_layout import separator
 from lsmkv.sstable.table_end import with_room
@@ -103,11 +103,7 @@ class TableFile:
 
     @property
     def blocks_checksum(self) -> int:
-        """The checksum of all trailers, with 19 digits.
-
-        So the length of a table does not depend on it.
-        """
-        return (1 << 60) + (self._trailers.intdigest() >> 4)
+        return blocks_checksum(self._trailers)
 
     @property
     def is_full(self) -> bool:

@@ -74,7 +74,7 @@ def contents(tables: list[TableReader]) -> list[Entry]:
     for table in tables:
         table.verify_sections()
         for number in range(int(table.index.block_count)):
-            block = table.verify_block(number)
+            block, _ = table.verify_block(number)
             for name, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True):
                 assert table.get(name, hash_key(name), MAX_SEQUENCE) == value
                 assert value is not None

@@ -26,11 +26,8 @@ from interruptions import at_each_place
 from leaks import open_descriptors, our_threads
 from lsmkv.background import handles
 from lsmkv.background.worker import Worker
-from lsmkv.encoding.entries import Absent
-from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.block_cache import PLACE_BYTES, BlockCache, CacheItem
-from lsmkv.sstable.entry_cache import SLOT_BYTES
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import lock_store
@@ -180,34 +177,6 @@ def test_a_cache_that_is_interrupted_knows_what_it_holds() -> None:
         assert cache.used_bytes == 30 * len(held) <= 100
 
     assert at_each_place(put, check)
-
-
-def test_an_entry_cache_that_is_interrupted_holds_whole_entries_or_none() -> None:
-    cache = BlockCache(36 * 1024, Stats())  # room for some twenty entries
-    epoch = cache.next_epoch(keep=False)
-    numbers = iter(range(10**6))
-
-    def change() -> None:
-        for _ in range(3):
-            number = next(numbers)
-            key = b"%d" % (number * 7 % 60)
-            cache.entries.get(key, hash_key(key))
-            cache.put_entry(key, hash_key(key), key * 10, epoch)
-            cache.forget_entries([b"%d" % (number % 60)])
-
-    def check() -> None:
-        keys = [b"%d" % number for number in range(60)]
-        found = {key: cache.entries.get(key, hash_key(key)) for key in keys}
-        held = {key: value for key, value in found.items() if not isinstance(value, Absent)}
-        assert held == {key: key * 10 for key in held}
-        assert len(held) == len(cache.entries)
-        objects = [(8 + 11 * len(key) + 33 + 15) // 16 * 16 for key in held]
-        assert cache.entries.used_bytes == sum(objects) + SLOT_BYTES * len(held)
-        assert cache.entries.used_bytes <= cache.entries.target_bytes
-
-    for _ in range(40):
-        change()
-    assert at_each_place(change, check)
 
 
 @pytest.mark.parametrize("count", [2, 300])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
+import outside_tables
 from damage import cut, files, flip, write_table
 from log_files import written_bytes
 from lsmkv.log.reader import read_log
@@ -360,3 +361,25 @@ def test_the_log_that_the_store_was_closed_with_is_missed(store: Path, output: P
     assert [problem.path for problem in report.problems] == [str(log)]
     assert report.log_bytes_lost > 30
     assert not report.is_complete
+
+
+@pytest.mark.parametrize("kind", ["ingest", "flush"])
+def test_a_table_whose_edit_the_manifest_lost_is_kept(
+    store: Path, output: Path, tmp_path: Path, kind: str
+) -> None:
+    db = lsmkv.open(store)
+    db.update({b"a": b"old", b"b": b"old"})
+    db.flush()
+    if kind == "ingest":
+        db.ingest([outside_tables.write_table(tmp_path / "t", {b"a": b"new", b"c": b"new"})])
+    else:
+        db.update({b"a": b"new", b"c": b"new"})
+        db.flush()
+    copy = tmp_path / "killed"  # as a process leaves it that was killed
+    shutil.copytree(store, copy)
+    db.close()
+    (manifest,) = copy.glob("MANIFEST-*")
+    os.truncate(manifest, manifest.stat().st_size - 5)
+    report = repair(copy, output)
+    assert content_of(output) == {b"a": b"new", b"b": b"old", b"c": b"new"}
+    assert report.problems

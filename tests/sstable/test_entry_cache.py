@@ -7,6 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interruptions import at_each_place
 from lsmkv.encoding.entries import Absent
 from lsmkv.encoding.expiry import Expiring, Held
 from lsmkv.filters.hashing import hash_key
@@ -154,3 +155,31 @@ def test_entries_give_way_when_tables_reserve_memory() -> None:
     assert cache.entries.used_bytes <= cache.capacity_bytes == (1 << 20) - 900_000
     cache.reserve(140_000)
     assert cache.entries.used_bytes == 0
+
+
+def test_an_entry_cache_that_is_interrupted_holds_whole_entries_or_none() -> None:
+    cache = BlockCache(36 * 1024, Stats())  # room for some twenty entries
+    epoch = cache.next_epoch(keep=False)
+    numbers = iter(range(10**6))
+
+    def change() -> None:
+        for _ in range(3):
+            number = next(numbers)
+            key = b"%d" % (number * 7 % 60)
+            cache.entries.get(key, hash_key(key))
+            cache.put_entry(key, hash_key(key), key * 10, epoch)
+            cache.forget_entries([b"%d" % (number % 60)])
+
+    def check() -> None:
+        keys = [b"%d" % number for number in range(60)]
+        found = {key: cache.entries.get(key, hash_key(key)) for key in keys}
+        held = {key: value for key, value in found.items() if not isinstance(value, Absent)}
+        assert held == {key: key * 10 for key in held}
+        assert len(held) == len(cache.entries)
+        objects = [(8 + 11 * len(key) + 33 + 15) // 16 * 16 for key in held]
+        assert cache.entries.used_bytes == sum(objects) + SLOT_BYTES * len(held)
+        assert cache.entries.used_bytes <= cache.entries.target_bytes
+
+    for _ in range(40):
+        change()
+    assert at_each_place(change, check)

@@ -190,6 +190,23 @@ def test_a_twin_stores_table_of_the_same_keys_in_place_of_ours_is_refused(tmp_pa
     assert caught.value.path == str(ours)
 
 
+def test_verify_notices_blocks_of_a_twin_under_our_index(tmp_path: Path) -> None:
+    for name, value in (("ours", b"old"), ("twin", b"new")):
+        with lsmkv.open(tmp_path / name, compression="none") as db:
+            for key, _, _ in numbered(10):
+                db.put(key, value)
+            db.flush()
+    (ours,) = (tmp_path / "ours").glob("*.sst")
+    (twin,) = (tmp_path / "twin").glob("*.sst")
+    with lsmkv.open(tmp_path / "ours", read_only=True) as db:
+        (table,) = db._engine.state.require_open().version.tables()
+        data_length = table.footer.data_length
+        ours.write_bytes(twin.read_bytes()[:data_length] + ours.read_bytes()[data_length:])
+        (problem,) = db.verify().problems
+    assert problem.path == str(ours)
+    assert "blocks_checksum" in problem.reason
+
+
 # --- the file's life ---
 
 

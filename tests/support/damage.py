@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.expiry import Expiring, Held
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
@@ -23,6 +23,7 @@ from lsmkv.sstable.format import (
     TableFormat,
     TableMeta,
     TableProperties,
+    blocks_checksum,
     decode_footer,
     expiry_of,
 )
@@ -131,7 +132,7 @@ def forge_table(
     """
     index = IndexBuilder()
     data, filters, before = b"", b"", b""
-    raw_bytes = 0
+    raw_bytes, trailers = 0, running_checksum()
     for block in blocks:
         keys, values, seqs = [list(column) for column in zip(*block, strict=True)]
         hashes = [hash_key(key) for key in keys]
@@ -160,9 +161,11 @@ def forge_table(
         index.add(above, len(frame), length, len(keys), probes)
         before = keys[-1]
         data += frame
+        trailers.update(frame[-TRAILER_BYTES:])
         filters += bits
         raw_bytes += len(payload)
     said = _true_properties(blocks, raw_bytes, len(filters))
+    said = msgspec.structs.replace(said, blocks_checksum=blocks_checksum(trailers))
     said = msgspec.structs.replace(said, **(properties or {}))
     index_data = index.finish(filters, said.smallest, said.largest)
     tail = index_data + msgspec.json.encode(said)
@@ -193,7 +196,7 @@ def _true_properties(
         has_versions=len(set(keys_in_order)) < len(keys_in_order),
         block_count=len(blocks),
         raw_bytes=raw_bytes,
-        blocks_checksum=0,
+        blocks_checksum=0,  # set once all trailers are known
         compression="none",
         filter_bytes=filter_bytes,
         filter_key="whole",
