@@ -74,10 +74,10 @@ def source(tmp_path: Path) -> Path:
         pytest.skip("setuptools is not installed here")
     source = tmp_path / "source"
     unbuilt = shutil.ignore_patterns("*.so", "__pycache__", "node_modules")
-    shutil.copytree(ROOT / "lsmkv", source / "lsmkv", ignore=unbuilt)
+    for folder in ("lsmkv", "bench", "tools"):
+        shutil.copytree(ROOT / folder, source / folder, ignore=unbuilt)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "tools", source / "tools", ignore=unbuilt)
     return source
 
 
