@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -144,6 +145,14 @@ def test_pyright_finds_every_wrong_line_and_no_other(tmp_path: Path) -> None:
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     assert told(tmp_path, "pyright", "--pythonpath", sys.executable) == EXPECTED
+
+
+def test_completion_shows_the_public_names_and_modules_alone() -> None:
+    shown = {name for name in dir(lsmkv) if not name.startswith("__")}
+    modules = {"aio", "cache", "cluster", "counters", "dbm", "filters", "metrics", "typed"}
+    assert shown == {*lsmkv.__all__, *modules}
+    assert {each.name for each in pkgutil.iter_modules(lsmkv.__path__)} >= modules
+    assert "__version__" in dir(lsmkv)
 
 
 @pytest.mark.parametrize("name", ["keys_and_values", "a_mapping", "snapshots_and_batches"])
