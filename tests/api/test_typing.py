@@ -19,6 +19,7 @@ import lsmkv
 from gates import LONG_WAIT_S
 
 ROOT = Path(__file__).parents[2]
+FIRST = ROOT / "docs" / "get-started.md"
 
 GOOD = """
 import lsmkv
@@ -99,6 +100,7 @@ PROGRAMS = {
     "reports": REPORTS,
     "options": OPTIONS,
     "inferred": Path(inferred_types.__file__).read_text(),
+    "first": "\n".join(re.findall(r"^```python\n(.*?)^```", FIRST.read_text(), re.M | re.S)),
 }
 
 
@@ -137,9 +139,9 @@ def test_pyright_finds_every_wrong_line_and_no_other(tmp_path: Path) -> None:
     if importlib.util.find_spec("pyright") is None or shutil.which("node") is None:
         pytest.skip("pyright, or the node that it needs, is not installed here")
     settings = {
-        "include": ["wrong.py", "options.py", "inferred.py"],
+        "include": ["wrong.py", "options.py", "inferred.py", "first.py"],
         "extraPaths": [str(ROOT)],
-        "strict": ["inferred.py"],
+        "strict": ["inferred.py", "first.py"],
         "reportUnnecessaryTypeIgnoreComment": True,
         "reportUnusedCallResult": False,
     }
