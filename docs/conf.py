@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 
 import lsmkv
 
@@ -54,6 +56,18 @@ autodoc_default_options = {
 }
 
 
+def constants_of(module: str) -> list[str]:
+    """The public constants that Sphinx does not find, since they stand in other modules."""
+    public = importlib.import_module(module)
+    found = {name: getattr(public, name) for name in public.__all__}
+    described = {name for _, name in ModuleAnalyzer.for_module(module).find_attr_docs()}
+    return sorted(
+        name
+        for name, value in found.items()
+        if name not in described and not inspect.isroutine(value) and not inspect.isclass(value)
+    )
+
+
 def write_reference() -> None:
     """Write a page for each public module."""
     folder = HERE / "reference"
@@ -61,6 +75,7 @@ def write_reference() -> None:
     for name, title in MODULES.items():
         heading = f"{title}: ``{name}``"
         text = f"{heading}\n{'=' * len(heading)}\n\n.. automodule:: {name}\n"
+        text += "".join(f"\n.. py:data:: {each}\n" for each in constants_of(name))
         path = folder / f"{name}.rst"
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
@@ -72,7 +87,9 @@ def as_downloads(_app: Sphinx, _name: str, source: list[str]) -> None:
     source[0] = re.sub(outside, r"](path:\1)", source[0])
 
 
-def without_twins(app: Sphinx, _what: str, name: str, _obj: object, skip: bool, _options: object) -> bool | None:
+def without_twins(
+    app: Sphinx, _what: str, name: str, _obj: object, skip: bool, _options: object
+) -> bool | None:
     """Leave names of ``lsmkv`` out where another module has them, too."""
     here = app.env.current_document.docname.endswith("lsmkv.filters")
     return True if here and name in lsmkv.__all__ else None

@@ -136,7 +136,7 @@ class Options:
             larger.  4 KiB.
         fit_pages: end blocks where pages of 4 KiB end, so that to look a key up reads one page where
             blocks are no larger and entries are small.  Entries above 500 bytes cross into a second page
-            more often the larger they are (``docs/measurements.md``).  Zeros fill what is left of a page,
+            more often the larger they are (``docs/performance.md``).  Zeros fill what is left of a page,
             up to 384 bytes: 1 to 3 % of a table, and up to 7 % if entries of 200 to 500 bytes do not
             compress.  False closes each block
             once its keys and values, and 7 bytes for each entry, reach ``block_size_bytes`` before
