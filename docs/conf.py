@@ -51,7 +51,7 @@ napoleon_custom_sections = [(name, "params_style") for name in sorted(SECTIONS -
 autodoc_typehints_format = "short"
 autodoc_default_options = {
     "members": True,
-    "inherited-members": True,
+    "inherited-members": "BaseException",
     "show-inheritance": True,
 }
 
