@@ -14,6 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 import lsmkv
+from tools import format_doc
 
 HERE: Final = Path(__file__).parent
 MODULES: Final = {
@@ -81,6 +82,11 @@ def write_reference() -> None:
             path.write_text(text, "utf-8")
 
 
+def write_layouts() -> None:
+    """Write the page of the layouts, which stand in docstrings too."""
+    (HERE / "reference" / "layouts.md").write_text(format_doc.render(), "utf-8")
+
+
 def as_downloads(_app: Sphinx, _name: str, source: list[str]) -> None:
     """Have links to what is no page of the site lead to a copy of the file."""
     outside = r"\]\(((?:\.\./|upstream/)[^)#]+)(?:#[^)]*)?\)"
@@ -105,6 +111,7 @@ def write_demo(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Have Sphinx make what is not in the repository."""
     write_reference()
+    write_layouts()
     app.connect("source-read", as_downloads)
     app.connect("autodoc-skip-member", without_twins)
     app.connect("build-finished", write_demo)

@@ -17,8 +17,15 @@ from gates import WAIT_S
 from lsmkv import filters
 
 PAGE = Path(__file__).parents[2] / "docs" / "calculator.html"
-FIRST = {"keys": 1_000_000, "entry": 116, "block": 4096, "runs": 4, "absent": 50, "memory": 16}
-STORES = [
+FIRST: dict[str, float] = {
+    "keys": 1_000_000,
+    "entry": 116,
+    "block": 4096,
+    "runs": 4,
+    "absent": 50,
+    "memory": 16,
+}
+STORES: list[dict[str, float]] = [
     FIRST,
     FIRST | {"runs": 1, "absent": 100, "memory": 200},
     FIRST | {"entry": 3000, "memory": 1},
@@ -29,18 +36,18 @@ STORES = [
 
 def expected(store: dict[str, float]) -> list[tuple[str, float, float, float]]:
     """Each choice that fits: its name, bytes of filters, rate, and reads for each lookup."""
-    in_block = max(1, min(store["keys"], store["block"] // store["entry"]))
+    in_block = int(max(1, min(store["keys"], store["block"] // store["entry"])))
     blocks, memory = math.ceil(store["keys"] / in_block), store["memory"] * 2**20
-    choices = [("none", 0.0, 1.0)]
+    choices: list[tuple[str, float, float]] = [("none", 0.0, 1.0)]
     for p in (0.5, 0.1, 0.01, 0.001, 0.0001):
-        size = filters.filter_bytes_for(in_block, p)
-        choices.append((f"Bloom, p = {p * 100:g} %", size, filters.rate_for(8 * size, in_block)))
+        whole = filters.filter_bytes_for(in_block, p)
+        choices.append((f"Bloom, p = {p * 100:g} %", whole, filters.rate_for(8 * whole, in_block)))
         share, slots = filters.ribbon_share(p), filters.ribbon_slots_for(in_block)
         columns = filters.ribbon_columns_for(p)
         sizes = [math.ceil(slots * each / 8) for each in (columns - 1, columns)]
         size = share * sizes[0] + (1 - share) * sizes[1]
         choices.append((f"ribbon, p = {p * 100:g} %", size, p))
-    rows = []
+    rows: list[tuple[str, float, float, float]] = []
     for name, size, rate in choices:
         cache = memory - size * blocks
         if cache >= 0:

@@ -112,7 +112,7 @@ def of_mapping(names: dict[str, Any]) -> dict[Any, Any]:
 
 LSMKV = Side(here, of_mapping)
 TYPED = Side(typed, of_mapping)
-SECTIONS = {
+SECTIONS: dict[str, tuple[dict[Any, Any], Side, Side]] = {
     "plyvel": (BYTES, Side(plyvel, lambda names: dict(names["db"])), LSMKV),
     "RocksDict": (BYTES, Side(rocksdict, of_mapping), LSMKV),
     "LMDB": (BYTES, Side(lmdb, of_env), LSMKV),
@@ -139,7 +139,7 @@ def filled(names: dict[str, Any], entries: dict[Any, Any], code: str) -> None:
         if "txn" in code:  # no two write at a time
             names["txn"] = names["env"].begin(write=True)
         return
-    mapping = names.get("db", names.get("cache"))
+    mapping: Any = names.get("db", names.get("cache"))
     for key, value in entries.items():
         if hasattr(mapping, "iterator"):  # plyvel's
             mapping.put(key, value)
@@ -158,11 +158,12 @@ def outcome(code: str, side: Side, entries: dict[Any, Any], path: str) -> tuple[
         ast.parse(last, mode="eval")
         value = eval(last, names)
     except SyntaxError:  # it is a statement
-        value = exec(last, names)
+        exec(last, names)
+        value = None
     if "close()" in code:
         return value, None
     content = side.content(names)
-    names.get("store", names.get("db", names.get("env", names.get("cache")))).close()
+    next(names[name] for name in ("store", "db", "env", "cache") if name in names).close()
     return value, content
 
 
