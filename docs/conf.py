@@ -47,8 +47,10 @@ html_show_sphinx = False
 html_copy_source = False
 suppress_warnings = ["ref.python"]  # fields of one name in several classes
 myst_heading_anchors = 4
-napoleon_use_ivar = True
-napoleon_custom_sections = [(name, "params_style") for name in sorted(SECTIONS - {"Raises"})]
+napoleon_use_param = False  # lists of names, of which one line may have several
+napoleon_custom_sections = [
+    (name, "params_style") for name in sorted(SECTIONS - {"Raises"} | {"Attributes"})
+]
 autodoc_typehints_format = "short"
 autodoc_default_options = {
     "members": True,
