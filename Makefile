@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo explore page bench bench-full bench-smallest reproduce test test-core test-long test-slow test-laws test-failed test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint check-install sdist format golden crash torture clean
+.PHONY: help demo explore page bench bench-full bench-smallest reproduce test test-core test-long test-slow test-laws test-failed test-compiled test-sanitized bench-compiled bench-compiled-large wheels docs lint release-check check-install sdist format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -152,9 +152,27 @@ lint: $(VENV)/installed-dev  ## Check style, types and what is depended on
 	@$(RUN) -m mypy
 	@$(RUN) -m tools.dependencies
 
+# make release-check ARGS="--tag v0.1.0" compares the tag, too.
+release-check: $(VENV)/installed-dev  ## Check that this commit can be released, and what users would install
+	@$(RUN) -m tools.release_check $(ARGS)
+	@$(RUN) -m tools.check_install
+
 # Needs a C compiler, and a package index for what builds ask for.
 check-install: $(VENV)/installed-dev  ## Build wheels from a source distribution, install and use them (some minutes)
 	@$(RUN) -m tools.check_install
+
+# What the site needs besides.
+$(VENV)/installed-docs: $(VENV)/installed-dev
+	@echo "Installing what the site needs into $(VENV) ..."
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+# A warning is an error: so links are checked, too.
+SITE := out/site
+docs: $(VENV)/installed-docs  ## Build the site in out/site, and check it (a minute)
+	@rm -rf $(SITE)
+	@PYTHONPATH=. $(RUN) -m sphinx --quiet --fail-on-warning --keep-going -d out/doctrees docs $(SITE)
+	@LSMKV_SITE=$(abspath $(SITE)) $(RUN) -m pytest tests/whole/test_site.py
 
 format: $(VENV)/installed-dev  ## Format the code
 	@$(RUN) -m ruff check --fix-only --quiet .

@@ -2,7 +2,7 @@
 
 It reads and writes the files of lsmkv: each opens the other's stores.  ``toy_bytes.py`` has the layouts
 of those files, field by field; you can do without it.  Left out are speed, threads, a cache and range
-deletes.  docs/toy.md is an hour with it.
+deletes.  docs/how-it-works.md has an hour with it.
 
     python examples/toy.py put fruit.db apple red
     python examples/toy.py get fruit.db apple

@@ -1,7 +1,8 @@
-"""How the toy's files are written in bytes, as docs/format.md says: both directions of each layout.
+"""How the toy's files are written in bytes: both directions of each layout that docs/format.md lists.
 
 ``toy.py`` is the store, and is to be read first.  This file has no ideas, only fields and checksums: read
-a part of it when you want to know a layout, beside the section of docs/format.md with its name.
+a part of it when you want to know a layout, beside what
+`python -m tools.format_doc` says of it.
 """
 
 from __future__ import annotations

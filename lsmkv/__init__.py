@@ -20,8 +20,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lsmkv.runtime import check_main_interpreter, loaded_when_used, tell_of_plain_python
+from lsmkv.runtime import (
+    check_main_interpreter,
+    check_system,
+    loaded_when_used,
+    tell_of_plain_python,
+)
 
+check_system()
 check_main_interpreter()  # before anything compiled is loaded
 tell_of_plain_python()
 
@@ -178,7 +184,9 @@ _HOMES: Final = {
 }
 """Module of each public name.  A name is loaded on first use: a helper process needs few of them."""
 
+_MODULES: Final = ("aio", "cache", "cluster", "counters", "dbm", "filters", "metrics", "typed")
+
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours
-    __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)
+    __getattr__, __dir__ = loaded_when_used(__name__, _HOMES, _MODULES)

@@ -111,7 +111,7 @@ class Options:
     A store may be opened with other options at any time.  Data on disk keeps its form until a compaction
     rewrites it.  Sizes are in bytes; the default of each option ends its description.
 
-    Writing
+    Writing:
         write_buffer_size_bytes: size of a log, at which it and its memtable are set aside to be
             flushed.  Larger ones make fewer, larger runs, take more memory, and make opening after a
             crash slower.  64 MiB.
@@ -119,7 +119,7 @@ class Options:
         default_ttl_s: how many seconds what is put is there, unless the put tells something else; None:
             it does not expire.  None.
 
-    Memory
+    Memory:
         memory_budget_bytes: the most that memtables, block cache, filters and indexes take together, as
             ``DB.memory_usage`` counts them; it lowers what the options for each of them allow.  Half of
             it is for memtables: the write buffer is at most their share of it.  Indexes and resident
@@ -130,13 +130,13 @@ class Options:
             and tables that only snapshots, cursors and iterators still read.  The last write
             or batch of a memtable may exceed its share until it is flushed.  0: no budget.
 
-    Blocks
+    Blocks:
         block_size_bytes: size of a data block as stored, compressed and with its filter.  Before
             compression it is at most three times that.  Smaller blocks make lookups cheaper and indexes
             larger.  4 KiB.
         fit_pages: end blocks where pages of 4 KiB end, so that to look a key up reads one page where
             blocks are no larger and entries are small.  Entries above 500 bytes cross into a second page
-            more often the larger they are (``docs/measurements.md``).  Zeros fill what is left of a page,
+            more often the larger they are (``docs/performance.md``).  Zeros fill what is left of a page,
             up to 384 bytes: 1 to 3 % of a table, and up to 7 % if entries of 200 to 500 bytes do not
             compress.  False closes each block
             once its keys and values, and 7 bytes for each entry, reach ``block_size_bytes`` before
@@ -156,7 +156,7 @@ class Options:
             of the limit of this process's control group (a container's, for example).  Ends when the
             operating system has dropped what was prefetched.  True.
 
-    Filters
+    Filters:
         error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs
             4.8 bits more for each key.  0.001.
         filter_residency: ``"resident"`` keeps every filter in memory, from the first use of its table
@@ -193,7 +193,7 @@ class Options:
             popular one costs one block read.  The list is in memory, a few bytes for each, at most 64
             KiB for a table; closing forgets.  Has no effect on tables without filters.  False.
 
-    Compaction
+    Compaction:
         compaction: ``"leveled"`` for reads, ``"tiered"`` for writes, ``"lazy-leveled"`` in between (Dayan
             and Idreos, SIGMOD 2018).  ``"leveled"``.
         size_ratio: T, the size of each level relative to the level above it.  10.
@@ -207,7 +207,7 @@ class Options:
             next although neither is full.  0: reads cause no compactions.  1 KiB.
         table_size_bytes: size at which a compaction starts another table file.  64 MiB.
 
-    Background work
+    Background work:
         background: run flushes and compactions in a ``"thread"``, or in a ``"process"`` for each of
             the two; ``"auto"`` runs large compactions in a process, where there is a second core and a
             process can be started, and all else in threads, unless busy threads of the program starve
@@ -219,7 +219,7 @@ class Options:
         process_job_size_bytes: without ``background="thread"``, a flush or compaction that reads less
             runs in a thread.  8 MiB.
 
-    Object storage
+    Object storage:
         request_timeout_s: the longest wait for one request, in seconds, with all its retries; then
             reads raise TimeoutError.  One attempt may take a quarter of it; uploads may take four times
             as long.  60.
@@ -229,7 +229,7 @@ class Options:
             ``Stats.disk_cache_failures`` counts that.  None keeps nothing.  None.
         disk_cache_size_bytes: the most that all files in it take; the oldest are dropped.  1 GiB.
 
-    Files
+    Files:
         max_open_files: how many tables are kept open; beyond that, those not read lately are closed, and
             opened again when they are read.  Tables that were replaced and are still read count, too.
             Each opening for a read takes some 10 us.  Other files are a few for each store: lock,

@@ -20,6 +20,15 @@ from functools import partial
 from typing import Any
 
 
+def check_system() -> None:
+    """Raise ImportError where Python has no POSIX system below it."""
+    if sys.platform in ("win32", "emscripten", "wasi"):
+        raise ImportError(
+            f"lsmkv runs on POSIX systems only for now, and this is {sys.platform}: use Linux or macOS "
+            "(on Windows, the Windows Subsystem for Linux)"
+        )
+
+
 def check_main_interpreter() -> None:
     """Raise ImportError in a subinterpreter.
 
@@ -76,11 +85,12 @@ def loaded(module: str, name: str) -> Any:
 
 
 def loaded_when_used(
-    package: str, homes: Mapping[str, Sequence[str]]
+    package: str, homes: Mapping[str, Sequence[str]], modules: Sequence[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package that loads names on first use.
 
-    It loads its modules, too.  ``homes`` lists the names that come from each module.
+    It loads its modules, too.  ``homes`` lists the names that come from each module, and ``modules``
+    the public modules: completion shows both, and nothing else.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 
@@ -99,7 +109,8 @@ def loaded_when_used(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *home_of})
+        special = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*special, *home_of, *modules})
 
     return load, names
 

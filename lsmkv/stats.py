@@ -72,8 +72,8 @@ class Stats:
 
     The ending of a name is its unit: bytes, seconds (``_s``), micro- or nanoseconds (``_us``, ``_ns``).
 
-    Lookups (``get``, ``in``, and each key of ``multi_get``)
-        gets: lookups.
+    Lookups:
+        gets: lookups by ``get``, ``in``, and each key of ``multi_get``.
         get_hits: lookups that found a value.
         memtable_hits: lookups answered by a memtable (a value or a deletion).
         entry_cache_hits: lookups answered by the entry cache (a value that a lookup had read before).
@@ -89,8 +89,9 @@ class Stats:
         range_filter_negatives: times that a filter told a scan of a range without a key of its block, so
             that the scan went on without that block (``filter_policy="grafite"``).
 
-    Disk (reads by the store; the page cache of the operating system may serve them)
-        block_reads: data blocks read by lookups and scans.
+    Disk:
+        block_reads: data blocks read by lookups and scans.  Here and below the page cache of the
+            operating system may serve what the store reads.
         block_read_bytes: size of the data blocks read by lookups and scans.
         read_around_bytes: bytes of tables to prefetch, because many of their blocks had been read
             (``Options.read_around``).
@@ -111,8 +112,8 @@ class Stats:
         block_cache_misses: lookups in the block cache that did not find it.
         block_cache_evictions: blocks and filters that the block cache dropped for others.
 
-    Object storage (requests that were sent, each counted once; retries by the client are not counted)
-        object_gets: GET requests.
+    Object storage:
+        object_gets: GET requests that were sent; these counters leave out retries by the client.
         object_get_bytes: bytes that GET requests asked for.
         object_lists: LIST requests, each for up to 1,000 names.
         object_puts: PUT requests, of which a large object takes one for each part and two more.
@@ -123,7 +124,7 @@ class Stats:
         disk_cache_failures: calls to the operating system that failed for that cache, for example on a
             full disk; it then keeps less.
 
-    Writes
+    Writes:
         writes: puts and deletes.
         write_batches: atomic batches.
         log_bytes: bytes appended to logs.
@@ -142,7 +143,7 @@ class Stats:
         write_stops: writes that waited for a flush, a compaction or the commit of an ``ingest``.
         write_stop_s: waits of writes for a flush, a compaction or the commit of an ``ingest``, in all.
 
-    Histograms
+    Histograms:
         sync_us: how long syncs of logs took.
         flush_us: how long flushes took.
         compaction_us: how long compactions took.

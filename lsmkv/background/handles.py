@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import sys
 import threading
 from typing import Protocol
 
 from lsmkv.errors import ClosedError
-from lsmkv.storage.posix import register_at_fork
 
 
 class Handle(Protocol):
@@ -67,5 +67,5 @@ def _silence_daemons() -> None:
     threading.excepthook = hook
 
 
-register_at_fork(after_in_child=_mark_forked)
+os.register_at_fork(after_in_child=_mark_forked)
 atexit.register(_end_all)

@@ -41,7 +41,7 @@ class Cache(Book):
         statistics: count hits and misses from the start (see :meth:`stats`).
         value: a codec of :mod:`lsmkv.typed` for all values.
         clock: tells the time, in seconds since the epoch; for tests.
-        read_only, wait_s, **options: those of :func:`lsmkv.open`, whose errors it raises, too.
+        read_only, wait_s, and options by name: those of :func:`lsmkv.open`, whose errors it raises, too.
 
     Keys are str, bytes, int, float, bool, None, UUID and tuples of these.  1, 1.0 and True are three
     keys.  Methods take the ``retry`` of diskcache, and do nothing with it: nothing here times out.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from lsmkv.errors import MissingExtraError
 
+__all__ = ["BuildReport", "build"]
+
 try:
     from lsmkv.cluster.building import BuildReport as BuildReport
     from lsmkv.cluster.building import build as build

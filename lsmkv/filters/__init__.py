@@ -115,4 +115,5 @@ else:  # hidden from type checkers, which would take any name for one of ours
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
-        return sorted({*globals(), *__getattr__("__all__")})
+        inside = {"importlib", "types", "typing"}
+        return sorted({*globals(), *__getattr__("__all__")} - inside)

@@ -135,13 +135,10 @@ class KnowsPeers(ABCMeta):
 
 def own_names(kind: type, names: Iterable[str]) -> list[str]:
     """``names`` of attributes without those of other stores: what ``dir`` shows."""
-    told = {
-        name
-        for each in kind.__mro__
-        for name, what in vars(each).items()
-        if type(what) is _Elsewhere
-    }
-    return sorted(set(names) - told)
+    found: dict[str, object] = {}
+    for each in reversed(kind.__mro__):  # a class may have what those below it do not
+        found.update(vars(each))
+    return sorted(name for name in names if type(found.get(name)) is not _Elsewhere)
 
 
 def wrong_range(method: str, unnamed: tuple[object, ...], unknown: Iterable[str]) -> TypeError:

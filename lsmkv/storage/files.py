@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import errno
+import fcntl
 import mmap
 import os
 from collections.abc import Callable
@@ -20,7 +21,6 @@ from lsmkv.errors import CorruptionError, caused
 from lsmkv.runtime import Finalizer, Opened
 from lsmkv.stats import Stats
 from lsmkv.storage.open_files import DIRECT_ALIGNMENT_BYTES, OpenFiles, SharedFile
-from lsmkv.storage.posix import fcntl
 
 LOOKUPS_TOGETHER: Final = 64
 """How many keys are looked up side by side in files on a disk."""

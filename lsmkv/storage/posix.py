@@ -1,4 +1,4 @@
-"""What only POSIX systems have, and where they differ; one error explains its absence.
+"""Where POSIX systems differ.
 
 Not compiled: mypyc would leave out what is for another system than the one that writes the C.
 """
@@ -6,17 +6,9 @@ Not compiled: mypyc would leave out what is for another system than the one that
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import sys
-
-try:
-    import fcntl as fcntl
-    from os import register_at_fork as register_at_fork
-except ImportError as error:
-    raise ImportError(
-        "lsmkv's stores need a POSIX system, and this Python has no fcntl: use Linux or macOS "
-        "(on Windows, the Windows Subsystem for Linux)"
-    ) from error
 
 
 def sync_data(descriptor: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import shutil
@@ -33,7 +34,7 @@ from lsmkv.storage.open_files import (
     shared_by_default,
     too_many_open,
 )
-from lsmkv.storage.posix import bypass_page_cache, fcntl
+from lsmkv.storage.posix import bypass_page_cache
 
 PathLike = str | os.PathLike[str]
 

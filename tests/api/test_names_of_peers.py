@@ -106,6 +106,10 @@ def test_an_attribute_of_another_store_is_missing_with_what_to_write(
             getattr(mapping, name)
 
 
+def test_a_method_that_a_class_has_is_shown_though_its_base_tells_it_as_another_stores() -> None:
+    assert "commit" in dir(lsmkv.Transaction)
+
+
 def test_advice_that_a_snapshot_cannot_follow_names_the_store(db: Any) -> None:
     with pytest.raises(
         AttributeError, match=r"'set': put\(key, value\).*; that is a method of the store"

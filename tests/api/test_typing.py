@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ import lsmkv
 from gates import LONG_WAIT_S
 
 ROOT = Path(__file__).parents[2]
+FIRST = ROOT / "docs" / "get-started.md"
 
 GOOD = """
 import lsmkv
@@ -98,6 +100,7 @@ PROGRAMS = {
     "reports": REPORTS,
     "options": OPTIONS,
     "inferred": Path(inferred_types.__file__).read_text(),
+    "first": "\n".join(re.findall(r"^```python\n(.*?)^```", FIRST.read_text(), re.M | re.S)),
 }
 
 
@@ -136,14 +139,22 @@ def test_pyright_finds_every_wrong_line_and_no_other(tmp_path: Path) -> None:
     if importlib.util.find_spec("pyright") is None or shutil.which("node") is None:
         pytest.skip("pyright, or the node that it needs, is not installed here")
     settings = {
-        "include": ["wrong.py", "options.py", "inferred.py"],
+        "include": ["wrong.py", "options.py", "inferred.py", "first.py"],
         "extraPaths": [str(ROOT)],
-        "strict": ["inferred.py"],
+        "strict": ["inferred.py", "first.py"],
         "reportUnnecessaryTypeIgnoreComment": True,
         "reportUnusedCallResult": False,
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     assert told(tmp_path, "pyright", "--pythonpath", sys.executable) == EXPECTED
+
+
+def test_completion_shows_the_public_names_and_modules_alone() -> None:
+    shown = {name for name in dir(lsmkv) if not name.startswith("__")}
+    modules = {"aio", "cache", "cluster", "counters", "dbm", "filters", "metrics", "typed"}
+    assert shown == {*lsmkv.__all__, *modules}
+    assert {each.name for each in pkgutil.iter_modules(lsmkv.__path__)} >= modules
+    assert "__version__" in dir(lsmkv)
 
 
 @pytest.mark.parametrize("name", ["keys_and_values", "a_mapping", "snapshots_and_batches"])

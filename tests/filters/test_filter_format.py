@@ -1,4 +1,4 @@
-"""Filters asked by a reader that was written from docs/format.md alone.
+"""Filters asked by a reader that was written from the layouts alone.
 
 The part before the tests imports nothing of lsmkv: only the hash that the page names.
 """

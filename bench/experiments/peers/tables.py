@@ -265,4 +265,5 @@ def _latency_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
         ["phase", "", *engines],
         cells,
         left=2,
+        brief=False,
     )

@@ -11,6 +11,7 @@ from .rows import Row, least_index_bits
 from .tasks import NO_FILTER, PACKED
 
 OURS: Final = "lsmkv"
+DOCUMENTED_BYTES: Final = 100  # of the largest values whose tables stand in the documentation
 
 NOTE: Final = (
     "index: bits a key of the index in memory. In the columns of a budget, of bits a key of filters "
@@ -69,7 +70,7 @@ def least_rate(rows: Sequence[Row], bits: float) -> float:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     sets = list(key_sets(rows))
-    found = [_brief(each, NOTE if each is sets[-1] else "") for each in sets]
+    found = [_compared(each) for each in sets]
     found += map(_detailed, sets)
     controls = [row for row in rows if row.filters == NO_FILTER]
     return [*found, *([_controls(controls)] if controls else [])]
@@ -82,7 +83,7 @@ def _title(row: Row) -> str:
     )
 
 
-def _brief(rows: Sequence[Row], note: str) -> Table:
+def _compared(rows: Sequence[Row]) -> Table:
     every = budgets(rows)
     headings = [
         "store, filters",
@@ -119,7 +120,8 @@ def _brief(rows: Sequence[Row], note: str) -> Table:
     for title, compared in (("without packed index", default), ("the others", rows)):
         ratios = [_ahead(at_budget(compared, bits)) for bits in every]
         cells.append([f"{title} / lsmkv", "-", *ratios, "-", "-"])
-    return Table(_title(rows[0]), headings, cells, note)
+    is_brief = rows[0].value_bytes <= DOCUMENTED_BYTES
+    return Table(_title(rows[0]), headings, cells, NOTE, brief=is_brief)
 
 
 def _count(reads: int | None) -> str:

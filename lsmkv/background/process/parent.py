@@ -19,7 +19,6 @@ from lsmkv.background.process import messages
 from lsmkv.background.process.staged import Failed, Written
 from lsmkv.errors import Error, WorkerError
 from lsmkv.sstable.multi_writer import CancelledError
-from lsmkv.storage.posix import register_at_fork
 
 # The folder of lsmkv: a helper must import it from there, too.
 PACKAGE: Final = messages.package_folder()
@@ -33,7 +32,7 @@ _PROGRAM: Final = (
 # While a helper starts, a child that another thread forks would keep the ends of its pipes open, and the
 # start would wait for that child.  So forks wait for the start.
 _starting = threading.Lock()
-register_at_fork(
+os.register_at_fork(
     before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_starting.release
 )
 _INTERPRETER: Final = re.compile(r"(python|pypy)w?[\d.]*[a-z]*(-\w+)?(\.exe)?")

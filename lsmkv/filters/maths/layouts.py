@@ -110,6 +110,7 @@ def blocked_lines_for(key_count: int, error_rate: float) -> int:
 
 
 def blocked_bits_for(key_count: int, error_rate: float) -> int:
+    """The bits of a blocked Bloom filter with :func:`blocked_lines_for` its keys."""
     return blocked_lines_for(key_count, error_rate) * LINE_BITS
 
 
@@ -169,6 +170,7 @@ def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def cuckoo_bits_for(key_count: int, error_rate: float) -> int:
+    """The bits of a cuckoo filter with :func:`cuckoo_buckets_for` its keys."""
     slots = cuckoo_buckets_for(key_count) * CUCKOO_SLOTS
     return slots * cuckoo_fingerprint_bits_for(key_count, error_rate)
 
