@@ -225,12 +225,9 @@ class Exploration:
                     found.append(lookup)
             return found
 
-        # First those that filters may learn to deny; one of them once more, when they have.
+        # First those that filters may learn to deny.
         erred = looked_up(passed, "false positive")
-        lookups = [*looked_up(present, "present"), *looked_up(absent, "absent"), *erred]
-        if erred:
-            lookups.append(self._explorer.look_up(passed[0], "typed", survey.axis))
-        return lookups, tried
+        return [*looked_up(present, "present"), *looked_up(absent, "absent"), *erred], tried
 
     def _damage(self, detail: Detail, omitted: list[str]) -> list[contract.Damage]:
         """Damaged blocks, among as many as there is time to read."""
@@ -352,7 +349,6 @@ class Exploration:
             is_live=self._is_live,
             generation=self._db.generation,
             lsmkv_version=lsmkv.__version__,
-            learns=self._db.options.adaptive_filters,
         )
 
     def _stats(self) -> dict[str, int | float]:

@@ -39,9 +39,7 @@ class Explorer:
         explained = self._db.explain(key)
         for step in explained.runs:
             if step.table is not None:
-                self.reads.update(
-                    (step.table, block.number) for block in step.blocks if not block.was_cached
-                )
+                self.reads.update((step.table, block.number) for block in step.blocks)
         if explained.false_positives and self._db.options.adaptive_filters:
             self._db.get(key)  # filters learn from lookups, not from explanations
         tables = {table.number: table for table in self._aside.tables()}

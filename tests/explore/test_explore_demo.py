@@ -48,9 +48,10 @@ def test_a_reader_that_leaves_early_ends_the_command_also_without_buffers(tmp_pa
 
 def test_the_command_sets_options_of_its_lookups(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 60)
-    command = ["explore", str(tmp_path / "db"), "--out", "-", "--set", "adaptive_filters=true"]
+    command = ["explore", str(tmp_path / "db"), "--out", "-", "--set", "filter_residency=off"]
     done = CliRunner().invoke(cli, command)
-    assert page_in(done.output).source.learns
+    asked = [run.filter for one in page_in(done.output).lookups for run in one.runs if run.filter]
+    assert {filter.verdict for filter in asked} == {"off"}
 
 
 def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(present=7, absent=8, false_positives=3))
     kinds = [lookup.kind for lookup in made.lookups]
-    assert kinds == ["present"] * 7 + ["absent"] * 8 + ["false positive"] * 3 + ["typed"]
+    assert kinds == ["present"] * 7 + ["absent"] * 8 + ["false positive"] * 3
     assert all(lookup.outcome == "found" for lookup in made.lookups[:7])
     assert all(lookup.outcome != "found" for lookup in made.lookups[7:])
     assert all(lookup.false_positives for lookup in made.lookups[15:])

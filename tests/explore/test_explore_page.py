@@ -320,9 +320,6 @@ def test_filters_that_learn_let_pass_what_the_page_says(erring: str) -> None:
     passed = [lookup for lookup in made.lookups if lookup.kind == "false positive"]
     assert len(passed) == 25
     assert all(lookup.false_positives for lookup in passed)
-    again = made.lookups[-1]
-    assert again.key == passed[0].key
-    assert not again.false_positives
     assert made.stats["filter_lessons"] >= len(passed)
 
 

@@ -3,7 +3,7 @@
 import { App } from "./app";
 import type { Page, Pulse } from "./contract";
 import { button, fill, h } from "./dom";
-import { FlowView } from "./flow";
+import { exercises } from "./exercises";
 import { bytes, count, date } from "./format";
 import { HeroView } from "./hero";
 import { Lecture } from "./lecture";
@@ -11,7 +11,9 @@ import { placeIn } from "./links";
 import { LookupView } from "./lookup";
 import { MapView } from "./map";
 import { VERSION } from "./model";
+import { savePicture } from "./picture";
 import { ProgramView } from "./program";
+import { SandboxView } from "./sandbox";
 import { withArticle } from "./score";
 import { SelectionView } from "./selection";
 import { Server } from "./server";
@@ -40,7 +42,7 @@ function start(root: HTMLElement, page: Page): void {
   const selection = new SelectionView(app);
   const whatIf = new WhatIfView(app);
   const time = new TimeView(app);
-  const views = { lookups, whatIf, flow: new FlowView(), toy: new ToyView() };
+  const views = { lookups, whatIf, sandbox: new SandboxView(), toy: new ToyView() };
   const lecture = new Lecture(app, views);
   const embed = new URLSearchParams(location.search).get("embed");
   if (embed === "lookup" || embed === "map") document.body.dataset.embed = embed;
@@ -54,10 +56,12 @@ function start(root: HTMLElement, page: Page): void {
       {},
       h("div", { class: "left" }, map.element, selection.element),
       h("div", { class: "right" }, lookups.element, lecture.proof),
+      lecture.cost,
       whatIf.element,
       time.element,
-      views.flow.element,
+      views.sandbox.element,
       views.toy.element,
+      exercises(app),
       new ProgramView(app).element,
     ),
     footer(page),
@@ -66,7 +70,7 @@ function start(root: HTMLElement, page: Page): void {
     const { scene, key, p } = placeIn(location.hash);
     if (p !== undefined) whatIf.chooseNearest(Number(p));
     if (key !== undefined) void lookups.find(key, "text");
-    if (scene !== undefined) lecture.start(Number(scene) || 1);
+    if (scene !== undefined) lecture.start(Number(scene) || 0);
   };
   addEventListener("hashchange", go);
   go();
@@ -94,7 +98,8 @@ function header(app: App, lecture: Lecture): HTMLElement {
     h(
       "div",
       { class: "tools" },
-      button("Lecture", () => lecture.start(), { title: "eight scenes; key l" }),
+      button("Lecture", () => lecture.start(), { title: "nine scenes; key l" }),
+      button("Save picture", () => void savePicture(source.name)),
       theme,
     ),
   );

@@ -111,7 +111,7 @@ test("of ever more filters the last ones are kept", () => {
 
 test("filters apart are asked without reading the blocks that they spare", () => {
   const filter = { verdict: "no", bit_count: 801, read_bytes: 0 };
-  const block = { was_cached: false, length_bytes: 4000 };
+  const block = { length_bytes: 4000 };
   const spanned = { spanning_bytes: 4000, index_bytes_per_block: 5.5 };
   const lookup = {
     memtables: [{}],
