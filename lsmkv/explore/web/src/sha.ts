@@ -25,6 +25,8 @@ export class ShaView {
   #said = h("p", { "aria-live": "polite" });
 
   constructor() {
+    // Browsers hash on pages from files and over https, and on none from elsewhere.
+    if (!crypto.subtle) return;
     const change = (by: 1 | -1): void => void this.#change(by);
     this.#word.addEventListener("input", () => void this.#show());
     this.#counts.addEventListener("change", () => this.#reset());
