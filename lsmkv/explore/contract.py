@@ -16,7 +16,7 @@ import msgspec
 VERSION: Final = 9
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
-# Python never writes "unread" and "unknown": a page in a file makes such lookups of keys that people type.
+# Python writes no "unread" and "unknown": pages in files make such lookups, of keys that people type.
 RunOutcome = Literal["found", "expired", "deleted", "absent", "no table", "filtered", "unread"]
 Outcome = Literal["found", "expired", "deleted", "absent", "unknown"]
 LookupKind = Literal["present", "absent", "false positive", "typed"]
@@ -62,7 +62,7 @@ class Cells(Part):
         parameter: k (columns, or width) of its first block's filter.
         rate: mean of the exact rates of its blocks' filters; None where it is unknown.
         start, end: where its keys lie on the axis of keys (:class:`StoreMap`).
-        reads: how often the page's recorded lookups read its blocks.
+        wasted: reads of its blocks by the page's lookups, for keys that were not there.
     """
 
     first_block: list[int]
@@ -75,7 +75,7 @@ class Cells(Part):
     rate: list[float | None]
     start: list[float]
     end: list[float]
-    reads: list[int]
+    wasted: list[int]
 
 
 class Table(Part):

@@ -160,7 +160,7 @@ export interface Key {
  *         parameter: k (columns, or width) of its first block's filter.
  *         rate: mean of the exact rates of its blocks' filters; None where it is unknown.
  *         start, end: where its keys lie on the axis of keys (:class:`StoreMap`).
- *         reads: how often the page's recorded lookups read its blocks.
+ *         wasted: reads of its blocks by the page's lookups, for keys that were not there.
  */
 export interface Cells {
   first_block: number[];
@@ -173,7 +173,7 @@ export interface Cells {
   rate: (number | null)[];
   start: number[];
   end: number[];
-  reads: number[];
+  wasted: number[];
 }
 /**
  * The bits of one filter.

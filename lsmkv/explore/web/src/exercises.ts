@@ -71,7 +71,7 @@ export function judged(typed: string, answer: number | undefined): "" | "✓ rig
 export function exercises(app: App): HTMLElement {
   const list = h("ul", { class: "exercises" });
   for (const [at, { ask, answer }] of EXERCISES.entries()) {
-    const input = h("input", { id: `answer-${at + 1}`, autocomplete: "off", inputmode: "decimal" });
+    const input = h("input", { id: `answer-${at + 1}`, size: 8, inputmode: "decimal" });
     const said = h("b", { role: "status" });
     input.addEventListener("input", () => {
       said.textContent = judged(input.value, answer(app.state));

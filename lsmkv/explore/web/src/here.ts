@@ -15,9 +15,7 @@ export function lookUpHere(model: Model, key: Uint8Array, text: string): Lookup 
   const { memtable_key_counts, blocks_per_cell } = model.page.map;
   if (blocks_per_cell > 1 || model.hasPrefixes)
     throw new Error(
-      model.hasPrefixes
-        ? "These filters hold prefixes of keys: only a live page (--serve) asks them."
-        : "A cell here has several blocks: only a live page (--serve) looks up any key.",
+      "Only a live page (--serve) looks up any key where filters hold prefixes, or cells several blocks.",
     );
   const runs = model.lanes.map((lane) => runStep(model, lane, key));
   const spanning = runs.filter((run) => run.spanning_block !== null);
@@ -70,7 +68,7 @@ function runStep(model: Model, lane: Lane, key: Uint8Array): RunStep {
     spanning_bytes: 0,
     index_bytes_per_block: 0,
   };
-  const bound = (hex: string): Bound => ({ bytes: fromHex(hex), isCut: hex.length >= MOST_HEX });
+  const bound = (hex: string): Bound => [fromHex(hex), hex.length >= MOST_HEX];
   const cell = lane.cells.findLast(
     (one) =>
       compare(key, bound(one.table.smallest.hex)) >= 0 &&
@@ -117,19 +115,16 @@ function asked(model: Model, { table, firstBlock }: Cell, key: Uint8Array): Filt
   };
 }
 
-/** Where a block or a table ends: the page has only the start of long keys. */
-interface Bound {
-  bytes: Uint8Array;
-  isCut: boolean;
-}
+/** Where a block or a table ends, and whether the page has only the start of it. */
+type Bound = [bytes: Uint8Array, isCut: boolean];
 
 function firstKey({ table, at }: Cell): Bound {
   const text = item(table.cells.from_key, at);
   const isCut = text.length >= MOST_TEXT && text.endsWith("...");
-  return { bytes: fromText(isCut ? text.slice(0, -3) : text), isCut };
+  return [fromText(isCut ? text.slice(0, -3) : text), isCut];
 }
 
-function compare(key: Uint8Array, { bytes, isCut }: Bound): number {
+function compare(key: Uint8Array, [bytes, isCut]: Bound): number {
   const at = bytes.findIndex((byte, i) => byte !== key[i]);
   if (at >= 0) return (key[at] ?? -1) - item(bytes, at);
   if (isCut) throw new Error("The page has long keys cut: only a live page (--serve) tells.");

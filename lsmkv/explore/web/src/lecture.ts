@@ -14,14 +14,8 @@ import { apart, apartProof, costProof } from "./proof";
 import type { SandboxView } from "./sandbox";
 import { scored, withArticle } from "./score";
 import { spannedIn, sparedIn, whyNoRead, without } from "./stories";
-import { PROBES, type ToyView, toyBits, toyFilter } from "./toy";
+import { FIRST_WORDS, PROBES, type ToyView, toyBits, toyFilter } from "./toy";
 import type { WhatIfView } from "./whatif";
-
-interface Told {
-  value: string;
-  of: string;
-  meaning?: Meaning;
-}
 
 interface Scene {
   title: string;
@@ -30,7 +24,7 @@ interface Scene {
   stage: "cost" | "map" | "what-if" | "sandbox" | "toy";
   sentence: (model: Model) => string;
   question: (state: State) => string;
-  told: (state: State) => Told; // the number, once it is shown
+  told: (state: State) => { value: string; of: string; meaning?: Meaning }; // the number, once it is shown
   begin: () => void;
   step: (by: number) => void; // Infinity goes to the end
   isDone: (state: State) => boolean;
@@ -46,7 +40,6 @@ export interface Views {
 }
 
 const LONGEST_NAME = 20; // letters of a key in a question
-const TOY_WORDS = ["fox", "hare", "owl", "bee", "ant", "dog"];
 const TOY_QUESTION = "goose"; // one bit of it is set by another word
 
 export class Lecture {
@@ -178,7 +171,7 @@ export class Lecture {
         question: () => `Was “${TOY_QUESTION}” added? Which of these filters can tell?`,
         told: () => {
           const deny = PROBES.filter((probes) => {
-            const set = toyFilter(TOY_WORDS, probes);
+            const set = toyFilter(FIRST_WORDS, probes);
             return toyBits(TOY_QUESTION, probes).some((bit) => !set.has(bit));
           });
           return {
@@ -189,7 +182,7 @@ export class Lecture {
         },
         begin: () => {
           toy.element.open = true;
-          toy.reset(TOY_WORDS);
+          toy.reset();
           toy.ask("");
           this.#isAsked = false;
         },

@@ -4,7 +4,7 @@ import { App } from "./app";
 import type { Page, Pulse } from "./contract";
 import { button, fill, h } from "./dom";
 import { exercises } from "./exercises";
-import { bytes, count, date } from "./format";
+import { bytes, count, date, integer } from "./format";
 import { HeroView } from "./hero";
 import { Lecture } from "./lecture";
 import { placeIn } from "./links";
@@ -54,6 +54,7 @@ function start(root: HTMLElement, page: Page): void {
     h(
       "main",
       {},
+      new ProgramView(app).element,
       h("div", { class: "left" }, map.element, selection.element),
       h("div", { class: "right" }, lookups.element, lecture.proof),
       lecture.cost,
@@ -62,7 +63,6 @@ function start(root: HTMLElement, page: Page): void {
       views.sandbox.element,
       views.toy.element,
       exercises(app),
-      new ProgramView(app).element,
     ),
     footer(page),
   );
@@ -127,12 +127,10 @@ function footer(page: Page): HTMLElement {
   const { source } = page;
   const notes = h("ul");
   const made = `Read on ${date(source.made_at_s)} from ${source.path} by lsmkv ${source.lsmkv_version}.`;
-  const tried =
-    page.lookups_tried > 0
-      ? `${count(page.lookups_tried, "absent key")} were tried to find ` +
-        `${count(page.lookups.filter((one) => one.kind === "false positive").length, "false positive")}.`
-      : null;
-  for (const note of [made, tried, ...page.omitted]) if (note) notes.append(h("li", {}, note));
+  const erred = page.lookups.filter((one) => one.kind === "false positive").length;
+  const tried = `Of ${count(page.lookups_tried, "key")} tried, ${integer(erred)} shown are false positives.`;
+  for (const note of [made, page.lookups_tried > 0 && tried, ...page.omitted])
+    if (note) notes.append(h("li", {}, note));
   return h("footer", {}, notes);
 }
 

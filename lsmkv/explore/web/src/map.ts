@@ -92,7 +92,7 @@ export class MapView {
       state.colouring !== before.colouring ||
       state.colours !== before.colours ||
       state.rate !== before.rate ||
-      (isCounted && state.colouring === "reads")
+      (isCounted && state.colouring === "wasted")
     )
       this.#shading = null;
     if (isFresh) this.#keepPlace(before.model, state);

@@ -92,9 +92,9 @@ export class Model {
     for (const step of reply.lookup.runs)
       for (const block of step.blocks) {
         const cell = step.table === null ? undefined : this.cellOf(step.table, block.number);
-        if (!cell) continue;
-        const { reads } = cell.table.cells;
-        reads[cell.at] = item(reads, cell.at) + 1;
+        if (!cell || step.outcome !== "absent") continue;
+        const { wasted } = cell.table.cells;
+        wasted[cell.at] = item(wasted, cell.at) + 1;
       }
   }
 

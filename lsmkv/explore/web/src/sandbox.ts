@@ -25,7 +25,6 @@ export class SandboxView {
   #at = 0;
   #changed: () => void = () => {};
   #key = h("input", { id: "small-key", autocomplete: "off", spellcheck: "false", value: "fox" });
-  #value = h("input", { id: "small-value", autocomplete: "off", spellcheck: "false", value: "1" });
   #bits = h("input", { id: "small-bits", type: "number", min: 0, max: 20, value: 10 });
   #text = h("p", { class: "sandbox-text", "aria-live": "polite" });
   #rows = h("div", { class: "rows" });
@@ -47,9 +46,7 @@ export class SandboxView {
         { class: "key-form" },
         h("label", { for: "small-key" }, "Key"),
         this.#key,
-        h("label", { for: "small-value" }, "Value"),
-        this.#value,
-        does("Put", (store, key) => store.put(key, this.#value.value)),
+        does("Put", (store, key) => store.put(key, `value ${store.counts.writes + 1}`)),
         does("Delete", (store, key) => store.put(key, null)),
         does("Get", (store, key) => store.get(key)),
         does("Flush", (store) => store.flush()),

@@ -41,8 +41,8 @@ export class ShaView {
         button("Add", () => change(1)),
         button("Remove", () => change(-1)),
         button("Start anew", () => this.#reset()),
-        h("label", {}, this.#counts, " counters in place of bits"),
       ),
+      h("label", {}, this.#counts, " counters in place of bits"),
       this.#cells,
       this.#said,
     );

@@ -26,9 +26,9 @@ export const COLOURINGS: Record<
     value: (cell) => item(cell.table.cells.rate, cell.at) ?? cell.table.expected_rate,
     shown: percent,
   },
-  reads: {
-    text: "reads by this page's lookups, of blocks that are still there",
-    value: (cell) => item(cell.table.cells.reads, cell.at),
+  wasted: {
+    text: "wasted reads",
+    value: (cell) => item(cell.table.cells.wasted, cell.at),
     shown: integer,
   },
 };

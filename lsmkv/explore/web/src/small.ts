@@ -34,10 +34,11 @@ export class SmallStore {
     this.counts.writes += 1;
     this.log.push(entry);
     this.memtable = inOrder([...this.memtable.filter((one) => one.key !== key), entry]);
-    this.text = `${value === null ? "delete" : "put"} ${key}: to the end of the log, and into the memtable, which is sorted.`;
+    const act = `${value === null ? "delete" : "put"} ${key}`;
+    this.text = `${act}: to the end of the log, and into the memtable, which is sorted.`;
     if (this.memtable.length >= MEMTABLE) {
       this.flush();
-      this.text = `${value === null ? "delete" : "put"} ${key}: the memtable is full. ${this.text}`;
+      this.text = `${act}: the memtable is full. ${this.text}`;
     }
   }
 

@@ -12,7 +12,7 @@ import { ShaView } from "./sha";
 
 const BITS = 64;
 export const PROBES = [1, 2, 4, 8];
-const FIRST_WORDS = ["fox", "hare", "owl", "bee", "ant", "dog"];
+export const FIRST_WORDS = ["fox", "hare", "owl", "bee", "ant", "dog"];
 
 const THOUSAND = Array.from({ length: 1000 }, (_, at) => `other word ${at}`);
 

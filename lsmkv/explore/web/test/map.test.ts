@@ -19,7 +19,7 @@ function table(number: number, blocks: number, start: number, end: number): Tabl
       size_bytes: numbers.map(() => 100),
       start: numbers.map(place),
       end: numbers.map((at) => place(at + 1)),
-      reads: numbers.map(() => 0),
+      wasted: numbers.map(() => 0),
     },
   } as unknown as Table;
 }
