@@ -64,7 +64,7 @@ def test_the_command_replays_the_lookups_of_a_file(tmp_path: Path) -> None:
     kinds = [one.kind for one in made.lookups]
     assert {*kinds[:200]} == {"present", "absent"} and kinds[200:] == ["false positive"] * 25
     assert [one.key.text.encode() for one in made.lookups[:200]] == keys[:200]
-    wasted = {}
+    wasted: dict[tuple[int | None, int], int] = {}
     with lsmkv.open(tmp_path / "db", read_only=True, block_cache_size_bytes=0) as db:
         for key in keys:
             for run in db.explain(key).runs:
