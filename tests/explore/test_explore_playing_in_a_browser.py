@@ -124,7 +124,7 @@ def test_a_class_causes_what_it_sees_in_the_small_store(shown: Tab) -> None:
         press(page, "Put", key)
     assert page.locator(".sandbox .block").count() == 2  # flushed when full
     assert press(page, "Get", "a") == (
-        "get a: found, 1. 1 block read, 0 of them wasted; filters avoided 0 reads."
+        "get a: found, value 1. 1 block read, 0 of them wasted; filters avoided 0 reads."
     )
     press(page, "Delete", "a")
     assert press(page, "Get", "a").startswith("get a: deleted, in memory.")
