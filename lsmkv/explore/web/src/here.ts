@@ -94,7 +94,8 @@ function runStep(model: Model, lane: Lane, key: Uint8Array): RunStep {
 function asked(model: Model, { table, firstBlock }: Cell, key: Uint8Array): FilterStep | null {
   const filter = model.filterOf(table.number, firstBlock);
   if (filter?.policy !== "bloom") return null;
-  const probes = bitsOfKey(key, filter.bit_count, filter.parameter);
+  const asked = new Set(bitsOfKey(key, filter.bit_count, filter.parameter));
+  const probes = [...asked].sort((a, b) => a - b);
   const bits = bitsOf(filter);
   const unset = probes.filter((probe) => bits[probe] === 0);
   if (unset.length === 0 && probes.some((probe) => probe >= bits.length)) return null;
