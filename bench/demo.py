@@ -13,12 +13,10 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import platform
 import random
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,8 +28,8 @@ import lsmkv
 from lsmkv.inspection.store_info import StoreInfo
 
 from .harness.environment import build
-from .harness.shapes import filter_disk_bytes, run_count
-from .workloads.files import FILE_LIMIT, Entry, absent_keys, python_roots, read_tree
+from .harness.shapes import run_count
+from .workloads.files import Entry, absent_keys, python_roots, read_tree
 
 ERROR_RATES: Final = (0.5, 0.1, 0.01, 0.001)
 REFERENCE_RATE: Final = 0.01  # the rate of the store that is also searched with its filters off
@@ -44,8 +42,6 @@ _FORM: Final = lsmkv.Options(
     block_size_bytes=4 * 1024,
     fit_pages=False,  # the same blocks with any filters
 )
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +76,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Both series; the first row of each is with filters off.
-
-    Attributes:
-        explained_absent, explained_present: the read path of one key, as text.
-    """
+    """Both series; the first row of each is with filters off."""
 
     compacted: list[Measurement]
     uncompacted: list[Measurement]
-    explained_absent: str
-    explained_present: str
 
 
 def fill(path: str, entries: Sequence[Entry], error_rate: float) -> None:
@@ -138,31 +128,21 @@ def run(
     *,
     seed: int = SEED,
     absent_count: int | None = None,
-    say: Say = lambda _: None,
 ) -> Results:
-    """Make the stores of ``entries``, and measure them; ``say`` is told of each step."""
+    """Make the stores of ``entries``, and measure them."""
     draw = random.Random(seed)
     shuffled = draw.sample(entries, len(entries))
     present = [key for key, _ in shuffled]
     absent = absent_keys(present, len(present) if absent_count is None else absent_count, seed)
     paths = {rate: os.path.join(directory, f"p{rate}") for rate in ERROR_RATES}
     for rate, path in paths.items():
-        say(
-            f"Writing {len(entries):,} entries in random order, with filters of p = {_percent(rate)}"
-        )
         fill(path, shuffled, rate)
     some_absent = absent[:UNCOMPACTED_LOOKUPS]
     some_present = draw.sample(present, min(len(present), UNCOMPACTED_LOOKUPS))
-    say(f"Looking up {len(some_absent):,} absent, {len(some_present):,} present keys, as flushed")
     uncompacted = _measure_all(paths, some_present, some_absent)
     for rate, path in paths.items():
-        say(f"Compacting the store of p = {_percent(rate)} into one run")
         compact(path, rate)
-    say(f"Looking up {len(absent):,} absent and {len(present):,} present keys, compacted")
-    compacted = _measure_all(paths, present, absent)
-    with lsmkv.open(paths[REFERENCE_RATE], read_only=True, block_cache_size_bytes=0) as db:
-        explained = [str(db.explain(key)) for key in (absent[0], present[0])]
-    return Results(compacted, uncompacted, *explained)
+    return Results(_measure_all(paths, present, absent), uncompacted)
 
 
 def _measure_all(
@@ -172,80 +152,30 @@ def _measure_all(
     return rows + [measure(path, present, absent, rate) for rate, path in paths.items()]
 
 
-def reads_saved(row: Measurement, without: Measurement) -> tuple[int, float]:
-    """Number and share of absent keys' reads that filters save in ``row``."""
-    reads = without.absent.block_reads
-    saved = reads - row.absent.block_reads
-    return saved, saved / reads if reads else 0.0
-
-
 def print_results(results: Results, console: Console) -> None:
-    _print_series(
-        "Compacted: one run, at most one block to search for each key", results.compacted, console
-    )
-    _print_series("As flushed: several runs, each may hold any key", results.uncompacted, console)
-    console.print("Why one of the absent keys costs what it does (p = 1 %, compacted):\n")
-    console.print(results.explained_absent + "\n", soft_wrap=True)
-    console.print("And one of the present keys:\n")
-    console.print(results.explained_present, soft_wrap=True)
+    _print_series("As flushed", results.uncompacted, console)
+    console.print()
+    _print_series("Compacted", results.compacted, console)
 
 
-def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> None:
+def _print_series(name: str, rows: Sequence[Measurement], console: Console) -> None:
+    absent, present = rows[0].absent, rows[0].present
+    runs = _count(run_count(rows[0].store), "run")
+    title = f"{name}: {runs}; {absent.gets:,} absent, {present.gets:,} present keys"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
-    for heading in (
-        "p, %\nasked",
-        "p, %\nexact",
-        "p, %\nmeasured",
-        "reads:\nabsent",
-        "reads\nsaved",
-        "share\nsaved",
-        "reads:\npresent",
-        "filters:\nKiB disk",
-        "KiB in\nmemory",
-    ):
+    for heading in ("p, %", "measured", "reads, absent", "reads, present", "filters, KiB"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row, rows[0]))
+        table.add_row(*_cells(row))
     console.print(table)
-    absent, present, store = rows[0].absent, rows[0].present, rows[0].store
-    console.print(
-        f"\n{absent.gets:,} absent and {present.gets:,} present keys, {_count(run_count(store), 'run')}, "
-        f"{_count(len(list(store.tables())), 'table')}, {_count(store.block_count, 'block')}; "
-        f"{_count(absent.range_negatives, 'time')} no table of a run spanned an absent key, "
-        "which costs no read."
-    )
-    reference = next(row for row in rows if row.error_rate == REFERENCE_RATE)
-    console.print(
-        f"Reads per absent key: {_per_lookup(absent)} without filters, "
-        f"{_per_lookup(reference.absent)} with p = 1 %; "
-        f"per present key: {_per_lookup(present)} and {_per_lookup(reference.present)}.\n"
-    )
 
 
-def _cells(row: Measurement, without: Measurement) -> list[str]:
-    saved, share = reads_saved(row, without)
-    counted = [f"{row.absent.block_reads:,}", f"{saved:,}", f"{share:.2%}"]
-    kib = (filter_disk_bytes(row.store) / 1024, row.store.filter_memory_bytes / 1024)
-    sizes = [f"{size:.1f}" for size in kib]
-    present = f"{row.present.block_reads:,}"
+def _cells(row: Measurement) -> list[str]:
+    reads = [f"{counts.block_reads:,}" for counts in (row.absent, row.present)]
     if row.error_rate is None:
-        return ["off", "", "", counted[0], "", "", present, *sizes]
-    return [
-        f"{row.error_rate * 100:.3g}",
-        f"{row.expected_rate * 100:.3g}",
-        f"{row.measured_rate * 100:.3g}",
-        *counted,
-        present,
-        *sizes,
-    ]
-
-
-def _per_lookup(counts: lsmkv.Stats) -> str:
-    return f"{counts.block_reads / counts.gets:.3g}" if counts.gets else "none"
-
-
-def _percent(rate: float) -> str:
-    return f"{rate * 100:.3g} %"
+        return ["off", "", *reads, ""]
+    rates = [f"{rate * 100:.3g}" for rate in (row.error_rate, row.measured_rate)]
+    return [*rates, *reads, f"{row.store.filter_memory_bytes / 1024:.1f}"]
 
 
 def _count(number: int, noun: str) -> str:
@@ -259,30 +189,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ).parse_args(arguments)
     width = None if sys.stdout.isatty() else 100
     console = Console(highlight=False, markup=False, emoji=False, width=width)
-    started = time.monotonic()
-
-    def say(step: str) -> None:
-        console.print(f"[{time.monotonic() - started:5.1f} s] {step}")
-
-    console.print(
-        f"lsmkv {lsmkv.__version__} ({build()}), Python {platform.python_version()}, "
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, seed {SEED}\n"
-        "Block cache off: every search of a block is one read of the file, which the operating "
-        "system may answer from its own cache.\n"
-    )
-    roots = python_roots()
-    say("Reading " + " and ".join(path for _, path in roots))
-    say(f"(at most {FILE_LIMIT:,} files, and for its hash the first MiB of each)")
-    entries = read_tree(roots)
+    entries = read_tree(python_roots())
     if not entries:
         raise SystemExit("demo: found no file that can be read")
-    say(f"Found {len(entries):,} files")
-    with tempfile.TemporaryDirectory(prefix="lsmkv-demo-") as directory:
-        results = run(entries, directory, say=say)
-        say("Done; removing the stores")
-    console.print()
+    console.print(
+        f"{len(entries):,} files of this Python in lsmkv {lsmkv.__version__} ({build()}),"
+    )
+    console.print("without a block cache: each block that a lookup searches is a read.\n")
+    with (
+        console.status("Writing stores and looking keys up: about a minute"),
+        tempfile.TemporaryDirectory(prefix="lsmkv-demo-") as directory,
+    ):
+        results = run(entries, directory)
     print_results(results, console)
-    console.print(f"\nTook {time.monotonic() - started:.0f} s.")
 
 
 if __name__ == "__main__":

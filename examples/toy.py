@@ -2,7 +2,8 @@
 
 It reads and writes the files of lsmkv: each opens the other's stores.  ``toy_bytes.py`` has the layouts
 of those files, field by field; you can do without it.  Left out are speed, threads, a cache and range
-deletes.  docs/how-it-works.md has an hour with it.
+deletes (a store whose range deletes were all applied can be opened).  docs/how-it-works.md has an hour
+with it.
 
     python examples/toy.py put fruit.db apple red
     python examples/toy.py get fruit.db apple
@@ -195,7 +196,7 @@ def blocks_of(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield block
 
 
-def write_table(path: Path, entries: Iterable[Entry]) -> dict[str, Any] | None:
+def write_table(path: Path, entries: Iterable[Entry], erased_seq: int = 0) -> dict[str, Any] | None:
     """Write sorted entries to a file; what the manifest is to note of it, None without entries."""
     data, filters, trailers, raw_bytes = b"", b"", b"", 0
     places, rows = list[Place](), list[Row]()
@@ -219,7 +220,7 @@ def write_table(path: Path, entries: Iterable[Entry]) -> dict[str, Any] | None:
         raw_bytes += len(payload)
     if not rows:
         return None
-    meta = toy_bytes.table_meta(number_of(path), rows)
+    meta = {**toy_bytes.table_meta(number_of(path), rows), "erased_seq": erased_seq}
     end, check = toy_bytes.encode_table_end(meta, places, trailers, len(data), raw_bytes, filters)
     write_file(path, data + end)
     return {**meta, "size_bytes": len(data) + len(end), "checksum": check}
@@ -355,8 +356,8 @@ class Store:
         self.next_file, self.last_seq, self.log_number = 0, 0, 0
         for _, payload in self.manifest.records:
             self._apply(json.loads(payload))
-        if self.range_deletes or (self.path / "ERASED").exists():
-            raise RefusedError("this store has, or had, range deletes, which only lsmkv can read")
+        if self.range_deletes:
+            raise RefusedError("this store has range deletes: lsmkv compact applies them")
 
     def _apply(self, change: dict[str, Any]) -> None:
         for number in change.get("removed", []):
@@ -496,7 +497,8 @@ class Store:
         merged = newest([table.entries() for table in self.tables])
         values = (entry for entry in merged if entry.value_at(now_s) is not None)
         # Without deletes: nothing older is left for them to hide.  A flush must keep them.
-        meta = write_table(self._new_path("sst"), values)
+        # Range deletes up to here were applied: a repair, which knows of all, must not do so again.
+        meta = write_table(self._new_path("sst"), values, self.last_seq)
         added = [{"level": 1, "run": 0, "meta": meta}] if meta else []
         self._commit(added=added, removed=list(self.placed))
         self._open_tables()

@@ -168,7 +168,7 @@ def decode_batch(payload: bytes) -> Iterator[Row]:
     for seq in range(first_seq, first_seq + count):
         tag, key_length, length = reader.numbers("BHI")
         if tag == RANGE_DELETE:
-            raise RefusedError("this store has range deletes, which only lsmkv can read")
+            raise RefusedError("this store has range deletes: lsmkv compact applies them")
         yield reader.take(key_length), seq, tag, reader.take(length)
 
 

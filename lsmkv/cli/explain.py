@@ -105,7 +105,7 @@ def _explain_lookups(store: str, file: str, worst: int, as_json: bool) -> None:
         report = stack.enter_context(progress("Looking up", of_bytes=size is not None))
         counted = WastedReadsCount()
         try:
-            for number, key in enumerate(_keys(stream, chosen_form()), 1):
+            for number, key in enumerate(lookup_keys(stream, chosen_form()), 1):
                 counted.add(db.explain(key))
                 if number % _REPORT_EVERY == 0:
                     report(number if size is None else stream.tell(), size)
@@ -118,7 +118,7 @@ def _explain_lookups(store: str, file: str, worst: int, as_json: bool) -> None:
         _print_wasted(found)
 
 
-def _keys(stream: BinaryIO, form: Form) -> Iterator[bytes]:
+def lookup_keys(stream: BinaryIO, form: Form) -> Iterator[bytes]:
     """The key of each line that is not blank, until BadRecordError."""
     lines = Lines(stream, longest=_LONGEST_LINE, is_text=form is not Form.RAW)
     for number, line in enumerate(lines, 1):

@@ -7,10 +7,13 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
+from lsmkv.cli.explain import lookup_keys
+from lsmkv.cli.group import describe
+from lsmkv.cli.keys import Form
 from lsmkv.cli.output import output_file, refuse_inside
 from lsmkv.cli.parameters import refuse_empty, settings_option
 from lsmkv.inspection.report import size
@@ -28,6 +31,12 @@ from lsmkv.inspection.report import size
     show_default=True,
     help="File to write, - for standard output; what is there is replaced.",
 )
+@click.option(
+    "--lookups",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Record lookups of the keys of FILE, a key a line, in place of sampled ones.",
+)
 @click.option("--serve", is_flag=True, help="Serve a live page to this machine's browsers instead.")
 @click.option(
     "--port",
@@ -40,6 +49,7 @@ def explore(
     store: str | None,
     demo: bool,
     out: str,
+    lookups: BinaryIO | None,
     serve: bool,
     port: int | None,
     opens: bool,
@@ -54,20 +64,34 @@ def explore(
     Only browsers of this machine that know the printed address get an answer.  Ctrl-C or
     SIGTERM ends it.  It needs Starlette and uvicorn: pip install "lsmkv[explore]"
 
+    With --lookups it looks up the keys of FILE ("-" is standard input; text, with \\xNN for other bytes),
+    and colours the blocks whose reads they wasted.  The page holds the first 200 of them, and the first
+    25 that wasted a read.
+
     \b
     Example:  lsmkv explore --demo
               lsmkv explore users.db --out users.html
+              lsmkv explore users.db --lookups keys.txt
               lsmkv explore users.db --serve --open
     """
     if port is not None and not serve:
         raise click.UsageError(
             f"--port {port} is the port of a live page: add --serve, or leave --port out"
         )
+    if lookups is not None and serve:
+        raise click.UsageError(
+            "--lookups is for a page in a file: leave --serve out, or look the keys up on the live page"
+        )
     if demo and store is not None:
         raise click.UsageError(f"--demo shows a store of its own: leave out {store}, or --demo")
     if not demo and store is None:
         raise click.UsageError("name a STORE, or give --demo for one that is ready to try")
     with _demo_store() if demo else contextlib.nullcontext(store or "") as path:
+        if lookups is not None:
+            try:
+                settings["keys"] = list(lookup_keys(lookups, Form.TEXT))
+            except ValueError as error:  # a line that is no key
+                raise ValueError(f"{lookups.name}: {describe(error)}") from error
         if serve:
             _serve(path, port or 0, opens or demo, settings)
         else:

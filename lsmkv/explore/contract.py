@@ -13,11 +13,12 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-VERSION: Final = 8
+VERSION: Final = 9
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
-RunOutcome = Literal["found", "expired", "deleted", "absent", "no table", "filtered"]
-Outcome = Literal["found", "expired", "deleted", "absent"]
+# Python writes no "unread" and "unknown": pages in files make such lookups, of keys that people type.
+RunOutcome = Literal["found", "expired", "deleted", "absent", "no table", "filtered", "unread"]
+Outcome = Literal["found", "expired", "deleted", "absent", "unknown"]
 LookupKind = Literal["present", "absent", "false positive", "typed"]
 StepKind = Literal["state", "flush", "compaction", "move"]
 
@@ -61,7 +62,7 @@ class Cells(Part):
         parameter: k (columns, or width) of its first block's filter.
         rate: mean of the exact rates of its blocks' filters; None where it is unknown.
         start, end: where its keys lie on the axis of keys (:class:`StoreMap`).
-        reads: how often the page's recorded lookups read its blocks.
+        wasted: reads of its blocks by the page's lookups, for keys that were not there.
     """
 
     first_block: list[int]
@@ -74,7 +75,7 @@ class Cells(Part):
     rate: list[float | None]
     start: list[float]
     end: list[float]
-    reads: list[int]
+    wasted: list[int]
 
 
 class Table(Part):
@@ -223,12 +224,11 @@ class FilterStep(Part):
 
 
 class BlockStep(Part):
-    """A block that was searched; see :class:`lsmkv.inspection.explain.BlockStep`."""
+    """A block that was read; see :class:`lsmkv.inspection.explain.BlockStep`."""
 
     number: int
     offset: int
     length_bytes: int
-    was_cached: bool
 
 
 class RunStep(Part):
@@ -411,7 +411,6 @@ class Source(Part):
         made_at_s: when the page's data was read, in seconds since 1970.
         is_live: whether a server answers lookups of any key.
         generation: of a published store; None for a store in a directory.
-        learns: whether filters learn from lookups (``Options.adaptive_filters``).
     """
 
     name: str
@@ -420,7 +419,6 @@ class Source(Part):
     is_live: bool
     generation: int | None
     lsmkv_version: str
-    learns: bool
 
 
 class Damage(Part):
@@ -439,8 +437,7 @@ class Page(Part):
     Attributes:
         revision: of a live store; see :class:`Pulse`.
         filters: bits of filters: those that recorded lookups asked, and of as many blocks as fit.
-        lookups: recorded lookups: present keys, absent ones, false positives; the first of these ran
-            first, and once more as the last of all (``"typed"``).
+        lookups: recorded lookups: present keys, absent ones, false positives.
         rates: the rates of ``Lookup.rebuilt``, from high to low.
         lookups_tried: absent keys tried to find the false positives among ``lookups``.
         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.

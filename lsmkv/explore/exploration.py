@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -113,12 +113,22 @@ def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
 
 
 class Exploration:
-    """Explores a store, for any number of threads; ``settings`` and errors are those of its opening."""
+    """Explores a store, for any number of threads; ``settings`` and errors are those of its opening.
 
-    def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
+    Its page records lookups of ``keys``, in place of sampled ones.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        is_live: bool = False,
+        keys: Sequence[bytes] | None = None,
+        **settings: Any,
+    ) -> None:
         defaults = lsmkv.Options(read_around=False)
         options = defaults.replace(**settings).replace(block_cache_size_bytes=0)
-        self._is_live = is_live
+        self._is_live, self._keys = is_live, keys
         self._lock = threading.RLock()
         with contextlib.ExitStack() as opened:
 
@@ -169,7 +179,7 @@ class Exploration:
             damage = self._damage(detail, omitted)
             lookups, tried = self._record(survey, detail)
             codec_of = partial(self._codec, self._uncounted_tables())
-            store_map = survey.as_map(self._explorer.reads, codec_of)
+            store_map = survey.as_map(self._explorer.wasted, codec_of)
             # Before the pictures of filters, which may read some from disk.
             stats = self._stats()
             steps = self._steps_until(survey.tables.keys())
@@ -209,6 +219,8 @@ class Exploration:
             )
 
     def _record(self, survey: Survey, detail: Detail) -> tuple[list[contract.Lookup], int]:
+        if self._keys is not None:
+            return self._replay(self._keys, survey, detail)
         sampler = self._sampler
         present = sampler.present(detail.present, within(_DRAWING_S))
         absent = sampler.absent(detail.absent, within(_DRAWING_S))
@@ -225,12 +237,24 @@ class Exploration:
                     found.append(lookup)
             return found
 
-        # First those that filters may learn to deny; one of them once more, when they have.
+        # First those that filters may learn to deny.
         erred = looked_up(passed, "false positive")
-        lookups = [*looked_up(present, "present"), *looked_up(absent, "absent"), *erred]
-        if erred:
-            lookups.append(self._explorer.look_up(passed[0], "typed", survey.axis))
-        return lookups, tried
+        return [*looked_up(present, "present"), *looked_up(absent, "absent"), *erred], tried
+
+    def _replay(
+        self, keys: Sequence[bytes], survey: Survey, detail: Detail
+    ) -> tuple[list[contract.Lookup], int]:
+        """Look all ``keys`` up; the first of them, and the first that wasted reads, stay on the page."""
+        first, erred = list[contract.Lookup](), list[contract.Lookup]()
+        rebuilds = within(detail.rebuilding_s)
+        for key in keys:
+            lookup = self._explorer.look_up(key, "absent", survey.axis, rebuilds)
+            lookup.kind = _kind_found(lookup)
+            if len(first) < detail.present + detail.absent:
+                first.append(lookup)
+            if lookup.false_positives and len(erred) < detail.false_positives:
+                erred.append(contract.part_of(contract.Lookup, lookup, kind="false positive"))
+        return [*first, *erred], len(keys)
 
     def _damage(self, detail: Detail, omitted: list[str]) -> list[contract.Damage]:
         """Damaged blocks, among as many as there is time to read."""
@@ -352,7 +376,6 @@ class Exploration:
             is_live=self._is_live,
             generation=self._db.generation,
             lsmkv_version=lsmkv.__version__,
-            learns=self._db.options.adaptive_filters,
         )
 
     def _stats(self) -> dict[str, int | float]:

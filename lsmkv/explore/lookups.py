@@ -23,7 +23,7 @@ class Explorer:
     def __init__(self, db: DB, aside: DB) -> None:
         self._db, self._aside = db, aside
         self._rebuilder = Rebuilder()
-        self.reads: Counter[tuple[int, int]] = Counter()
+        self.wasted: Counter[tuple[int, int]] = Counter()
 
     def look_up(
         self,
@@ -38,10 +38,8 @@ class Explorer:
         """
         explained = self._db.explain(key)
         for step in explained.runs:
-            if step.table is not None:
-                self.reads.update(
-                    (step.table, block.number) for block in step.blocks if not block.was_cached
-                )
+            if step.table is not None and step.outcome == "absent":
+                self.wasted.update((step.table, block.number) for block in step.blocks)
         if explained.false_positives and self._db.options.adaptive_filters:
             self._db.get(key)  # filters learn from lookups, not from explanations
         tables = {table.number: table for table in self._aside.tables()}
@@ -53,9 +51,9 @@ class Explorer:
         return lookup
 
     def forget_all_but(self, tables: set[int]) -> None:
-        """Forget the reads of other tables than these."""
-        for place in [place for place in self.reads if place[0] not in tables]:
-            del self.reads[place]
+        """Forget the wasted reads of other tables than these."""
+        for place in [place for place in self.wasted if place[0] not in tables]:
+            del self.wasted[place]
 
     def filters_asked(self, lookup: contract.Lookup) -> list[contract.Filter]:
         """The filters that a lookup asked, if their tables are still there."""

@@ -17,7 +17,7 @@ from lsmkv.explore import contract
 from lsmkv.explore.contract import part_of
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
 
-BlockReads = Mapping[tuple[int, int], int]
+WastedReads = Mapping[tuple[int, int], int]
 """How often each block was read, by the numbers of table and block."""
 
 CodecOf = Callable[[Table], str]  # the codec of a table's first block
@@ -88,13 +88,13 @@ class Survey:
         for first in range(0, count, step):
             yield _Cell(table, first, min(count, first + step))
 
-    def as_map(self, reads: BlockReads, codec_of: CodecOf) -> contract.StoreMap:
+    def as_map(self, wasted: WastedReads, codec_of: CodecOf) -> contract.StoreMap:
         """The map; ``codec_of`` is called for each table that it shows."""
 
         def run_part(run: RunInfo) -> contract.Run:
             step = self._tables_per_item
             parts = [run.tables[at : at + step] for at in range(0, len(run.tables), step)]
-            tables = [self._table(infos, reads, codec_of) for infos in parts]
+            tables = [self._table(infos, wasted, codec_of) for infos in parts]
             return part_of(contract.Run, run, tables=tables)
 
         return part_of(
@@ -109,7 +109,7 @@ class Survey:
         )
 
     def _table(
-        self, infos: tuple[TableInfo, ...], reads: BlockReads, codec_of: CodecOf
+        self, infos: tuple[TableInfo, ...], wasted: WastedReads, codec_of: CodecOf
     ) -> contract.Table:
         """One table, or several as one."""
         first, last = infos[0], infos[-1]
@@ -129,10 +129,10 @@ class Survey:
             written_at_s=_written_at(os.path.join(self._path, first.file_name)),
             start=self.axis.start(first.smallest),
             end=self.axis.end(last.largest),
-            cells=self._columns([cell for table in tables for cell in self._cells(table)], reads),
+            cells=self._columns([cell for table in tables for cell in self._cells(table)], wasted),
         )
 
-    def _columns(self, cells: list[_Cell], reads: BlockReads) -> contract.Cells:
+    def _columns(self, cells: list[_Cell], wasted: WastedReads) -> contract.Cells:
         filters = [_filters_of(cell) for cell in cells]
         first_blocks = []
         blocks = 0
@@ -150,8 +150,8 @@ class Survey:
             rate=[rate for _, _, rate in filters],
             start=[self.axis.start(cell.from_key) for cell in cells],
             end=[cell.end_on(self.axis) for cell in cells],
-            reads=[
-                sum(reads.get((cell.table.number, number), 0) for number in _blocks(cell))
+            wasted=[
+                sum(wasted.get((cell.table.number, number), 0) for number in _blocks(cell))
                 for cell in cells
             ],
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import demo
 from bench.demo import Measurement, Results, run
 from bench.workloads.files import Entry, read_tree
 
@@ -67,3 +68,19 @@ def test_measured_rates_agree_with_the_exact_ones(results: Results) -> None:
             probes, exact = row.probes_of_absent, row.expected_rate
             spread = SPREAD * math.sqrt(probes * exact * (1 - exact)) + 1
             assert abs(row.absent.filter_false_positives - probes * exact) <= spread
+
+
+def test_the_output_has_twenty_lines_and_the_runs_as_flushed_first(
+    entries: list[Entry], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "read_tree", lambda _roots: entries)
+    demo.main([])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 20
+    first, second = (at for at, line in enumerate(lines) if "present keys" in line)
+    assert lines[first].startswith("As flushed: ")
+    assert lines[second].startswith("Compacted: 1 run; ")
+    assert lines[first + 1] == lines[second + 1]
+    assert lines[first + 1].split("  ")[0].strip() == "p, %"
+    assert len(lines[first + 4].split()) == 5
+    assert lines[first + 3].split()[::2] == ["off", f"{FILES:,}"]

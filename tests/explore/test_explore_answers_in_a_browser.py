@@ -82,7 +82,7 @@ def test_the_first_screen_has_sixty_words_the_map_bits_and_a_field_for_a_key(
         below = page.evaluate(
             "['.map', '.lookup'].map(card => document.querySelector(card).getBoundingClientRect().bottom)"
         )
-        assert below[1] - below[0] < 200  # little is empty below the map
+        assert below[1] - below[0] < 80  # little is empty below the map
 
 
 @pytest.mark.parametrize("kind", ["present", "absent"])
@@ -96,7 +96,7 @@ def test_a_link_names_the_key_on_show(
 
 def test_a_link_names_a_scene(chromium: Browser, file: Path) -> None:
     with tab(chromium, f"{file.as_uri()}#scene=3") as opened:
-        assert text_of(opened.page, ".lecture .where") == "3 of 8"
+        assert text_of(opened.page, ".lecture .where").startswith("3 of 8")
         opened.page.keyboard.press("ArrowRight")
         assert opened.page.url.endswith("#scene=4")
 

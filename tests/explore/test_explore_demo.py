@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import lsmkv
 from bench import explore as demo
 from browsers import needs_browser
 from explored_stores import make_store, page_in
@@ -48,9 +49,44 @@ def test_a_reader_that_leaves_early_ends_the_command_also_without_buffers(tmp_pa
 
 def test_the_command_sets_options_of_its_lookups(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 60)
-    command = ["explore", str(tmp_path / "db"), "--out", "-", "--set", "adaptive_filters=true"]
+    command = ["explore", str(tmp_path / "db"), "--out", "-", "--set", "filter_residency=off"]
     done = CliRunner().invoke(cli, command)
-    assert page_in(done.output).source.learns
+    asked = [run.filter for one in page_in(done.output).lookups for run in one.runs if run.filter]
+    assert {filter.verdict for filter in asked} == {"off"}
+
+
+def test_the_command_replays_the_lookups_of_a_file(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", error_rate=0.3, filter_policy="bloom")
+    keys = [b"key%07d" % number for number in range(0, 12_000, 17)]
+    (tmp_path / "keys.txt").write_bytes(b"\n".join(keys))
+    command = ["explore", str(tmp_path / "db"), "--lookups", str(tmp_path / "keys.txt")]
+    made = page_in(CliRunner().invoke(cli, [*command, "--out", "-"]).output)
+    kinds = [one.kind for one in made.lookups]
+    assert {*kinds[:200]} == {"present", "absent"} and kinds[200:] == ["false positive"] * 25
+    assert [one.key.text.encode() for one in made.lookups[:200]] == keys[:200]
+    wasted: dict[tuple[int | None, int], int] = {}
+    with lsmkv.open(tmp_path / "db", read_only=True, block_cache_size_bytes=0) as db:
+        for key in keys:
+            for run in db.explain(key).runs:
+                if run.outcome == "absent":
+                    for block in run.blocks:
+                        wasted[run.table, block.number] = (
+                            wasted.get((run.table, block.number), 0) + 1
+                        )
+    tables = [t for level in made.map.levels for run in level.runs for t in run.tables]
+    assert made.map.blocks_per_cell == 1
+    cells = {(t.number, at): n for t in tables for at, n in enumerate(t.cells.wasted) if n}
+    assert cells == wasted and len(cells) > 20
+
+
+def test_lookups_of_a_file_are_for_a_page_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "keys.txt").write_bytes(b"key\n")
+    command = ["explore", str(tmp_path), "--lookups", str(tmp_path / "keys.txt"), "--serve"]
+    assert "leave --serve out" in CliRunner().invoke(cli, command).output
+    (tmp_path / "keys.txt").write_bytes(b"a\\q\n")
+    refused = CliRunner().invoke(cli, [*command[:-1], "--out", str(tmp_path / "page.html")])
+    assert "keys.txt: line 1: the backslash at byte 2" in str(refused.output)
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> None:

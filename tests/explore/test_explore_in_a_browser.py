@@ -341,20 +341,26 @@ def test_a_live_block_is_read_when_it_is_selected(chromium: Browser, store: Path
         assert opened.errors == []
 
 
-def test_a_live_map_counts_the_reads_of_a_block(chromium: Browser, store: Path) -> None:
-    with live_page(store) as live, tab(chromium, live.address) as opened:
+def test_a_live_map_counts_the_wasted_reads_of_a_block(chromium: Browser, store: Path) -> None:
+    with (
+        live_page(store, filter_residency="off") as live,
+        tab(chromium, live.address) as opened,
+    ):
         page = opened.page
         with lsmkv.open(store, read_only=True) as db:
-            table = list(db.inspect().tables())[-1]
-            block = list(db.blocks(table.number))[-1]
+            table = next(db.inspect().tables())
+            block = next(iter(db.blocks(table.number)))
+            found, absent = block.first_key, block.first_key + b"\0"
+            assert db.get(absent) is None and block.first_key < block.last_key
         page.focus(".map canvas")
-        for key in ("ArrowRight", *["ArrowDown"] * 9, "End"):
-            page.keyboard.press(key)
+        page.keyboard.press("ArrowRight")
         page.wait_for_selector(".selection dt:has-text('in the file')")
         assert table.file_name in text_of(page, ".selection")
-        before = number(facts(page, ".selection")["reads by this page"])
-        page.fill("#key", block.last_key.hex())
+        before = number(facts(page, ".selection")["reads that this page wasted"])
         page.select_option("#key-form", "hex")
-        page.click("button:has-text('Look up')")
+        for key, told in ((found, "found"), (absent, "wasted read")):
+            page.fill("#key", key.hex())
+            page.click("button:has-text('Look up')")
+            page.locator(f".verdict:has-text('{told}')").wait_for()
         page.wait_for_selector(f".selection dd:text-is('{before + 1}')")
         assert opened.errors == []

@@ -136,11 +136,21 @@ def test_absent_keys_beside_text_are_text(tmp_path: Path) -> None:
     assert all(key.decode("utf-8", "replace").encode() == key for key in keys)
 
 
+def test_no_cache_answers_a_lookup_of_the_page(store: Path) -> None:
+    with Exploration(str(store)) as exploration:
+        made = exploration.page(Detail(present=5, absent=5, false_positives=0))
+        key = bytes.fromhex(next(one for one in made.lookups if one.blocks_read).key.hex)
+        replies = [exploration.look_up(key) for _ in range(4)]
+    assert len({reply.lookup.blocks_read for reply in replies}) == 1
+    assert replies[0].lookup.blocks_read > 0
+    assert (replies[-1].stats["entry_cache_hits"], replies[-1].stats["block_cache_hits"]) == (0, 0)
+
+
 def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(present=7, absent=8, false_positives=3))
     kinds = [lookup.kind for lookup in made.lookups]
-    assert kinds == ["present"] * 7 + ["absent"] * 8 + ["false positive"] * 3 + ["typed"]
+    assert kinds == ["present"] * 7 + ["absent"] * 8 + ["false positive"] * 3
     assert all(lookup.outcome == "found" for lookup in made.lookups[:7])
     assert all(lookup.outcome != "found" for lookup in made.lookups[7:])
     assert all(lookup.false_positives for lookup in made.lookups[15:])

@@ -107,8 +107,9 @@ def test_a_lookup_lies_within_the_cell_of_the_block_that_spans_its_key(
 
 def test_the_counters_are_those_of_the_recorded_lookups(shown: contract.Page) -> None:
     assert shown.stats["block_reads"] == sum(lookup.blocks_read for lookup in shown.lookups)
-    cells = [sum(table.cells.reads) for table in tables_of(shown)]
-    assert sum(cells) == shown.stats["block_reads"]
+    cells = [sum(table.cells.wasted) for table in tables_of(shown)]
+    steps = [step for lookup in shown.lookups for step in lookup.runs if step.outcome == "absent"]
+    assert sum(cells) == sum(len(step.blocks) for step in steps) > 0
     assert shown.stats["compaction_block_reads"] == shown.stats["block_cache_hits"] == 0
 
 
@@ -320,9 +321,6 @@ def test_filters_that_learn_let_pass_what_the_page_says(erring: str) -> None:
     passed = [lookup for lookup in made.lookups if lookup.kind == "false positive"]
     assert len(passed) == 25
     assert all(lookup.false_positives for lookup in passed)
-    again = made.lookups[-1]
-    assert again.key == passed[0].key
-    assert not again.false_positives
     assert made.stats["filter_lessons"] >= len(passed)
 
 

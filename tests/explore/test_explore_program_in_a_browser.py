@@ -38,6 +38,11 @@ def test_a_live_page_shows_what_the_program_counts_and_that_it_is_gone(
             for _ in range(7):
                 db.get(b"a")
             page.wait_for_selector(".program td[data-counter='gets']:text-is('7')")
+            for name in ("entry_cache_hits", "block_cache_hits"):  # one is not told as the other
+                page.wait_for_selector(
+                    f".program td[data-counter='{name}']:text-is('{getattr(db.stats(), name)}')"
+                )
+            assert db.stats().entry_cache_hits != db.stats().block_cache_hits
             assert f"Process {os.getpid()}, since" in page.inner_text(".program")
             whole = Path(path).read_bytes()
             db.close()

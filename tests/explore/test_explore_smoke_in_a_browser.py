@@ -32,17 +32,17 @@ def test_a_page_in_a_file_requests_nothing(shown: Tab, file: Path) -> None:
     assert [url for url in shown.requests if not url.startswith("data:")] == [file.as_uri()]
 
 
-def test_the_lecture_has_eight_scenes_by_keyboard_alone(shown: Tab) -> None:
+def test_the_lecture_has_nine_scenes_by_keyboard_alone(shown: Tab) -> None:
     page = shown.page
     page.keyboard.press("l")
     seen = []
-    for scene in range(8):
-        assert text_of(page, ".lecture .where") == f"{scene + 1} of 8"
+    for scene in range(9):
+        assert text_of(page, ".lecture .where").startswith(f"{scene} of 8 · ")
         seen.append(text_of(page, ".lecture h2"))
         assert page.locator(".lecture .sentence").count() == 1
         page.keyboard.press("ArrowRight")
-    assert len(set(seen)) == 8
-    page.keyboard.press("1")
+    assert len(set(seen)) == 9
+    page.keyboard.press("0")
     assert text_of(page, ".lecture h2") == seen[0]
     page.keyboard.press("Escape")
     assert not page.is_visible(".lecture")
@@ -69,7 +69,7 @@ def test_axe_finds_no_serious_fault(chromium: Browser, file: Path, scheme: str, 
         page.focus(".map canvas")
         page.keyboard.press("ArrowRight")
         serious = []
-        for scene in range(9):
+        for scene in range(10):
             serious += [
                 f"{fault['id']} in scene {scene}: {fault['nodes'][0]['html'][:200]}"
                 for fault in Axe().run(page).response["violations"]

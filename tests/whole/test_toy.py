@@ -272,7 +272,7 @@ def test_filters_let_as_many_absent_keys_pass_as_their_exact_rate_says(tmp_path:
 # What is beyond the toy, or seldom
 
 
-def test_range_deletes_are_refused_in_a_log_in_a_manifest_and_once_applied(tmp_path: Path) -> None:
+def test_range_deletes_are_refused_until_they_are_applied(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db") as db:
         db.update({b"%04d" % number: b"value" for number in range(3000)})
         db.flush()
@@ -285,10 +285,29 @@ def test_range_deletes_are_refused_in_a_log_in_a_manifest_and_once_applied(tmp_p
         open_toy(tmp_path / "db")
     with lsmkv.open(tmp_path / "db") as db:
         db.compact_range(force=True)
-    with pytest.raises(
-        toy_bytes.RefusedError, match="range deletes"
-    ):  # a repair may apply it again
-        open_toy(tmp_path / "db")
+    store = open_toy(tmp_path / "db")
+    assert [key for key, _ in store.scan()] == [b"%04d" % n for n in range(3000) if n // 1000 != 1]
+    store.close()
+
+
+def test_a_repair_applies_no_range_delete_again_to_what_the_toy_compacted(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        db.update({b"%04d" % number: b"value" for number in range(3000)})
+        db.flush()
+        db.delete_range(b"1", b"2")
+        db.put(b"1500", b"newer")
+        db.compact_range(force=True)  # which forgets that it is newer
+    store = open_toy(tmp_path / "db")
+    store.put(b"1600", b"by the toy")
+    store.compact()
+    store.close()
+    assert (tmp_path / "db" / "ERASED").exists()
+    for path in (tmp_path / "db").glob("MANIFEST-*"):
+        path.unlink()
+    lsmkv.repair(tmp_path / "db", tmp_path / "repaired")
+    with lsmkv.open(tmp_path / "repaired") as db:
+        assert (db.get(b"1500"), db.get(b"1600")) == (b"newer", b"by the toy")
+        assert len(db.keys()) == 2002
 
 
 def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
@@ -423,6 +442,19 @@ def test_the_command_of_the_page_makes_an_environment_with_pytest_and_no_more() 
     ran = [line for line in made.stdout.splitlines() if not line.startswith(("echo", "touch"))]
     assert all(re.search(r" -m (venv|pip install)|^test -n", line) for line in ran), ran
     assert ran[-1].endswith("'.[dev]'")
+
+
+def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
+    printed = ""
+    for line in re.findall(r"\$ (.+)", shown):
+        script, *words = line.removeprefix("python ").split()
+        command = [sys.executable, str(ROOT / script), *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_S, check=True
+        )
+        printed += f"$ {line}\n{done.stdout}"
+    assert printed == shown
 
 
 def test_the_page_shows_the_table_that_its_command_prints() -> None:

@@ -1,7 +1,7 @@
 // What a lookup came to, in the page's largest words.
 
 import type { Lookup, Page } from "./contract";
-import { count, date, integer, percent } from "./format";
+import { count, date, integer } from "./format";
 import { avoided, type Totals } from "./variants";
 
 /** The meanings that have a colour of their own. */
@@ -26,8 +26,11 @@ export function answerOf(lookup: Lookup): Answer {
     expired: `has expired, on ${due}.`,
     deleted: "was deleted from this store.",
     absent: "is not in this store.",
+    unknown: lookup.runs.some((run) => run.outcome === "unread")
+      ? "may be in this store."
+      : "is in no table of this store.",
   }[lookup.outcome];
-  const inMemory = lookup.memtables.some((step) => step.outcome !== "absent");
+  const inMemory = lookup.memtables.some((step) => !["absent", "unknown"].includes(step.outcome));
   if (inMemory)
     return {
       is,
@@ -74,27 +77,22 @@ function asked(lookup: Lookup): string {
 
 function reads(lookup: Lookup): Part {
   const done = lookup.blocks_read;
-  const cached = lookup.blocks_searched - done;
-  const more = cached > 0 ? `, ${integer(cached)} from the cache` : "";
-  if (lookup.outcome === "absent") {
-    const said = `0 reads${more}.`;
-    if (done === 0)
-      return lookup.filter_negatives > 0 ? { text: said, meaning: "avoided" } : { text: said };
-    return { text: `${count(done, "wasted read")}${more}.`, meaning: "wasted" };
+  const unread = lookup.runs.filter((run) => run.outcome === "unread").length;
+  if (unread > 0) return { text: `At most ${count(unread, "read")}.` };
+  if (lookup.outcome === "absent" || lookup.outcome === "unknown") {
+    if (done > 0) return { text: `${count(done, "wasted read")}.`, meaning: "wasted" };
+    return { text: "0 reads.", ...(lookup.filter_negatives > 0 && { meaning: "avoided" }) };
   }
   const what = {
     found: "found it",
     expired: "found it expired",
     deleted: "found the deletion",
   }[lookup.outcome];
-  if (done === 0) return { text: `0 reads${more}.`, meaning: "found" };
-  const wasted = lookup.runs.filter((run) => run.outcome === "absent" && isRead(run)).length;
+  const wasted = lookup.runs.filter(
+    (run) => run.outcome === "absent" && run.blocks.length > 0,
+  ).length;
   const alsoWasted = wasted > 0 ? `, ${integer(wasted)} wasted` : "";
-  return { text: `${count(done - wasted, "read")} ${what}${alsoWasted}${more}.`, meaning: "found" };
-}
-
-function isRead(run: Lookup["runs"][number]): boolean {
-  return run.blocks.some((block) => !block.was_cached);
+  return { text: `${count(done - wasted, "read")} ${what}${alsoWasted}.`, meaning: "found" };
 }
 
 function notes(lookup: Lookup): string[] {
@@ -114,13 +112,6 @@ function notes(lookup: Lookup): string[] {
         ? "Where a filter said no, at least one bit that the key would set is not set."
         : "A filter is asked in memory. Its no is certain: the block cannot have the key.",
     );
-  const rates = denied.flatMap((run) => run.filter?.expected_rate ?? []);
-  if (rates.length > 0) {
-    const ends = [...new Set([Math.min(...rates), Math.max(...rates)].map(percent))];
-    said.push(
-      `Only a maybe can be wrong: each filter errs for p = ${ends.join(" to ")} of absent keys, which costs a read.`,
-    );
-  }
   return said;
 }
 

@@ -6,7 +6,7 @@ import type { Server } from "./server";
 import { onColours } from "./theme";
 import { variantOf } from "./variants";
 
-export type Colouring = "level" | "rate" | "size" | "reads";
+export type Colouring = "level" | "rate" | "wasted";
 
 /** Nothing in it grows: however long a live page is open, it keeps one map and one lookup. */
 export interface State {

@@ -12,7 +12,7 @@ export interface Look {
 export const MARKS: Record<Mark, Look> = {
   "out of range": { colour: "--aside", sign: "–", text: "no table spans the key" },
   no: { colour: "--avoided", sign: "⊘", text: "the filter said no: a read avoided" },
-  cached: { colour: "--aside", sign: "▣", text: "searched in the cache, not there" },
+  maybe: { colour: "--aside", sign: "?", text: "this file does not hold the block to search" },
   read: { colour: "--wasted", sign: "■", text: "read and searched, not there: a wasted read" },
   "false positive": { colour: "--wasted", sign: "×", text: "the filter said maybe: a wasted read" },
   found: { colour: "--found", sign: "✓", text: "found" },

@@ -13,8 +13,7 @@ export type LsmkvExplore = Page | LookupRequest | LookupReply | BlockReply | Pul
  *     Attributes:
  *         revision: of a live store; see :class:`Pulse`.
  *         filters: bits of filters: those that recorded lookups asked, and of as many blocks as fit.
- *         lookups: recorded lookups: present keys, absent ones, false positives; the first of these ran
- *             first, and once more as the last of all (``"typed"``).
+ *         lookups: recorded lookups: present keys, absent ones, false positives.
  *         rates: the rates of ``Lookup.rebuilt``, from high to low.
  *         lookups_tried: absent keys tried to find the false positives among ``lookups``.
  *         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
@@ -48,7 +47,6 @@ export interface Page {
  *         made_at_s: when the page's data was read, in seconds since 1970.
  *         is_live: whether a server answers lookups of any key.
  *         generation: of a published store; None for a store in a directory.
- *         learns: whether filters learn from lookups (``Options.adaptive_filters``).
  */
 export interface Source {
   name: string;
@@ -57,7 +55,6 @@ export interface Source {
   is_live: boolean;
   generation: number | null;
   lsmkv_version: string;
-  learns: boolean;
 }
 /**
  * The store's shape.
@@ -163,7 +160,7 @@ export interface Key {
  *         parameter: k (columns, or width) of its first block's filter.
  *         rate: mean of the exact rates of its blocks' filters; None where it is unknown.
  *         start, end: where its keys lie on the axis of keys (:class:`StoreMap`).
- *         reads: how often the page's recorded lookups read its blocks.
+ *         wasted: reads of its blocks by the page's lookups, for keys that were not there.
  */
 export interface Cells {
   first_block: number[];
@@ -176,7 +173,7 @@ export interface Cells {
   rate: (number | null)[];
   start: number[];
   end: number[];
-  reads: number[];
+  wasted: number[];
 }
 /**
  * The bits of one filter.
@@ -224,7 +221,7 @@ export interface Lookup {
   key: Key;
   position: number;
   seq: number;
-  outcome: "absent" | "deleted" | "expired" | "found";
+  outcome: "absent" | "deleted" | "expired" | "found" | "unknown";
   value_text: string | null;
   value_bytes: number;
   expires_at_s: number | null;
@@ -247,7 +244,7 @@ export interface MemtableStep {
   role: "active" | "flushing";
   log_number: number;
   entry_count: number;
-  outcome: "absent" | "deleted" | "expired" | "found";
+  outcome: "absent" | "deleted" | "expired" | "found" | "unknown";
   first_seq: number;
 }
 /**
@@ -267,7 +264,7 @@ export interface RunStep {
   block: number | null;
   filter: FilterStep | null;
   blocks: BlockStep[];
-  outcome: "absent" | "deleted" | "expired" | "filtered" | "found" | "no table";
+  outcome: "absent" | "deleted" | "expired" | "filtered" | "found" | "no table" | "unread";
   seq: number | null;
   is_false_positive: boolean;
   spanning_block: number | null;
@@ -298,13 +295,12 @@ export interface FilterStep {
   holds_part?: boolean;
 }
 /**
- * A block that was searched; see :class:`lsmkv.inspection.explain.BlockStep`.
+ * A block that was read; see :class:`lsmkv.inspection.explain.BlockStep`.
  */
 export interface BlockStep {
   number: number;
   offset: number;
   length_bytes: number;
-  was_cached: boolean;
 }
 /**
  * Other filters over real blocks and absent keys of this store.

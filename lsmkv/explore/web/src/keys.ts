@@ -7,6 +7,25 @@ export function eightBytes(text: string): string {
   return value < 1n << 64n ? value.toString(16).padStart(16, "0") : "";
 }
 
+/** Text with `\\xNN` for other bytes, as bytes; an Error for a backslash that starts no escape. */
+export function fromText(text: string): Uint8Array {
+  const bytes = text.split(/(\\\\|\\x[0-9a-f]{2})/i).flatMap((part, at): Iterable<number>[] => {
+    if (at % 2 === 0 && part.includes("\\")) throw new Error("Write \\\\ for a backslash.");
+    if (at % 2 === 0) return [new TextEncoder().encode(part)];
+    return [[part === "\\\\" ? 0x5c : Number.parseInt(part.slice(2), 16)]];
+  });
+  return Uint8Array.from(bytes.flatMap((part) => [...part]));
+}
+
+export function fromHex(hex: string): Uint8Array {
+  if (!/^([0-9a-f]{2})*$/i.test(hex)) throw new Error(`${hex} is no hex of whole bytes.`);
+  return Uint8Array.from(hex.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+}
+
+export function inHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 const MOST_LETTERS = 12;
 
 /** Keys for an axis, in at most a dozen letters: of a long key, those from where its neighbour differs. */

@@ -4,30 +4,27 @@ import type { Meaning } from "./answer";
 import type { App, State } from "./app";
 import type { Lookup } from "./contract";
 import { button, fill, h } from "./dom";
-import type { FlowView } from "./flow";
 import { count, integer, percent, significant } from "./format";
 import { item } from "./items";
 import { note } from "./links";
 import type { LookupView } from "./lookup";
 import type { Model } from "./model";
-import { again, againProof, apart, apartProof } from "./proof";
-import { scored } from "./score";
-import { erredIn, spannedIn, sparedIn, whyNoRead, without } from "./stories";
-import { PROBES, type ToyView, toyBits, toyFilter } from "./toy";
+import { savePicture } from "./picture";
+import { apart, apartProof, costProof } from "./proof";
+import type { SandboxView } from "./sandbox";
+import { scored, withArticle } from "./score";
+import { spannedIn, sparedIn, whyNoRead, without } from "./stories";
+import { FIRST_WORDS, PROBES, type ToyView, toyBits, toyFilter } from "./toy";
 import type { WhatIfView } from "./whatif";
-
-interface Told {
-  value: string;
-  of: string;
-  meaning?: Meaning;
-}
 
 interface Scene {
   title: string;
-  stage: "map" | "what-if" | "flow" | "toy";
+  minutes: number;
+  notes: string; // for who speaks
+  stage: "cost" | "map" | "what-if" | "sandbox" | "toy";
   sentence: (model: Model) => string;
   question: (state: State) => string;
-  told: (state: State) => Told; // the number, once it is shown
+  told: (state: State) => { value: string; of: string; meaning?: Meaning }; // the number, once it is shown
   begin: () => void;
   step: (by: number) => void; // Infinity goes to the end
   isDone: (state: State) => boolean;
@@ -38,26 +35,27 @@ interface Scene {
 export interface Views {
   lookups: LookupView;
   whatIf: WhatIfView;
-  flow: FlowView;
+  sandbox: SandboxView;
   toy: ToyView;
 }
 
 const LONGEST_NAME = 20; // letters of a key in a question
-const TOY_WORDS = ["fox", "hare", "owl", "bee", "ant", "dog"];
-const TOY_QUESTION = "crow"; // one bit of it is set by another word
+const TOY_QUESTION = "goose"; // one bit of it is set by another word
 
 export class Lecture {
   readonly element = h("section", { class: "lecture", "aria-label": "Lecture", hidden: true });
   /** What a scene shows of its own, beside the map. */
   readonly proof = h("section", { class: "proof card", "aria-label": "Proof", hidden: true });
+  /** What a read takes, in the first scene. */
+  readonly cost = h("section", { class: "cost card", "aria-label": "What a read costs" });
   #number = h("div", { class: "number", "aria-live": "polite" });
+  #notes = h("p", { class: "notes", hidden: true });
   #app: App;
   #at = 0;
   #scenes: Scene[];
   #lookups: LookupView;
   #whatIf: WhatIfView;
   #missing = ""; // why this store has nothing to tell in the scene
-  #second: Lookup | null = null; // the lookup on show, asked again
   #focused: Element | null = null; // what had the focus before the lecture
 
   constructor(app: App, views: Views) {
@@ -79,23 +77,51 @@ export class Lecture {
     });
   }
 
-  #made({ lookups, whatIf, flow, toy }: Views): Scene[] {
+  #made({ lookups, whatIf, sandbox, toy }: Views): Scene[] {
     const onMap = {
       stage: "map" as const,
       begin: () => {},
       step: (by: number) => (by === Infinity ? lookups.goOn() : lookups.step(by)),
       isDone: ({ lookup, step }: State) => lookup === null || step >= this.#app.stepCount,
     };
-    const onFlow = (part: "write" | "compaction") => ({
-      stage: "flow" as const,
-      begin: () => flow.show(part, () => this.#prove()),
-      step: (by: number) => (by === Infinity ? flow.play() : flow.step(by)),
-      isDone: () => flow.isAtEnd,
+    const played = (scene: "write" | "compaction") => ({
+      stage: "sandbox" as const,
+      begin: () => sandbox.show(scene, () => this.#prove()),
+      step: (by: number) => sandbox.step(by),
+      isDone: () => sandbox.isAtEnd,
     });
     return [
       {
-        ...onFlow("write"),
+        title: "What a read costs",
+        minutes: 3,
+        notes: "Ask for guesses first. A lookup cannot go on before its block has come.",
+        stage: "cost",
+        sentence: () =>
+          "A store keeps entries in blocks on disk. A lookup waits for each block that it reads.",
+        question: ({ model }) =>
+          `How many blocks does ${withArticle(model.page.devices[0]?.name ?? "disk")} read in a second, one after another?`,
+        told: ({ model }) => {
+          const [first, ...others] = model.page.devices.map(
+            ({ name, read_ms }) => `${integer(1000 / read_ms)} from ${withArticle(name)}`,
+          );
+          return { value: first?.split(" ")[0] ?? "", of: `only; ${others.join(", ")}` };
+        },
+        begin: () => {
+          this.#isAsked = false;
+          fill(this.cost);
+        },
+        step: () => {
+          this.#isAsked = true;
+          fill(this.cost, ...costProof(this.#app.state.model.page.devices));
+          this.#prove();
+        },
+        isDone: () => this.#isAsked,
+      },
+      {
+        ...played("write"),
         title: "A write",
+        minutes: 5,
+        notes: "Arrow down steps. The log survives a kill; a flush writes in order.",
         sentence: () =>
           "A put goes to the end of a log and into memory; a full memtable becomes a sorted run on disk.",
         question: () => "How many places on disk does a put touch before it is safe?",
@@ -104,6 +130,8 @@ export class Lecture {
       {
         ...onMap,
         title: "Which block?",
+        minutes: 6,
+        notes: "Filters are off here. The line on the map meets one block in each run.",
         sentence: () =>
           "Each table keeps the first key of every block in memory: one search names the only block that could hold a key.",
         question: ({ lookup, model }) =>
@@ -118,6 +146,8 @@ export class Lecture {
       {
         ...onMap,
         title: "Why filters",
+        minutes: 6,
+        notes: "The same key, with filters. Which mistake may a filter make?",
         sentence: (now) =>
           `A filter knows the ${now.hasPrefixes ? "prefixes of keys" : "keys"} of its ${granularity(now)} by a few bits each. ` +
           "Its no is certain, and avoids the read.",
@@ -133,13 +163,15 @@ export class Lecture {
       },
       {
         title: "How a filter answers",
+        minutes: 7,
+        notes: "Let the room find a bit that is not set. One such bit is proof.",
         stage: "toy",
         sentence: () =>
           "A Bloom filter sets k bits for each word. A word with a bit that is not set was never added.",
         question: () => `Was “${TOY_QUESTION}” added? Which of these filters can tell?`,
         told: () => {
           const deny = PROBES.filter((probes) => {
-            const set = toyFilter(TOY_WORDS, probes);
+            const set = toyFilter(FIRST_WORDS, probes);
             return toyBits(TOY_QUESTION, probes).some((bit) => !set.has(bit));
           });
           return {
@@ -150,7 +182,7 @@ export class Lecture {
         },
         begin: () => {
           toy.element.open = true;
-          toy.reset(TOY_WORDS);
+          toy.reset();
           toy.ask("");
           this.#isAsked = false;
         },
@@ -163,6 +195,8 @@ export class Lecture {
       },
       {
         title: "What p buys",
+        minutes: 7,
+        notes: "Arrows try other p: each tenth of p costs the same bits again.",
         stage: "what-if",
         sentence: () =>
           "How often a filter errs is a choice, p, paid for in bits: a tenth of p costs a Bloom filter 4.8 bits a key.",
@@ -196,6 +230,8 @@ export class Lecture {
       {
         ...onMap,
         title: "A filter apart from its block",
+        minutes: 4,
+        notes: "Where must a filter lie, so that asking it costs no read?",
         sentence: (now) =>
           granularity(now) === "block"
             ? "Each block embeds its filter, and the table holds all of them once more, in one piece that stays in memory."
@@ -214,8 +250,10 @@ export class Lecture {
         proof: (lookup, state) => apartProof(lookup, state.step),
       },
       {
-        ...onFlow("compaction"),
+        ...played("compaction"),
         title: "What compaction changes",
+        minutes: 5,
+        notes: "Step: a lookup of three runs, the merge, the same lookup of one run.",
         sentence: (now) =>
           `A compaction merges runs and drops what was overwritten${writtenAgain(now)}.`,
         question: () => "Three runs are merged: how many must a lookup ask then?",
@@ -223,25 +261,19 @@ export class Lecture {
       },
       {
         ...onMap,
-        title: "What learns",
-        sentence: (now) =>
-          now.page.source.learns
-            ? "An absent key that passed its filter is listed in memory, and denied from then on."
-            : "The same absent key passes its filter each time; adaptive_filters lists it in memory and denies it.",
+        title: "A key that is there",
+        minutes: 2,
+        notes: "Newer data wins, so the runs below the one that has the key are not asked.",
+        sentence: () =>
+          "A key that is there costs the read of its block. Filters avoid the reads of the runs above it.",
         question: ({ lookup }) =>
-          `${named(lookup)} cost a wasted read. What does asking again cost?`,
-        told: () => ({
-          value: this.#second ? integer(this.#second.blocks_read) : "?",
-          of: this.#second?.blocks_read === 1 ? "read, again" : "reads",
-          meaning: this.#second?.blocks_read === 0 ? "avoided" : "wasted",
+          `${named(lookup)} is in this store: how many blocks does its lookup read?`,
+        told: ({ lookup }) => ({
+          value: integer(lookup?.blocks_read ?? 0),
+          of: `of ${count(lookup?.reads_without_filters ?? 0, "read")} without filters`,
+          meaning: "found",
         }),
-        story: erredIn,
-        begin: () => {
-          const first = this.#app.state.asked;
-          if (first) void this.#askAgain(first);
-        },
-        proof: (lookup, state) =>
-          state.step >= this.#app.stepCount ? againProof(lookup, this.#second) : [],
+        story: (now) => sparedIn(now, ["present"]),
       },
     ];
   }
@@ -252,15 +284,15 @@ export class Lecture {
     return this.#app.state.isLecture;
   }
 
-  /** Begins with a scene, counted from 1. */
-  start(scene = 1): void {
+  /** Begins with a scene, counted from 0. */
+  start(scene = 0): void {
     this.#focused = document.activeElement;
     this.element.hidden = false;
     document.body.classList.add("lecturing");
-    this.#enter(Math.max(0, Math.min(this.#scenes.length, scene) - 1)); // before views measure their room
+    this.#enter(Math.max(0, Math.min(this.#scenes.length - 1, scene))); // before views measure their room
     this.#app.set({ isLecture: true });
     scrollTo(0, 0);
-    this.#show(scene - 1);
+    this.#show(scene);
   }
 
   stop(): void {
@@ -278,7 +310,7 @@ export class Lecture {
 
   #show(at: number): void {
     this.#at = Math.max(0, Math.min(this.#scenes.length - 1, at));
-    note({ scene: String(this.#at + 1) });
+    note({ scene: String(this.#at) });
     const scene = this.#enter(this.#at);
     const heading = h("h2", { tabindex: -1 }, scene.title);
     const key = (name: string, does: string, act: () => void): HTMLElement =>
@@ -288,7 +320,11 @@ export class Lecture {
       h(
         "div",
         { class: "top" },
-        h("p", { class: "where" }, `${this.#at + 1} of ${this.#scenes.length}`),
+        h(
+          "p",
+          { class: "where" },
+          `${this.#at} of ${this.#scenes.length - 1} · ${scene.minutes} min`,
+        ),
         heading,
         h(
           "p",
@@ -298,15 +334,22 @@ export class Lecture {
           key("↑", "one step back", () => scene.step(-1)),
           key("↓", "one step on", () => scene.step(1)),
           key("r", "once more", () => this.#begin()),
+          key("n", "the speaker's notes", this.#tell),
+          key("s", "save this scene as a picture", this.#save),
           key("Esc", "leave the lecture", () => this.stop()),
         ),
       ),
       h("p", { class: "sentence" }, unbroken(scene.sentence(this.#app.state.model))),
       this.#number,
+      this.#notes,
     );
+    this.#notes.textContent = scene.notes;
     heading.focus();
     this.#begin();
   }
+
+  #tell = () => this.#notes.toggleAttribute("hidden");
+  #save = () => void savePicture(`scene-${this.#at}`);
 
   /** Makes a scene the present one for the style. */
   #enter(at: number): Scene {
@@ -318,20 +361,12 @@ export class Lecture {
   /** Begins the present scene with the store's own filters, whatever the scene before chose. */
   #begin(): void {
     const scene = item(this.#scenes, this.#at);
-    this.#second = null;
     this.#whatIf.choose(null);
     const story = scene.story?.(this.#app.state.model) ?? null;
     this.#missing = typeof story === "string" ? story : "";
     if (story !== null && typeof story !== "string") this.#lookups.prepare(story);
     else this.#app.set({ asked: null, step: 0 });
     scene.begin();
-    this.#prove();
-  }
-
-  async #askAgain(first: Lookup): Promise<void> {
-    const second = await again(this.#app, first).catch(() => null); // the first one tells enough
-    if (this.#app.state.asked !== first) return;
-    this.#second = second;
     this.#prove();
   }
 
@@ -383,8 +418,10 @@ export class Lecture {
     else if (key === "ArrowDown") scene?.step(1);
     else if (key === "ArrowUp") scene?.step(-1);
     else if (key === "Enter") scene?.step(Infinity);
-    else if (/^[1-8]$/.test(key)) this.#show(Number(key) - 1);
+    else if (/^[0-8]$/.test(key)) this.#show(Number(key));
     else if (key === "r") this.#begin();
+    else if (key === "n") this.#tell();
+    else if (key === "s") this.#save();
     else if (key === "Escape") this.stop();
     else return;
     event.preventDefault();

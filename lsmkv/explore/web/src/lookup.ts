@@ -4,8 +4,9 @@ import type { App, State } from "./app";
 import type { Lookup, LookupRequest, MemtableStep, RunStep } from "./contract";
 import { button, fill, h } from "./dom";
 import { bytes, count } from "./format";
+import { lookUpHere } from "./here";
 import { item } from "./items";
-import { eightBytes } from "./keys";
+import { eightBytes, fromHex, fromText, inHex } from "./keys";
 import { note } from "./links";
 import { inShort, inWords, signed, wasAsked } from "./marks";
 import { markOf } from "./model";
@@ -22,10 +23,9 @@ export class LookupView {
   readonly element: HTMLElement;
   readonly form: HTMLElement; // beside the buttons that pick a key
   #app: App;
-  #key = h("input", { id: "key", autocomplete: "off", spellcheck: "false", list: "recorded" });
+  #key = h("input", { id: "key", autocomplete: "off", spellcheck: "false" });
   #form = h("select", { id: "key-form", "aria-label": "How the key is written" });
   #problem = h("p", { class: "failure", role: "alert" });
-  #recorded = h("datalist", { id: "recorded" });
   #asked = h("div", { class: "asked" });
   #at = h("span", { "aria-live": "polite" });
   #player = h(
@@ -51,7 +51,6 @@ export class LookupView {
       this.#key,
       this.#form,
       h("button", { type: "submit", class: "primary" }, "Look up"),
-      this.#recorded,
     );
     for (const [value, text] of [
       ["text", "text"],
@@ -71,7 +70,6 @@ export class LookupView {
       h("div", { class: "path" }, this.#asked, this.#player, this.#steps, this.#end),
     );
     app.watch((state, before) => {
-      if (state.model !== before.model || state === before) this.#list(state);
       if (
         state.lookup !== before.lookup ||
         state.step !== before.step ||
@@ -143,21 +141,22 @@ export class LookupView {
     return this.find(this.#key.value, this.#form.value as Form);
   }
 
-  /** Looks a key up; in a file, one of those recorded. */
-  async find(key: string, form: Form): Promise<void> {
-    if (this.#app.server) return this.#ask({ key, form, pick: null });
-    const found = this.#app.state.model.page.lookups.find(
-      (lookup) =>
-        (form === "text" && lookup.key.text === key) ||
-        (form === "hex" && lookup.key.hex === key.toLowerCase().replaceAll(" ", "")) ||
-        (form === "number" && lookup.key.hex === eightBytes(key)),
-    );
-    if (found) return this.play(found);
-    const known = this.#app.state.model.page.lookups.length;
-    this.#fail(
-      `This page is a file and holds ${count(known, "recorded lookup")}; “${key}” is not one of them. ` +
-        "lsmkv explore STORE --serve looks up any key.",
-    );
+  /** Looks a key up; in a file, as it was recorded, or by what the page holds. */
+  async find(typed: string, form: Form): Promise<void> {
+    if (this.#app.server) return this.#ask({ key: typed, form, pick: null });
+    const { model } = this.#app.state;
+    try {
+      const hex = form === "number" ? eightBytes(typed) : typed.replaceAll(" ", "");
+      if (form === "number" && !hex) throw new Error("A number has digits, and 8 bytes at most.");
+      const key = form === "text" ? fromText(typed) : fromHex(hex);
+      const found = model.page.lookups.find(({ key: { hex, byte_count } }) => {
+        return byte_count === key.length && hex === inHex(key) && byte_count * 2 === hex.length;
+      });
+      const isWhole = model.page.lookups.find((one) => form === "text" && one.key.text === typed);
+      this.play(found ?? isWhole ?? lookUpHere(model, key, form === "text" ? typed : `0x${hex}`));
+    } catch (error) {
+      this.#fail(error instanceof Error ? error.message : String(error));
+    }
   }
 
   async #ask(request: LookupRequest): Promise<void> {
@@ -175,13 +174,6 @@ export class LookupView {
 
   #fail(problem: string): void {
     this.#problem.textContent = problem;
-  }
-
-  #list(state: State): void {
-    this.#recorded.replaceChildren();
-    if (this.#app.server) return;
-    for (const lookup of state.model.page.lookups)
-      this.#recorded.append(h("option", { value: lookup.key.text }, lookup.kind));
   }
 
   #showPath(state: State): void {
@@ -267,6 +259,7 @@ function memtableStep(step: MemtableStep, at: number, shown: number): HTMLElemen
     expired: "expired, known in memory",
     deleted: "deleted, known in memory",
     absent: "not there",
+    unknown: "this file does not hold them",
   };
   return h(
     "li",
@@ -334,6 +327,7 @@ function outcome(lookup: Lookup): HTMLElement {
     expired: "The entry has expired.",
     deleted: "The key was deleted.",
     absent: "No entry: the key is absent.",
+    unknown: "The store was not asked: this file holds filters, not keys.",
   }[lookup.outcome];
   const filters = sum(lookup.runs, (run) => run.filter?.read_bytes ?? 0);
   return h(

@@ -3,15 +3,17 @@
 import { App } from "./app";
 import type { Page, Pulse } from "./contract";
 import { button, fill, h } from "./dom";
-import { FlowView } from "./flow";
-import { bytes, count, date } from "./format";
+import { exercises } from "./exercises";
+import { bytes, count, date, integer } from "./format";
 import { HeroView } from "./hero";
 import { Lecture } from "./lecture";
 import { placeIn } from "./links";
 import { LookupView } from "./lookup";
 import { MapView } from "./map";
 import { VERSION } from "./model";
+import { savePicture } from "./picture";
 import { ProgramView } from "./program";
+import { SandboxView } from "./sandbox";
 import { withArticle } from "./score";
 import { SelectionView } from "./selection";
 import { Server } from "./server";
@@ -40,7 +42,7 @@ function start(root: HTMLElement, page: Page): void {
   const selection = new SelectionView(app);
   const whatIf = new WhatIfView(app);
   const time = new TimeView(app);
-  const views = { lookups, whatIf, flow: new FlowView(), toy: new ToyView() };
+  const views = { lookups, whatIf, sandbox: new SandboxView(), toy: new ToyView() };
   const lecture = new Lecture(app, views);
   const embed = new URLSearchParams(location.search).get("embed");
   if (embed === "lookup" || embed === "map") document.body.dataset.embed = embed;
@@ -52,13 +54,15 @@ function start(root: HTMLElement, page: Page): void {
     h(
       "main",
       {},
+      new ProgramView(app).element,
       h("div", { class: "left" }, map.element, selection.element),
       h("div", { class: "right" }, lookups.element, lecture.proof),
+      lecture.cost,
       whatIf.element,
       time.element,
-      views.flow.element,
+      views.sandbox.element,
       views.toy.element,
-      new ProgramView(app).element,
+      exercises(app),
     ),
     footer(page),
   );
@@ -66,7 +70,7 @@ function start(root: HTMLElement, page: Page): void {
     const { scene, key, p } = placeIn(location.hash);
     if (p !== undefined) whatIf.chooseNearest(Number(p));
     if (key !== undefined) void lookups.find(key, "text");
-    if (scene !== undefined) lecture.start(Number(scene) || 1);
+    if (scene !== undefined) lecture.start(Number(scene) || 0);
   };
   addEventListener("hashchange", go);
   go();
@@ -94,7 +98,8 @@ function header(app: App, lecture: Lecture): HTMLElement {
     h(
       "div",
       { class: "tools" },
-      button("Lecture", () => lecture.start(), { title: "eight scenes; key l" }),
+      button("Lecture", () => lecture.start(), { title: "nine scenes; key l" }),
+      button("Save picture", () => void savePicture(source.name)),
       theme,
     ),
   );
@@ -122,12 +127,10 @@ function footer(page: Page): HTMLElement {
   const { source } = page;
   const notes = h("ul");
   const made = `Read on ${date(source.made_at_s)} from ${source.path} by lsmkv ${source.lsmkv_version}.`;
-  const tried =
-    page.lookups_tried > 0
-      ? `${count(page.lookups_tried, "absent key")} were tried to find ` +
-        `${count(page.lookups.filter((one) => one.kind === "false positive").length, "false positive")}.`
-      : null;
-  for (const note of [made, tried, ...page.omitted]) if (note) notes.append(h("li", {}, note));
+  const erred = page.lookups.filter((one) => one.kind === "false positive").length;
+  const tried = `Of ${count(page.lookups_tried, "key")} tried, ${integer(erred)} shown are false positives.`;
+  for (const note of [made, page.lookups_tried > 0 && tried, ...page.omitted])
+    if (note) notes.append(h("li", {}, note));
   return h("footer", {}, notes);
 }
 

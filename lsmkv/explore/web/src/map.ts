@@ -21,6 +21,7 @@ const LABELS_EM = 6.2;
 const NARROW_LABELS_EM = 3.6;
 const NARROW_PX = 520;
 const EM_PX = 12;
+const INSIDE: Record<string, string> = { absent: "not there", unknown: "unknown here" };
 const HIT_PX = 4; // narrow cells can be hit too
 
 export class MapView {
@@ -91,7 +92,7 @@ export class MapView {
       state.colouring !== before.colouring ||
       state.colours !== before.colours ||
       state.rate !== before.rate ||
-      (isCounted && state.colouring === "reads")
+      (isCounted && state.colouring === "wasted")
     )
       this.#shading = null;
     if (isFresh) this.#keepPlace(before.model, state);
@@ -185,7 +186,7 @@ export class MapView {
           { class: asked ? "memtable probed" : "memtable" },
           count(n, "key"),
           i ? h("span", { class: "detail" }, " (to be flushed)") : "",
-          asked ? `: ${asked.outcome === "absent" ? "not there" : `✓ ${asked.outcome}`}` : "",
+          asked ? `: ${INSIDE[asked.outcome] ?? `✓ ${asked.outcome}`}` : "",
         );
       }),
       runs > 0
@@ -220,7 +221,7 @@ export class MapView {
     } else {
       this.#em = EM_PX;
       this.#gap = 6;
-      this.#laneHeight = lanes > 14 ? 18 : lanes > 8 ? 24 : lanes > 4 ? 40 : 58;
+      this.#laneHeight = Math.max(18, Math.min(86, 440 / lanes - this.#gap));
     }
     this.#height = Math.max(
       40,

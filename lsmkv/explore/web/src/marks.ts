@@ -5,6 +5,7 @@ import type { FilterStep, RunStep } from "./contract";
 import { h } from "./dom";
 import { bytes, percent } from "./format";
 import { type Mark, markOf } from "./model";
+import { sum } from "./variants";
 
 export function wasAsked(step: FilterStep | null): step is FilterStep {
   return step?.verdict === "no" || step?.verdict === "maybe";
@@ -45,11 +46,8 @@ export function inWords(step: RunStep): string[] {
         : "No read was left to spare.",
     );
   for (const block of step.blocks)
-    parts.push(
-      block.was_cached
-        ? `Block ${block.number} searched in the cache.`
-        : `Block ${block.number} read: ${bytes(block.length_bytes)}.`,
-    );
+    parts.push(`Block ${block.number} read: ${bytes(block.length_bytes)}.`);
+  if (step.outcome === "unread") parts.push(`The store would read ${bytes(step.spanning_bytes)}.`);
   if (step.outcome === "found") parts.push("Found.");
   if (step.outcome === "deleted") parts.push("Deleted here.");
   if (step.outcome === "expired") parts.push("Expired.");
@@ -66,8 +64,7 @@ export function inWords(step: RunStep): string[] {
 
 /** The same in four words or so. */
 export function inShort(step: RunStep): string {
-  const read = step.blocks.reduce((sum, one) => sum + (one.was_cached ? 0 : one.length_bytes), 0);
-  const how = read > 0 ? `${bytes(read)} read` : "in the cache";
+  const read = `${bytes(sum(step.blocks, (block) => block.length_bytes))} read`;
   switch (markOf(step)) {
     case "out of range":
       return "no table spans the key";
@@ -75,12 +72,14 @@ export function inShort(step: RunStep): string {
       return step.spanning_bytes > 0
         ? `filter: no, ${bytes(step.spanning_bytes)} unread`
         : "filter: no";
+    case "maybe":
+      return `filter: ${step.filter ? "maybe" : "not on this page"}`;
     case "false positive":
       if (step.blocks.length === 0) return "filter: maybe, but no block";
-      return read > 0 ? `${bytes(read)} read, wasted` : `not there, ${how}`;
+      return `${read}, wasted`;
     case "found":
-      return `${step.outcome}, ${how}`;
+      return `${step.outcome}, ${read}`;
     default:
-      return `not there, ${how}`;
+      return `not there, ${read}`;
   }
 }

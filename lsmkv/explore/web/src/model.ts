@@ -13,7 +13,7 @@ import type {
 } from "./contract";
 import { item, lowest } from "./items";
 
-export const VERSION = 8;
+export const VERSION = 9;
 
 /** Filters kept besides those of the page: a live page open for hours asks for many. */
 export const MOST_OTHER_FILTERS = 500;
@@ -40,7 +40,7 @@ export interface Cell {
 }
 
 /** What became of one run in a lookup. */
-export type Mark = "out of range" | "no" | "read" | "cached" | "found" | "false positive";
+export type Mark = "out of range" | "no" | "maybe" | "read" | "found" | "false positive";
 
 export class Model {
   readonly page: Page;
@@ -92,9 +92,9 @@ export class Model {
     for (const step of reply.lookup.runs)
       for (const block of step.blocks) {
         const cell = step.table === null ? undefined : this.cellOf(step.table, block.number);
-        if (!cell || block.was_cached) continue;
-        const { reads } = cell.table.cells;
-        reads[cell.at] = item(reads, cell.at) + 1;
+        if (!cell || step.outcome !== "absent") continue;
+        const { wasted } = cell.table.cells;
+        wasted[cell.at] = item(wasted, cell.at) + 1;
       }
   }
 
@@ -240,9 +240,10 @@ export function isHidden({ outcome }: Lookup | RunStep): boolean {
 export function markOf(step: RunStep): Mark {
   if (step.outcome === "no table") return "out of range";
   if (step.outcome === "filtered") return "no";
+  if (step.outcome === "unread") return "maybe";
   if (step.outcome === "found" || isHidden(step)) return "found";
   if (step.is_false_positive) return "false positive";
-  return step.blocks.some((block) => !block.was_cached) ? "read" : "cached";
+  return "read";
 }
 
 /** The bits of a filter as an array of 0 and 1. */

@@ -10,7 +10,8 @@ const SHOWN: readonly [string, string][] = [
   ["block_reads", "blocks read"],
   ["filter_negatives", "searches of a block that filters saved"],
   ["filter_false_positives", "searches wasted on a filter’s maybe"],
-  ["block_cache_hits", "hits of its block cache"],
+  ["entry_cache_hits", "lookups answered by its entry cache"],
+  ["block_cache_hits", "blocks found in its block cache"],
   ["writes", "writes"],
 ];
 

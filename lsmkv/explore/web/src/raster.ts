@@ -9,6 +9,7 @@ import { themed } from "./theme";
 
 const WIDTH_PX = 320;
 const MARGIN_PX = 8;
+const HASH_PX = 34; // room above for the key's hash, from which lines run to its bits
 
 /** The bits of a filter; those that a lookup asked for are marked. */
 export function raster(filter: Filter, asked: FilterStep | null): HTMLElement {
@@ -23,14 +24,16 @@ export function raster(filter: Filter, asked: FilterStep | null): HTMLElement {
   const ratio = Math.max(1, devicePixelRatio || 1);
   const wide = columns * size + 2 * MARGIN_PX;
   canvas.width = wide * ratio;
-  canvas.height = (rows * size + 2 * MARGIN_PX) * ratio;
+  const isOfBits = asked !== null && asked.probes.length > 0;
+  const top = isOfBits ? HASH_PX : 0;
+  canvas.height = (rows * size + 2 * MARGIN_PX + top) * ratio;
   canvas.style.setProperty("--wide", `${wide}px`);
   const text = bitsInWords(filter, bits, asked);
   canvas.setAttribute("aria-label", asked ? `${text} ${answerInWords(asked)}` : text);
   const context = canvas.getContext("2d");
   if (context) {
     context.scale(ratio, ratio);
-    context.translate(MARGIN_PX, MARGIN_PX);
+    context.translate(MARGIN_PX, MARGIN_PX + top);
     const [on, off] = [themed("--set"), themed("--unset")];
     const gap = size > 3 ? 1 : 0;
     for (const [shade, value] of [
@@ -44,14 +47,33 @@ export function raster(filter: Filter, asked: FilterStep | null): HTMLElement {
         context.fillRect(x, y, size - gap, size - gap);
       });
     }
-    for (const probe of asked?.probes ?? []) {
-      if (probe >= bits.length) continue;
-      const x = (probe % columns) * size + (size - gap) / 2;
-      const y = Math.floor(probe / columns) * size + (size - gap) / 2;
-      ring(context, x, y, Math.max(4, size * 0.75), asked?.unset_probes.includes(probe) ?? false);
+    const shown = (asked?.probes ?? []).filter((probe) => probe < bits.length);
+    const placeOf = (probe: number): [number, number] => [
+      (probe % columns) * size + (size - gap) / 2,
+      Math.floor(probe / columns) * size + (size - gap) / 2,
+    ];
+    if (isOfBits) fan(context, shown.map(placeOf), (columns * size) / 2);
+    for (const probe of shown) {
+      const isUnset = asked?.unset_probes.includes(probe) ?? false;
+      ring(context, ...placeOf(probe), Math.max(4, size * 0.75), isUnset);
     }
   }
   return h("figure", {}, canvas, h("figcaption", {}, text));
+}
+
+/** The key's hash above the bits, and a line from it to each of them. */
+function fan(context: CanvasRenderingContext2D, places: [number, number][], middle: number): void {
+  context.strokeStyle = context.fillStyle = themed("--ink");
+  context.lineWidth = 0.75;
+  context.beginPath();
+  for (const [x, y] of places) {
+    context.moveTo(middle, 18 - HASH_PX);
+    context.lineTo(x, y);
+  }
+  context.stroke();
+  context.font = "12px system-ui, sans-serif";
+  context.textAlign = "center";
+  context.fillText("the key's hash", middle, 14 - HASH_PX);
 }
 
 /** A circle round a bit that is set, a square round one that is not. */

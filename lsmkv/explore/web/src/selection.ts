@@ -108,13 +108,13 @@ function blockFacts(cell: Cell, block: BlockReply | null): HTMLElement {
           ["in the file", `from byte ${integer(block.offset)}`],
         ] as [string, string][])
       : []),
-    ["reads by this page", integer(item(cells.reads, cell.at))],
+    ["reads that this page wasted", integer(item(cells.wasted, cell.at))],
   ]);
 }
 
 /** What lookups change of a cell. */
 function counted({ table, at }: Cell): string {
-  return String(item(table.cells.reads, at));
+  return String(item(table.cells.wasted, at));
 }
 
 function title(cell: Cell): string {

@@ -3,7 +3,7 @@
 
 import { interpolateRgbBasis } from "d3-interpolate";
 import type { Colouring } from "./app";
-import { bytes, integer, percent } from "./format";
+import { integer, percent } from "./format";
 import { item } from "./items";
 import type { Cell, Model } from "./model";
 import { themed } from "./theme";
@@ -26,14 +26,9 @@ export const COLOURINGS: Record<
     value: (cell) => item(cell.table.cells.rate, cell.at) ?? cell.table.expected_rate,
     shown: percent,
   },
-  size: {
-    text: "bytes per block",
-    value: (cell) => cell.size / cell.blockCount,
-    shown: bytes,
-  },
-  reads: {
-    text: "reads by this page's lookups, of blocks that are still there",
-    value: (cell) => item(cell.table.cells.reads, cell.at),
+  wasted: {
+    text: "wasted reads",
+    value: (cell) => item(cell.table.cells.wasted, cell.at),
     shown: integer,
   },
 };

@@ -1,9 +1,7 @@
 // Which recorded lookup a scene of the lecture tells of, or why this store has none.
 
 import type { Lookup } from "./contract";
-import { count } from "./format";
 import type { Model } from "./model";
-import { isSameKey } from "./proof";
 import { scored } from "./score";
 
 /** A lookup, or why there is none. */
@@ -20,23 +18,6 @@ export function sparedIn(model: Model, kinds: Lookup["kind"][]): Story {
     model,
     kinds,
     (one) => one.reads_without_filters > one.blocks_read && one.false_positives === 0,
-  );
-}
-
-/** A false positive that can be asked once more. */
-export function erredIn(model: Model): Story {
-  const { lookups, lookups_tried, source } = model.page;
-  const erred = model.examples("false positive");
-  const told = erred.find(
-    (one) =>
-      !one.runs.some((run) => run.filter?.holds_part) &&
-      (source.is_live || lookups.filter((other) => isSameKey(one, other)).length > 1),
-  );
-  if (told) return told;
-  if (erred.length > 0) return "These filters hold prefixes: where one is there, maybe is right.";
-  return (
-    whyNoFilter(model) ??
-    `No filter erred for ${count(lookups_tried, "absent key")} that were tried.`
   );
 }
 
@@ -78,7 +59,6 @@ export function without(lookup: Story): Story {
       number: run.spanning_block,
       offset: 0,
       length_bytes: run.spanning_bytes,
-      was_cached: false,
     };
     const outcome = run.outcome === "filtered" ? ("absent" as const) : run.outcome;
     return { ...run, filter: null, blocks: [block], outcome, is_false_positive: false };

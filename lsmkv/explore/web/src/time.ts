@@ -7,7 +7,7 @@ import { select } from "d3-selection";
 import { line } from "d3-shape";
 import type { App, State } from "./app";
 import type { History, HistoryStep, HistoryTable } from "./contract";
-import { button, drawingWidth, facts, fill, h, svg } from "./dom";
+import { drawingWidth, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, significant } from "./format";
 import { item } from "./items";
 import { byteTicks, extentOf, liveAfter } from "./replay";
@@ -18,9 +18,6 @@ const KINDS: Record<HistoryStep["kind"], string> = {
   compaction: "compaction: tables are merged",
   move: "move: tables go down a level, unwritten",
 };
-const PLAY_MS = 10_000;
-const FASTEST_MS = 40;
-const SLOWEST_MS = 700;
 const LEFT = 82; // room for the names of levels and the ticks of bytes
 const RIGHT = 92;
 const TREE_HEIGHT = 200;
@@ -39,23 +36,19 @@ export class TimeView {
     step: 1,
     "aria-label": "Step of the history",
   });
-  #play = button("Play", () => this.#toggle());
-  #player = h("div", { class: "player" }, this.#play, this.#slider);
   #note = h("p", { class: "hint" });
   #shown = h("div", { class: "shown" });
   #extent = extentOf([]);
-  #timer = 0;
 
   constructor(app: App) {
     this.#slider.addEventListener("input", () => {
-      this.pause();
       this.goTo(Number(this.#slider.value));
     });
     fill(
       this.element,
       h("h2", {}, "How this store came to be"),
       this.#note,
-      this.#player,
+      this.#slider,
       this.#shown,
     );
     app.watch((state, before) => {
@@ -70,34 +63,6 @@ export class TimeView {
     this.#show();
   }
 
-  /** Plays the whole history in about ten seconds; one step for people who want no motion. */
-  play(): void {
-    this.pause();
-    if (this.#steps.length === 0) return;
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      this.goTo(this.#at >= this.#steps.length - 1 ? 0 : this.#at + 1);
-      return;
-    }
-    if (this.#at >= this.#steps.length - 1) this.goTo(0);
-    this.#play.textContent = "Pause";
-    const pause = Math.max(FASTEST_MS, Math.min(SLOWEST_MS, PLAY_MS / this.#steps.length));
-    this.#timer = window.setInterval(() => {
-      if (this.#at >= this.#steps.length - 1) this.pause();
-      else this.goTo(this.#at + 1);
-    }, pause);
-  }
-
-  pause(): void {
-    clearInterval(this.#timer);
-    this.#timer = 0;
-    this.#play.textContent = "Play";
-  }
-
-  #toggle(): void {
-    if (this.#timer) this.pause();
-    else this.play();
-  }
-
   /** Takes a history over; it stays at the step on show, and at the end if it was there. */
   #take(state: State, before: State): void {
     const history: History = state.model.page.history;
@@ -106,7 +71,7 @@ export class TimeView {
     this.#steps = history.steps;
     this.#extent = extentOf(this.#steps);
     const isEmpty = this.#steps.length === 0;
-    this.#player.hidden = this.#shown.hidden = isEmpty;
+    this.#slider.hidden = this.#shown.hidden = isEmpty;
     const earlier = history.skipped + (history.begins_empty ? 0 : 1);
     const { source } = state.model.page;
     this.#note.textContent = isEmpty

@@ -1,26 +1,24 @@
 // A toy filter: add words and watch bits, with several numbers of probes side by side.
-// Its hash is simple and its filters are tiny; those of stores differ in both.
 
+import { axisBottom, axisLeft } from "d3-axis";
+import { scaleLinear } from "d3-scale";
+import { select } from "d3-selection";
+import { line } from "d3-shape";
+import { bitsOfKey } from "./bloom";
+import { cells, valuesOf } from "./cells";
 import { button, fill, h, svg } from "./dom";
-import { count } from "./format";
+import { count, significant } from "./format";
+import { ShaView } from "./sha";
 
 const BITS = 64;
 export const PROBES = [1, 2, 4, 8];
-const COLUMNS = 16;
-const CELL = 14;
-const FIRST_WORDS = ["fox", "hare", "owl", "bee", "ant", "dog"];
+export const FIRST_WORDS = ["fox", "hare", "owl", "bee", "ant", "dog"];
 
 const THOUSAND = Array.from({ length: 1000 }, (_, at) => `other word ${at}`);
 
-/** The bits of a word: two halves of one hash, one added to the other k times. */
+/** The bits of a word, by the hash of lsmkv's filters. */
 export function toyBits(word: string, probes: number): number[] {
-  let hash = 0x811c9dc5;
-  for (const byte of new TextEncoder().encode(word))
-    hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
-  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0;
-  hash = Math.imul(hash ^ (hash >>> 12), 0x297a2d39) >>> 0;
-  const [start, step] = [hash & 0xffff, (hash >>> 16) | 1];
-  return Array.from({ length: probes }, (_, at) => (start + at * step) % BITS);
+  return bitsOfKey(new TextEncoder().encode(word), BITS, probes);
 }
 
 /** Which bits the words set. */
@@ -28,14 +26,42 @@ export function toyFilter(words: string[], probes: number): Set<number> {
   return new Set(words.flatMap((word) => toyBits(word, probes)));
 }
 
+/** How many of a thousand other words get a maybe. */
+function passing(words: string[], probes: number): number {
+  const set = toyFilter(words, probes);
+  return THOUSAND.filter((word) => toyBits(word, probes).every((bit) => set.has(bit))).length;
+}
+
+/** The expected errors by k, a line, and those of the four filters, points: where is the best k? */
+function curve(words: string[]): SVGElement {
+  const most = 16;
+  const share = (k: number): number => (1 - (1 - 1 / BITS) ** (k * words.length)) ** k;
+  const x = scaleLinear([1, most], [60, 540]);
+  const y = scaleLinear([0, Math.max(0.1, share(1), share(most))], [150, 12]);
+  const picture = svg("svg", { viewBox: "0 0 560 190", role: "img", "aria-label": "Errors by k" });
+  select(picture).append("g").attr("transform", "translate(0 150)").call(axisBottom(x));
+  select(picture).append("g").attr("transform", "translate(60 0)").call(axisLeft(y).ticks(4, "%"));
+  const steps = Array.from({ length: most }, (_, at) => at + 1);
+  const path = line<number>(x, (k) => y(share(k)))(steps);
+  const best = (BITS / Math.max(1, words.length)) * Math.LN2;
+  const text = `k; the best is m / n ln 2 = ${significant(best, 2)}`;
+  picture.append(
+    svg("path", { d: path, class: "curve chosen" }),
+    svg("text", { x: 300, y: 185, "text-anchor": "middle" }, text),
+    ...PROBES.map((k) => svg("circle", { cx: x(k), cy: y(passing(words, k) / 1000), r: 5 })),
+  );
+  return picture;
+}
+
 export class ToyView {
   readonly element = h("details", { class: "toy card" });
   #words = [...FIRST_WORDS];
-  #asked = "crow";
+  #asked = "goose";
   #list = h("p", {});
   #filters = h("div", { class: "toys" });
+  #curve = h("div", { class: "chart" });
   #word = h("input", { id: "toy-word", autocomplete: "off", spellcheck: "false", value: "cat" });
-  #ask = h("input", { id: "toy-ask", autocomplete: "off", spellcheck: "false", value: "crow" });
+  #ask = h("input", { id: "toy-ask", autocomplete: "off", spellcheck: "false", value: "goose" });
 
   constructor() {
     const adding = h(
@@ -61,6 +87,8 @@ export class ToyView {
       h("div", { class: "key-form" }, h("label", { for: "toy-ask" }, "Is it there?"), this.#ask),
       this.#list,
       this.#filters,
+      this.#curve,
+      new ShaView().element,
     );
     this.#show();
   }
@@ -80,6 +108,7 @@ export class ToyView {
   #show(): void {
     fill(this.#list, `${count(this.#words.length, "word")}: ${this.#words.join(", ") || "none"}`);
     fill(this.#filters, ...PROBES.map((probes) => this.#drawn(probes)));
+    fill(this.#curve, curve(this.#words));
   }
 
   #drawn(probes: number): HTMLElement {
@@ -97,22 +126,8 @@ export class ToyView {
             ? "maybe: it is there"
             : "maybe: a false positive";
     const meaning = said === "no" ? "avoided" : said === "" ? "" : isThere ? "found" : "wasted";
-    const rows = BITS / COLUMNS;
-    const picture = svg("svg", {
-      viewBox: `-3 -3 ${COLUMNS * CELL + 6} ${rows * CELL + 6}`,
-      role: "img",
-      "aria-label": `${probes} probes: ${set.size} of ${BITS} bits set; ${this.#asked} ${words}`,
-    });
-    for (let bit = 0; bit < BITS; bit++) {
-      const [x, y] = [(bit % COLUMNS) * CELL, Math.floor(bit / COLUMNS) * CELL];
-      const box = { x, y, width: CELL - 2, height: CELL - 2 };
-      picture.append(svg("rect", { ...box, class: set.has(bit) ? "bit-set" : "bit-unset" }));
-      if (bits.includes(bit)) {
-        const ring = { x: x - 1.5, y: y - 1.5, width: CELL + 1, height: CELL + 1 };
-        picture.append(svg("rect", { ...ring, class: "bit-asked", rx: set.has(bit) ? 8 : 0 }));
-      }
-    }
-    const passing = THOUSAND.filter((word) => toyBits(word, probes).every((bit) => set.has(bit)));
+    const label = `${probes} probes: ${set.size} of ${BITS} bits set; ${this.#asked} ${words}`;
+    const picture = cells(valuesOf(set, BITS), bits, label);
     return h(
       "figure",
       {},
@@ -120,7 +135,7 @@ export class ToyView {
         "figcaption",
         {},
         h("b", {}, `k = ${probes}`),
-        `: ${set.size} bits set; of 1,000 other words, ${passing.length} get a maybe`,
+        `: ${set.size} bits set; of 1,000 other words, ${passing(this.#words, probes)} get a maybe`,
       ),
       picture,
       h(

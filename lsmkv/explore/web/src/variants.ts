@@ -10,7 +10,7 @@ export function variantOf(lookup: Lookup, rate: number | null): Lookup {
   if (!passing) return lookup;
   const runs = lookup.runs.map((run, at) => withFilter(run, passing.includes(at)));
   const filters = runs.flatMap((run) => run.filter ?? []);
-  const reads = runs.flatMap((run) => run.blocks).filter((block) => !block.was_cached);
+  const reads = runs.flatMap((run) => run.blocks);
   return {
     ...lookup,
     runs,
@@ -51,7 +51,6 @@ function withFilter(run: RunStep, passes: boolean): RunStep {
         number: run.spanning_block,
         offset: 0,
         length_bytes: run.spanning_bytes,
-        was_cached: false,
       },
     ],
     outcome: ends ? run.outcome : "absent",

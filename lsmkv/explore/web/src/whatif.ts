@@ -60,8 +60,12 @@ export class WhatIfView {
           "built anew of the same blocks, and the same keys are asked again.",
       ),
       h("label", { class: "rate" }, "Filters ", this.#slider, this.#said),
-      h("div", { class: "halves" }, score.element, h("div", {}, this.#kinds, this.#chart)),
-      this.#readout,
+      h(
+        "div",
+        { class: "halves" },
+        h("div", {}, score.element, this.#readout),
+        h("div", {}, this.#kinds, this.#chart),
+      ),
     );
     app.watch((state, before) => {
       const isNew = state.model !== before.model || state === before;

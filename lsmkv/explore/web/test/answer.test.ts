@@ -28,7 +28,7 @@ function run(more: object = {}): RunStep {
   } as unknown as RunStep;
 }
 
-const BLOCK = { number: 3, offset: 0, length_bytes: 1000, was_cached: false };
+const BLOCK = { number: 3, offset: 0, length_bytes: 1000 };
 const WASTED = {
   outcome: "absent",
   filter: { ...FILTER, verdict: "maybe" },
@@ -134,18 +134,6 @@ test("a prefix that is there is not the filter's mistake", () => {
 test("of bits that are not set nothing is said where no filter said no", () => {
   assert.deepEqual(answerOf(lookup("absent", [run(WASTED)])).notes, []);
   assert.deepEqual(answerOf(lookup("found", [run(FOUND)])).notes, []);
-});
-
-test("a rate is that of each filter, and not of all that a key asks", () => {
-  const rated = run({ filter: { ...FILTER, expected_rate: 0.01 } });
-  const { notes } = answerOf(lookup("absent", [rated, rated, rated]));
-  assert.match(notes.join(" "), /each filter errs for p = 1 % of absent keys/);
-});
-
-test("filters of two rates are told with both, and not with the worse alone", () => {
-  const rated = (expected_rate: number): RunStep => run({ filter: { ...FILTER, expected_rate } });
-  const { notes } = answerOf(lookup("absent", [rated(0.0156), rated(0.0078), rated(0.0156)]));
-  assert.match(notes.join(" "), /for p = 0\.78 % to 1\.56 % of absent keys/);
 });
 
 test("what reading the filters took is told", () => {

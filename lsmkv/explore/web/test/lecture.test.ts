@@ -1,37 +1,49 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { framesOf } from "../src/flow";
 import { tickTexts } from "../src/keys";
 import { placeIn } from "../src/links";
 import { extentOf } from "../src/replay";
+import { SmallStore } from "../src/small";
 import { toyBits, toyFilter } from "../src/toy";
 
 test("twelve puts are flushed three times and merged into one run of the newest versions", () => {
-  const writes = ["a", "b", "c", "d", "a", "e", "f", "g", "b", "h", "i", "a"];
-  const frames = framesOf(writes);
-  const last = frames.at(-1);
-  const stored = last?.entries.filter((entry) => entry.place) ?? [];
-  assert.deepEqual(stored.map((entry) => entry.key).sort(), [..."abcdefghi"]);
-  assert.equal(stored.find((entry) => entry.key === "a")?.version, 12);
-  assert.equal(stored.find((entry) => entry.key === "b")?.version, 9);
-  assert.deepEqual([last?.puts, last?.written, last?.runs], [12, 21, 1]);
-  assert.ok(frames.some((frame) => frame.runs === 3));
+  const store = new SmallStore();
+  for (const [at, key] of [..."abcdaefgbhia"].entries()) store.put(key, String(at));
+  assert.equal(store.runs.length, 3);
+  store.compact();
+  const stored = store.runs.flatMap((run) => run.blocks.flatMap((block) => block.entries));
+  assert.deepEqual(
+    stored.map((entry) => entry.key),
+    [..."abcdefghi"],
+  );
+  assert.equal(stored[0]?.value, "11");
+  assert.deepEqual([store.counts.writes, store.counts.written, store.runs.length], [12, 21, 1]);
 });
 
-test("a merge moves one key at a time", () => {
-  const frames = framesOf(["a", "b", "c", "d", "a", "b", "e", "f"]);
-  const merging = frames.filter((frame) => frame.text.startsWith("The merge"));
-  assert.deepEqual(
-    merging.map((frame) => frame.text),
-    [
-      "The merge takes a, and drops 1 older version.",
-      "The merge takes b, and drops 1 older version.",
-      "The merge takes c.",
-      "The merge takes d.",
-      "The merge takes e.",
-      "The merge takes f.",
-    ],
-  );
+test("a deletion hides what is older until a compaction drops both", () => {
+  const store = new SmallStore();
+  for (const key of "abcd") store.put(key, "old");
+  store.put("b", null);
+  store.flush();
+  store.get("b");
+  assert.match(store.text, /^get b: deleted. 1 block read/);
+  store.compact();
+  assert.equal(store.runs[0]?.blocks[0]?.entries.length, 3);
+});
+
+test("the counts of a small store are of its reads: without filters each absent key costs some", () => {
+  for (const [bitsPerKey, reads] of [
+    [0, 300],
+    [20, 0],
+  ] as const) {
+    const store = new SmallStore();
+    store.bitsPerKey = bitsPerKey;
+    for (const key of "aefzaghzaijz") store.put(key, key);
+    for (let at = 0; at < 100; at++) store.get(`b${at}`);
+    const { counts } = store;
+    assert.deepEqual([counts.reads + counts.avoided, counts.wasted], [300, counts.reads]);
+    assert.ok(Math.abs(counts.reads - reads) <= 3);
+  }
 });
 
 test("a toy filter never denies a word that it holds", () => {

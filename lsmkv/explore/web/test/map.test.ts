@@ -19,7 +19,7 @@ function table(number: number, blocks: number, start: number, end: number): Tabl
       size_bytes: numbers.map(() => 100),
       start: numbers.map(place),
       end: numbers.map((at) => place(at + 1)),
-      reads: numbers.map(() => 0),
+      wasted: numbers.map(() => 0),
     },
   } as unknown as Table;
 }
@@ -111,7 +111,7 @@ test("of ever more filters the last ones are kept", () => {
 
 test("filters apart are asked without reading the blocks that they spare", () => {
   const filter = { verdict: "no", bit_count: 801, read_bytes: 0 };
-  const block = { was_cached: false, length_bytes: 4000 };
+  const block = { length_bytes: 4000 };
   const spanned = { spanning_bytes: 4000, index_bytes_per_block: 5.5 };
   const lookup = {
     memtables: [{}],

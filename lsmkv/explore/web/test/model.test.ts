@@ -19,7 +19,7 @@ test("bit i of a filter is bit i mod 8 of byte i div 8", () => {
 });
 
 const STEP = { outcome: "absent", is_false_positive: false, blocks: [] } as unknown as RunStep;
-const READ = { number: 0, offset: 0, length_bytes: 1, was_cached: false };
+const READ = { number: 0, offset: 0, length_bytes: 1 };
 
 test("each way through a run has its mark", () => {
   assert.equal(markOf({ ...STEP, outcome: "no table" }), "out of range");
@@ -27,7 +27,6 @@ test("each way through a run has its mark", () => {
   assert.equal(markOf({ ...STEP, outcome: "found", blocks: [READ] }), "found");
   assert.equal(markOf({ ...STEP, is_false_positive: true, blocks: [READ] }), "false positive");
   assert.equal(markOf({ ...STEP, blocks: [READ] }), "read");
-  assert.equal(markOf({ ...STEP, blocks: [{ ...READ, was_cached: true }] }), "cached");
 });
 
 test("the tables after a step are those added and not removed, moved ones at their new place", () => {
