@@ -49,6 +49,10 @@ EXPERIMENTS: Final = {
         ".experiments.policies.experiment",
         "filter policies in the same memory: by tree, skew and shifting or repeated lookups",
     ),
+    "replay": (
+        ".experiments.replay.experiment",
+        "a trace in its own order on lsmkv, RocksDB, LevelDB and LMDB, in the same memory",
+    ),
     "reproduce": (
         ".experiments.reproduce.command",
         "every published section measured again, and what agreed",

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from .base import MIB, Engine, Pairs, Settings, Store, walk
+from .leveldb_files import resident_sizes
 
 _LEVEL0_FILES: Final = 4
 """The files of level 0 that start a compaction (LevelDB's ``kL0_CompactionTrigger``)."""
@@ -25,6 +26,7 @@ class LevelDBStore(Store):
     def __init__(self, directory: str, settings: Settings) -> None:
         import plyvel
 
+        self._directory = directory
         self._db = plyvel.DB(
             directory,
             create_if_missing=True,
@@ -59,6 +61,10 @@ class LevelDBStore(Store):
         """Merge everything into one run; without bounds plyvel's ``compact_range`` compacts nothing."""
         self._db.compact_range(start=b"\0", stop=_BEYOND)
         self.settle()
+
+    def metadata_bytes(self) -> int:
+        sizes = resident_sizes(self._directory)
+        return sizes.index_bytes + sizes.filter_bytes
 
     def cached_bytes(self) -> int:
         """The bytes of the block cache, if blocks are compressed, and of the memtables."""

@@ -126,7 +126,7 @@ def _small_store(task: Task, directory: str, open_store: Callable[[str], Get]) -
     path = os.path.join(directory, "small")
     is_new = not os.path.exists(path)
     if task.engine == "leveldb":
-        return _map_taker(path, is_new)
+        return map_taker(path, is_new)
     keys = [b"%06d" % number for number in range(_SMALL)]
     if is_new:
         os.mkdir(path)
@@ -140,7 +140,7 @@ def _small_store(task: Task, directory: str, open_store: Callable[[str], Get]) -
     return get
 
 
-def _map_taker(path: str, is_new: bool) -> Any:
+def map_taker(path: str, is_new: bool) -> Any:
     import plyvel
 
     store: Any = plyvel.DB(
