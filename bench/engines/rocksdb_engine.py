@@ -108,7 +108,7 @@ class RocksDBStore(Store):
         self._db.ingest_external_file(paths, moving)
 
     def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        found: Sequence[bytes | None] = self._db.get(keys)  # a list: RocksDB's MultiGet
+        found: Sequence[bytes | None] = self._db.get(list(keys))  # a list: RocksDB's MultiGet
         return found
 
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:

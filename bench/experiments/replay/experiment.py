@@ -142,7 +142,8 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Reads are read calls of the process, counted by the kernel around the operations of each "
         "kind (/proc/self/io). An outsider counts them again, by file: a library between the process "
         "and its C library. And lsmkv and RocksDB count the blocks of lookups themselves. All three "
-        "must agree to the last read.",
+        "must agree to the last read. Reads of compactions are the outsider's, where there is one: the C "
+        "library reads files of its own when threads begin.",
     ),
     row_type=Row,
     tasks=tasks,

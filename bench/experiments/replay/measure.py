@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -93,7 +93,8 @@ class _Tally:
     calls: dict[Who, Calls] = field(default_factory=dict)
     wrong: int = 0
     block_reads: int | None = None
-    outside: FileReads | None = None
+    outside_reads: int | None = None
+    maps: int | None = None
 
 
 class _Replay:
@@ -199,32 +200,45 @@ class _Replay:
             read = list(steps_of)  # now: the trace is a file, too
             tally, before = tallies[window], self._outside()
             self._count(tally, read, kernel)
-            after = self._outside()
-            if before is not None and after is not None:
-                tally.outside = FileReads(after.path, after.calls - before.calls, 0, after.maps)
+            if before is not None:
+                tally.outside_reads = self._reads_since(before)
+                tally.maps = before.maps
         return [self._row(window, tally) for window, tally in enumerate(tallies)]
 
     def _outside(self) -> FileReads | None:
         return None if self._library is None else self._library.reads().under(self._path)
 
-    def _count(self, tally: _Tally, steps_of: Iterable[Step], kernel: KernelCalls) -> None:
+    def _count(self, tally: _Tally, steps_of: Sequence[Step], kernel: KernelCalls) -> None:
         blocks = self._block_reads()
         before = kernel.so_far()
         for who, same in groupby(steps_of, lambda step: step.who):
-            is_aside = who not in _LOOKUPS and who != "write"  # what puts read is for settling
+            is_aside = who not in _LOOKUPS and who != "write"
             blocks_before = self._block_reads() if is_aside else None
+            outside_before = self._outside() if who == "settle" else None
+            if outside_before is not None:
+                before = kernel.so_far()
             for step in same:
                 tally.operations.add(step.number)
                 tally.done[step.operation.kind if who == "write" else who] += 1
                 tally.done["entries"] += step.expected if who == "scan" else 0
                 tally.wrong += not self.do(step)
             now = kernel.so_far()
-            tally.calls[who] = tally.calls.get(who, Calls()).plus(now.since(before))
+            made = now.since(before)
+            if outside_before is not None:
+                # Threads that end and begin make the C library read a file of its own.
+                made = made._replace(reads=self._reads_since(outside_before))
+                now = kernel.so_far()
+            tally.calls[who] = tally.calls.get(who, Calls()).plus(made)
             before = now
             if blocks is not None and blocks_before is not None:
                 blocks += (self._block_reads() or 0) - blocks_before
         if blocks is not None:
             tally.block_reads = (self._block_reads() or 0) - blocks
+
+    def _reads_since(self, before: FileReads) -> int:
+        after = self._outside()
+        assert after is not None
+        return after.calls - before.calls
 
     def _block_reads(self) -> int | None:
         """Data blocks, filters and indexes that lookups and scans have read; None: it does not count."""
@@ -272,6 +286,6 @@ class _Replay:
             scan_read_bytes=calls("scan").read_bytes,
             compaction_read_bytes=compactions.read_bytes,
             written_bytes=sum(each.written_bytes for each in tally.calls.values()),
-            outside_reads=None if tally.outside is None else tally.outside.calls,
-            maps=None if tally.outside is None else tally.outside.maps,
+            outside_reads=tally.outside_reads,
+            maps=tally.maps,
         )

@@ -21,11 +21,11 @@ NOTE: Final = (
     "the process and its C library. -: there is none, or no counting library."
 )
 _PANELS: Final[tuple[tuple[str, Callable[[Row], int]], ...]] = (
-    ("absent keys", lambda row: row.absent_reads),
-    ("present keys", lambda row: row.present_reads),
-    ("several keys", lambda row: row.multi_get_reads),
+    ("absent\nkeys", lambda row: row.absent_reads),
+    ("present\nkeys", lambda row: row.present_reads),
+    ("several\nkeys", lambda row: row.multi_get_reads),
     ("scans", lambda row: row.scan_reads),
-    ("compaction", lambda row: row.compaction_reads),
+    ("compac-\ntion", lambda row: row.compaction_reads),
 )
 
 
@@ -72,7 +72,7 @@ def _whole(rows: Sequence[Row]) -> Table:
         f"{_sum(asked, lambda row: row.scans):,} scans; memory {rows[0].memory_bytes / _KIB:,.0f} KiB"
     )
     headings = (
-        "store, filters", "filters\n+ index\nKiB", "cache\nKiB", *(name for name, _ in _PANELS),
+        "store, filters", "filters,\nindex\nKiB", "cache\nKiB", *(name for name, _ in _PANELS),
         "read\nMiB", "written\nMiB", "told by an\noutsider",
     )  # fmt: skip
     return Table(title, headings, [_whole_cells(of) for of in first], NOTE)
@@ -81,7 +81,7 @@ def _whole(rows: Sequence[Row]) -> Table:
 def _whole_cells(rows: Sequence[Row]) -> list[str]:
     row = rows[-1]
     if row.maps:
-        shown = ["-", "page cache", *("mapped" for _ in _PANELS), "mapped"]
+        shown = ["-", "mapped", *("mapped" for _ in _PANELS), "mapped"]
     else:
         read_bytes = _sum(
             rows,
@@ -135,7 +135,7 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
             Line(name, [(row.window + 1, of(row)) for row in mine], looks[name])
             for name, mine in by_name.items()
         ]
-        return Panel(lines=lines, title=title, x="window of the trace", y="read calls")
+        return Panel(lines=lines, title=title.replace("-\n", "").replace("\n", " "), x="window of the trace", y="read calls")
 
     panels = [panel(title, of) for title, of in _PANELS if _sum(rows, of)]
     if not panels:
