@@ -37,10 +37,6 @@ EXPERIMENTS: Final = {
         ".experiments.memory.experiment",
         "filters or block cache, in the same memory; cached filters",
     ),
-    "openings": (
-        ".experiments.openings.experiment",
-        "the best error rate by lookups between two openings",
-    ),
     "peers": (
         ".experiments.peers.experiment",
         "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",

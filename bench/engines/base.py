@@ -124,8 +124,8 @@ class Store(ABC):
 
         ``filter_negatives``: searches that a filter spared.  ``filter_positives``,
         ``filter_true_positives``: searches that a filter passed, and passed rightly.
-        ``data_block_reads``: data blocks that were not in its cache.  ``metadata_reads``: reads of filters
-        and indexes.  All with ``Settings.count``.
+        ``data_block_reads``: data blocks that were not in its cache.  ``metadata_reads``: reads of
+        filters and indexes.  All with ``Settings.count``.
         """
         return {}
 

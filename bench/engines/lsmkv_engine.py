@@ -77,7 +77,7 @@ class LsmkvStore(Store):
 
     def metadata_bytes(self) -> int:
         info = self._db.inspect()
-        return info.index_bytes + info.filter_bytes
+        return int(info.index_bytes + info.filter_bytes)
 
 
 def _options(settings: Settings) -> lsmkv.Options:

@@ -1,7 +1,8 @@
 """A form of traces to replay: ``--plugin bench/examples/trace_format.py``.
 
-An example plug-in: copy and change it.  Its lines are what ``redis-cli monitor`` prints, of the commands
-``SET``, ``GET``, ``MGET`` and ``DEL``: a time, the client, and words in quotes.
+An example plug-in: copy and change it.  Its lines are what ``redis-cli monitor`` prints
+(https://redis.io/docs/latest/commands/monitor/) of the commands ``SET``, ``GET``, ``MGET`` and ``DEL`` of
+one key: a time, the client, and words in quotes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Monitor(TraceFormat):
         if line == b"OK":
             return None
         begin, _, rest = line.decode().partition(" [")
-        word, *words = shlex.split(rest[rest.index("]") + 1 :])
+        word, *words = shlex.split(rest[rest.index('] "') + 1 :])
         time_s, keys = int(float(begin)), tuple(each.encode() for each in words)
         if word.upper() == "SET":
             return Operation("put", keys[:1], len(keys[1]), time_s=time_s)

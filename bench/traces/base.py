@@ -100,12 +100,13 @@ def format_named(name: str, path: str) -> TraceFormat:
     raise ValueError(f"{path}: no trace of {', '.join(_FORMATS)}: say its --format")
 
 
-
 def _takes(trace_format: TraceFormat, lines: list[bytes]) -> bool:
+    """Whether each line has the form, and any is an operation."""
     try:
-        return any([trace_format.operation(line) is not None for line in lines])
+        found = list(map(trace_format.operation, lines))
     except (ValueError, LookupError):
         return False
+    return any(operation is not None for operation in found)
 
 
 def read_trace(path: str, trace_format: TraceFormat) -> Iterator[Operation]:
@@ -136,7 +137,9 @@ def _lines(path: str) -> Iterator[bytes]:
             for line in _unpacked(file):
                 yield line.rstrip(b"\r\n")
         except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
-            raise ValueError(f"{path}: its packed data are damaged or cut short: {error}") from error
+            raise ValueError(
+                f"{path}: its packed data are damaged or cut short: {error}"
+            ) from error
 
 
 def _unpacked(file: io.BufferedReader) -> BinaryIO:

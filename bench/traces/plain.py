@@ -33,14 +33,16 @@ class Plain(TraceFormat):
         if word == b"multi-get":
             return Operation("multi-get", tuple(map(_key, words)))
         if word == b"put":
-            key, size, *ttl_s = words
-            return Operation("put", (_key(key),), int(size), *map(int, ttl_s[:1]))
+            key, size, ttl_s = [*words, b"0"][:3] if len(words) < 3 else words
+            return Operation("put", (_key(key),), int(size), int(ttl_s))
         if word in _SINGLE:
             (key,) = words
             return Operation("get" if word == b"get" else "delete", (_key(key),))
         first, other = words
         if word == b"delete-range":
-            return Operation("delete-range", (_key(first), *([] if other == b"-" else [_key(other)])))
+            return Operation(
+                "delete-range", (_key(first), *([] if other == b"-" else [_key(other)]))
+            )
         if word not in (b"scan", b"scan-reverse"):
             raise ValueError(word)
         is_reverse = word == b"scan-reverse"

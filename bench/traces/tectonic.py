@@ -4,10 +4,10 @@ Tectonic: https://github.com/SSD-Brandeis/Tectonic (the lines are those that ``t
 writes, and ``db-layer/src/lib.rs`` reads).  KVBench: https://github.com/BU-DiSC/K-V-Workload-Generator
 (``load_gen.cc``).  Neither has a description in prose.
 
-``I``, ``U`` and ``M`` have a key and a value; a merge counts as a put.  ``P`` (KVBench: ``Q``) and ``D``
-have a key.  ``S`` and ``R``, a range that is read or deleted, have its first key and the key at its end,
-which does not belong to it in Tectonic; KVBench does not say.  ``SC`` and ``RC`` have a key and a number of
-entries.  ``FS`` and ``FE`` are about statistics.
+``I``, ``U`` and ``M`` have a key and a value; a merge counts as a put.  ``P`` (KVBench: ``Q``) and
+``D`` have a key.  ``S`` and ``R``, a range that is read or deleted, have its first key and the key at its
+end, which does not belong to it in Tectonic; KVBench does not say.  ``SC`` and ``RC`` have a key and a
+number of entries.  ``FS`` and ``FE`` are about statistics.
 """
 
 from __future__ import annotations

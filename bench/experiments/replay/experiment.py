@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from typing import Final
 
-from ... import traces  # noqa: F401  (registers the forms)
+from lsmkv.options import Options
+
 from ...engines.base import KIB, MIB, engine_named
 from ...harness.experiment import Experiment, Plan, at_least, between, flattened, positive
 from ...traces.base import AUTO, format_named
+from ...traces.sample import write_sample
 from .measure import measure
 from .rows import Row
 from .steps import Survey, Trace, survey
@@ -20,33 +23,35 @@ ENGINES: Final = ("lsmkv", "rocksdb", "leveldb", "lmdb")
 _FLUSHES: Final = 24
 _BUFFER_BYTES: Final = (64 * KIB, 64 * MIB)
 _LEAST_MEMORY_BYTES: Final = 64 * KIB
+_SAMPLE: Final = (20_000, 100_000)  # keys, requests
+_QUICK_SAMPLE: Final = (4_000, 20_000)
 
 
-def _engines(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(text.split(",")))
-    for name in names:
-        try:
-            engine_named(name)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-    return names
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.split(",")))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a trace, also packed by gzip or zstd")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="a trace, also packed by gzip or zstd; default: one is made in the form of Twitter's, in "
+        "--out",
+    )
     parser.add_argument(
         "--format", default=AUTO, metavar="NAME", help="its form; default: told by its first lines"
     )
     parser.add_argument(
         "--engine",
-        type=_engines,
+        type=_names,
         default=ENGINES,
         metavar="NAMES",
         help=f"default: those installed of {','.join(ENGINES)}",
     )
     parser.add_argument(
         "--policies",
-        type=lambda text: tuple(dict.fromkeys(text.split(","))),
+        type=_names,
         default=("auto",),
         metavar="NAMES",
         help="lsmkv's filter policies; default: auto, which it has by default",
@@ -77,7 +82,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def tasks(plan: Plan) -> list[Task]:
     given = plan.options
-    trace, found = _surveyed(given.file, given.format)
+    try:
+        for engine in given.engine:
+            engine_named(engine)
+        for policy in given.policies:
+            Options(filter_policy=policy)
+        trace, found = _surveyed(plan)
+    except OSError as error:
+        raise SystemExit(f"bench: {error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise SystemExit(f"bench: {error}") from error
     least, most = _BUFFER_BYTES
     buffer_bytes = (given.buffer_kib or 0) * KIB
     trace = replace(
@@ -101,15 +115,16 @@ def tasks(plan: Plan) -> list[Task]:
     ]
 
 
-def _surveyed(path: str, name: str) -> tuple[Trace, Survey]:
+def _surveyed(plan: Plan) -> tuple[Trace, Survey]:
     """The trace with its form, read once: what is wrong with it is told before any work."""
-    try:
-        trace = Trace(path, format_named(name, path).name)
-        return trace, survey(trace)
-    except OSError as error:
-        raise SystemExit(f"bench: {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise SystemExit(f"bench: {error}") from error
+    given = plan.options
+    path, name = given.file, given.format
+    if path is None:
+        path, name = os.path.join(given.out, "sample.csv"), "twitter"
+        os.makedirs(given.out, exist_ok=True)
+        write_sample(path, *(_QUICK_SAMPLE if plan.quick else _SAMPLE), plan.seed)
+    trace = Trace(path, format_named(name, path).name)
+    return trace, survey(trace)
 
 
 def missing() -> list[str]:
@@ -127,7 +142,8 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "the trace's sizes, uncompressed. lsmkv has its default options, but for sizes: its tree is "
         "leveled. The others have their own, and Bloom filters. lsmkv and RocksDB have tables of the "
         "size of the buffer; level 1 has 8 of them in lsmkv and 4 in RocksDB, as by default. "
-        "LevelDB's levels have fixed sizes.",
+        "LevelDB's levels have fixed sizes, and it compacts because of reads, in a thread: these reads "
+        "count where they fall.",
         "Every time that so many bytes were put (buffer_bytes, with 64 for each entry), the store "
         "flushes and settles, so that no compaction depends on time; lsmkv compacts nothing because "
         "of reads. What is read meanwhile is asked for by compactions.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,6 +36,8 @@ _ROOM: Final = 4  # buffers in a write buffer: only settling flushes
 _LEVEL1_TABLES: Final = 8  # as in lsmkv's defaults
 _POOL_BYTES: Final = 1 << 20
 _STRIDE: Final = 7919  # a prime: values of neighbours differ
+_QUIET_S: Final = 0.01
+_MOST_LOOKS: Final = 6000
 _LOOKUPS: Final = frozenset[Who](("absent", "present"))
 
 
@@ -75,13 +78,23 @@ def measure_here(task: Task, directory: str, library: Preloaded | None) -> list[
             writes.metadata_bytes = max(writes.metadata_bytes, writes.store.metadata_bytes())
     writes.touch()
     writes.store.close()
-    whole = _Replay(
-        task, os.path.join(directory, "whole"), found, library, writes.metadata_bytes
-    )
+    whole = _Replay(task, os.path.join(directory, "whole"), found, library, writes.metadata_bytes)
     rows = whole.rows()
     whole.store.close()
     del kept
     return rows
+
+
+def _once_quiet(kernel: KernelCalls) -> Calls:
+    """The calls so far, once there are no more: LevelDB compacts because of reads, in a thread."""
+    calls = kernel.so_far()
+    for _ in range(_MOST_LOOKS):
+        time.sleep(_QUIET_S)
+        later = kernel.so_far()
+        if later == calls:
+            break
+        calls = later
+    return calls
 
 
 @dataclass(slots=True)
@@ -159,8 +172,7 @@ class _Replay:
     def do(self, step: Step) -> bool:
         """Do a step, and return whether its answer is right."""
         store, operation = self.store, step.operation
-        if operation.time_s is not None:
-            self._now_s = max(self._now_s, operation.time_s)
+        self._now_s = step.now_s
         if step.who in _LOOKUPS:
             return (store.get(operation.keys[0]) is not None) == bool(step.expected)
         if step.who == "multi-get":
@@ -209,29 +221,35 @@ class _Replay:
         return None if self._library is None else self._library.reads().under(self._path)
 
     def _count(self, tally: _Tally, steps_of: Sequence[Step], kernel: KernelCalls) -> None:
+        def add(who: Who, made: Calls) -> None:
+            tally.calls[who] = tally.calls.get(who, Calls()).plus(made)
+
         blocks = self._block_reads()
         before = kernel.so_far()
         for who, same in groupby(steps_of, lambda step: step.who):
             is_aside = who not in _LOOKUPS and who != "write"
             blocks_before = self._block_reads() if is_aside else None
-            outside_before = self._outside() if who == "settle" else None
-            if outside_before is not None:
+            outside_before = None
+            if who == "settle" and self._library is not None:
+                add(who, _once_quiet(kernel).since(before))
+                outside_before = self._outside()
                 before = kernel.so_far()
             for step in same:
                 tally.operations.add(step.number)
                 tally.done[step.operation.kind if who == "write" else who] += 1
                 tally.done["entries"] += step.expected if who == "scan" else 0
                 tally.wrong += not self.do(step)
-            now = kernel.so_far()
+            now = _once_quiet(kernel) if who == "settle" else kernel.so_far()
             made = now.since(before)
             if outside_before is not None:
                 # Threads that end and begin make the C library read a file of its own.
                 made = made._replace(reads=self._reads_since(outside_before))
                 now = kernel.so_far()
-            tally.calls[who] = tally.calls.get(who, Calls()).plus(made)
+            add(who, made)
             before = now
             if blocks is not None and blocks_before is not None:
                 blocks += (self._block_reads() or 0) - blocks_before
+        add("settle", _once_quiet(kernel).since(before))
         if blocks is not None:
             tally.block_reads = (self._block_reads() or 0) - blocks
 

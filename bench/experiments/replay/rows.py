@@ -60,7 +60,9 @@ class Row:
         heading="told by an\noutsider",
         form=",",
     )
-    maps: int | None = optional("files of the store that were mapped: reads through a map are no calls")
+    maps: int | None = optional(
+        "files of the store that were mapped: reads through a map are no calls"
+    )
 
     @property
     def name(self) -> str:

@@ -10,8 +10,10 @@ import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress, islice
 from typing import Final, Literal
 
+from ... import traces  # noqa: F401  (registers the forms)
 from ...traces.base import Operation, format_named, read_trace
 
 Who = Literal["absent", "present", "multi-get", "scan", "write", "settle"]
@@ -59,10 +61,12 @@ class Step:
 
     Attributes:
         number: of the operation that it is for, from 0.
+        now_s: the time in the trace.
         expected: keys that are there, or entries of a range.
     """
 
     number: int
+    now_s: int
     who: Who
     operation: Operation
     expected: int = 0
@@ -128,14 +132,15 @@ class Model:
     def within(self, operation: Operation) -> list[bytes]:
         """The keys of a range, up to its limit."""
         low, high = self._places(operation)
-        found = [key for key, is_here in zip(self.keys[low:high], self._here[low:high]) if is_here]
-        return found[: operation.limit]
+        found = compress(self.keys[low:high], self._here[low:high])
+        return list(islice(found, operation.limit))
 
     def _places(self, operation: Operation) -> tuple[int, int]:
         first, *end = operation.keys
         if operation.is_reverse:
             return 0, bisect_right(self.keys, first)
-        return bisect_left(self.keys, first), bisect_left(self.keys, end[0]) if end else len(self.keys)
+        high = bisect_left(self.keys, end[0]) if end else len(self.keys)
+        return bisect_left(self.keys, first), high
 
 
 def steps(trace: Trace, keys: list[bytes], *, expires: bool) -> Iterator[Step]:
@@ -153,25 +158,25 @@ def steps(trace: Trace, keys: list[bytes], *, expires: bool) -> Iterator[Step]:
             now_s = max(now_s, operation.time_s)
             for key in model.gone(now_s):
                 if not expires:
-                    yield Step(max(number, 0), "write", Operation("delete", (key,)))
+                    yield Step(max(number, 0), now_s, "write", Operation("delete", (key,)))
         if operation.kind == "put":
             (key,) = operation.keys
             model.put(key, now_s + operation.ttl_s if operation.ttl_s else None)
-            yield Step(number, "write", operation)
+            yield Step(number, now_s, "write", operation)
             put_bytes += len(key) + operation.value_bytes + ENTRY_BYTES
             if trace.buffer_bytes and put_bytes >= trace.buffer_bytes:
                 put_bytes = 0
-                yield Step(number, "settle", operation)
+                yield Step(number, now_s, "settle", operation)
         elif operation.kind == "get":
             is_here = model.has(operation.keys[0])
-            yield Step(number, "present" if is_here else "absent", operation, int(is_here))
+            yield Step(number, now_s, "present" if is_here else "absent", operation, int(is_here))
         elif operation.kind == "multi-get":
-            yield Step(number, "multi-get", operation, sum(map(model.has, operation.keys)))
+            yield Step(number, now_s, "multi-get", operation, sum(map(model.has, operation.keys)))
         elif operation.kind == "scan":
-            yield Step(number, "scan", operation, model.count(operation))
+            yield Step(number, now_s, "scan", operation, model.count(operation))
         elif operation.kind != "time":
             is_range = operation.kind == "delete-range"
             for key in model.within(operation) if is_range else operation.keys:
                 model.delete(key)
-                yield Step(number, "write", Operation("delete", (key,), time_s=operation.time_s))
-    yield Step(number, "settle", Operation("time"))
+                yield Step(number, now_s, "write", Operation("delete", (key,)))
+    yield Step(number, now_s, "settle", Operation("time"))

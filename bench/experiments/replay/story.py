@@ -16,9 +16,9 @@ _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 
 NOTE: Final = (
-    "In the columns of who asks: read calls. compaction: with flushes. mapped: the engine reads through a "
-    "map, which makes no calls. told by an outsider: all read calls of the store's files, counted between "
-    "the process and its C library. -: there is none, or no counting library."
+    "In the columns of who asks: read calls. compaction: with flushes. mapped: the engine reads through "
+    "a map, which makes no calls. told by an outsider: all read calls of the store's files, counted "
+    "between the process and its C library. -: there is none, or no counting library."
 )
 _PANELS: Final[tuple[tuple[str, Callable[[Row], int]], ...]] = (
     ("absent\nkeys", lambda row: row.absent_reads),
@@ -135,7 +135,8 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
             Line(name, [(row.window + 1, of(row)) for row in mine], looks[name])
             for name, mine in by_name.items()
         ]
-        return Panel(lines=lines, title=title.replace("-\n", "").replace("\n", " "), x="window of the trace", y="read calls")
+        flat = title.replace("-\n", "").replace("\n", " ")
+        return Panel(lines=lines, title=flat, x="window of the trace", y="read calls")
 
     panels = [panel(title, of) for title, of in _PANELS if _sum(rows, of)]
     if not panels:
