@@ -20,13 +20,13 @@ from typing import Final
 import lsmkv
 
 from ...engines.base import KIB, Settings, Store, engine_named
+from ...engines.leveldb_engine import map_taker
 from ...engines.lsmkv_engine import LsmkvStore
 from ...engines.rocksdb_engine import RocksDBStore
 from ...harness import plugins
 from ...harness.process_meter import Calls, KernelCalls
 from ...harness.read_counter import FileReads, Preloaded, best_way, preloaded
 from ...harness.workers import alone
-from ..wasted_reads.outside import map_taker
 from .rows import Row
 from .steps import Step, Survey, Who, steps, survey
 from .tasks import Task
