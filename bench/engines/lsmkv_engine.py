@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 import lsmkv
+from lsmkv.storage.storage import Storage
 
 from ..harness.environment import build
 from .base import Engine, Pairs, Settings, Store, walk
@@ -32,8 +33,10 @@ class LsmkvStore(Store):
         settings: Settings,
         options: lsmkv.Options | None = None,
         clock: Callable[[], float] = time.time,
+        storage: Storage | None = None,
     ) -> None:
-        self._db = lsmkv.open(directory, options or _options(settings), clock=clock)
+        options = options or _options(settings)
+        self._db = lsmkv.open(directory, options, clock=clock, storage=storage)
         self.get = self._db.get
         self.put = self._db.put
         self.put_sync = partial(self._db.put, sync=True)

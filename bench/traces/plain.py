@@ -1,4 +1,4 @@
-"""Plain lines: what ``DB.trace`` of lsmkv records, or keys to look up, one a line.
+"""Plain lines: what ``lsmkv.layers.TracedDB`` records, or keys to look up, one a line.
 
 ``put KEY SIZE``, ``put KEY SIZE TTL_S``, ``get KEY``, ``multi-get KEY ...``, ``delete KEY``,
 ``delete-range FIRST END``, ``scan FIRST COUNT`` and ``scan-reverse LAST COUNT``; ``time SECONDS`` says

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Final, Self
 from urllib.parse import quote_from_bytes
 
-from lsmkv.encoding.entries import prefix_successor
+from lsmkv.encoding.entries import Buffer, prefix_successor
 from lsmkv.layers.prefixed import PrefixedDB
 
 
@@ -34,14 +34,18 @@ class TracedDB(PrefixedDB):
     ...     file = io.BytesIO()  # or open("program.trace", "wb")
     ...     traced = TracedDB(db, file)
     ...     traced[b"fox"] = b"red"
-    ...     b"dog" in traced, list(traced)
+    ...     b"dog" in traced, next(iter(traced))
     ...     file.getvalue().splitlines()[1:]
-    (False, [b'fox'])
+    (False, b'fox')
     [b'put fox 3', b'get dog', b'scan fox 1']
     """
 
     def __init__(self, db: Any, file: BinaryIO) -> None:
         super().__init__(_Recorded(db, _Trace(file).note), b"")
+
+    def prefixed(self, prefix: Buffer) -> Any:
+        """The keys with ``prefix``, without it: a :class:`PrefixedDB`, recorded too."""
+        return PrefixedDB(self.db, prefix)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.db, name)
@@ -135,6 +139,9 @@ class _Scan:
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
         return self._noted(reversed(self._view), not self._is_reverse)
+
+    def __repr__(self) -> str:
+        return repr(self._view)
 
     def value(self, key: bytes) -> bytes | None:
         self._store.note([f"get {_text(key)}"])

@@ -77,6 +77,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"a store flushes and settles after so many KiB of puts; default: {_FLUSHES} times in "
         "the trace, from 64 to 65,536",
     )
+    parser.add_argument(
+        "--blocks",
+        default="",
+        metavar="FILE",
+        help="also write the block accesses of lsmkv's first policy, without a cache, in libCacheSim's "
+        "form oracleGeneral",
+    )
     parser.add_argument("--windows", type=positive, default=10, metavar="N", help="default: 10")
 
 
@@ -107,6 +114,9 @@ def tasks(plan: Plan) -> list[Task]:
             memory_bytes=memory_bytes,
             bits_per_key=given.bits_per_key,
             seed=plan.seed,
+            blocks=os.path.abspath(given.blocks)
+            if given.blocks and policy == given.policies[0]
+            else "",
             plugin_files=tuple(given.plugin),
         )
         for engine in given.engine

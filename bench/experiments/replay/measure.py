@@ -24,6 +24,7 @@ from ...engines.leveldb_engine import map_taker
 from ...engines.lsmkv_engine import LsmkvStore
 from ...engines.rocksdb_engine import RocksDBStore
 from ...harness import plugins
+from ...harness.block_trace import BlockTrace, write_oracle_general
 from ...harness.process_meter import Calls, KernelCalls
 from ...harness.read_counter import FileReads, Preloaded, best_way, preloaded
 from ...harness.workers import alone
@@ -80,6 +81,13 @@ def measure_here(task: Task, directory: str, library: Preloaded | None) -> list[
     writes.store.close()
     whole = _Replay(task, os.path.join(directory, "whole"), found, library, writes.metadata_bytes)
     rows = whole.rows()
+    if task.blocks:
+        blocks = BlockTrace()
+        noted = _Replay(task, os.path.join(directory, "blocks"), found, None, blocks=blocks)
+        for step in noted.steps():
+            noted.do(step)
+        noted.store.close()
+        write_oracle_general(task.blocks, blocks.accesses)
     whole.store.close()
     del kept
     return rows
@@ -124,12 +132,14 @@ class _Replay:
         found: Survey,
         library: Preloaded | None,
         metadata_bytes: int = 0,
+        blocks: BlockTrace | None = None,
     ) -> None:
         os.mkdir(path)
         self._task, self._path, self._found, self._library = task, path, found, library
         self._engine = engine_named(task.engine)
         self.metadata_bytes = metadata_bytes
         self._cache_bytes = max(_LEAST_CACHE_BYTES, task.memory_bytes - metadata_bytes)
+        self._blocks = blocks
         self._now_s = 0
         self._noise = random.Random(f"values/{task.seed}").randbytes(_POOL_BYTES)
         self.store = self._opened()
@@ -145,7 +155,7 @@ class _Replay:
         if task.engine == "lsmkv":
             options = lsmkv.Options(
                 filter_policy=task.policy,
-                block_cache_size_bytes=self._cache_bytes,
+                block_cache_size_bytes=0 if self._blocks else self._cache_bytes,
                 write_buffer_size_bytes=_ROOM * buffer_bytes,
                 level1_size_bytes=_LEVEL1_TABLES * buffer_bytes,
                 table_size_bytes=buffer_bytes,
@@ -154,7 +164,9 @@ class _Replay:
                 read_around=False,  # it looks at single bytes, to see what memory keeps
                 read_compaction_rate_bytes=0,  # when they come depends on time
             )
-            return LsmkvStore(self._path, settings, options, lambda: float(self._now_s))
+            return LsmkvStore(
+                self._path, settings, options, lambda: float(self._now_s), self._blocks
+            )
         if task.engine == "rocksdb":
             return RocksDBStore(self._path, settings, table_size_bytes=buffer_bytes)
         return self._engine.open(self._path, settings)

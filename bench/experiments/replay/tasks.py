@@ -14,6 +14,7 @@ class Task:
     Attributes:
         policy: of lsmkv's filters; empty for others, which have Bloom filters of ``bits_per_key``.
         memory_bytes: of filters, indexes and block cache together.
+        blocks: lsmkv's block accesses are written to this file.
     """
 
     engine: str
@@ -23,6 +24,7 @@ class Task:
     memory_bytes: int
     bits_per_key: float
     seed: int
+    blocks: str = ""
     plugin_files: tuple[str, ...] = ()
 
     def __str__(self) -> str:
