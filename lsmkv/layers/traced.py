@@ -1,9 +1,7 @@
 """Records what a program asks of a store, for ``lsmkv bench replay``.
 
-A line is an operation: ``put KEY SIZE``, ``put KEY SIZE TTL_S``, ``get KEY``, ``multi-get KEY ...``,
-``delete KEY``, ``delete-range FIRST END``, ``scan FIRST COUNT``, ``scan-reverse LAST COUNT``, or ``time
-SECONDS``, which says when what follows was.  Keys are as ``urllib.parse.quote`` writes them; ``-`` is the
-empty key, or no end.
+A line is an operation, its key, and a size, a number of entries or a time; ``bench/traces/plain.py``,
+which reads them, describes each.
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
+from unittest.mock import patch
 
 import lsmkv
 
@@ -47,23 +48,8 @@ def measure(task: Task, directory: str) -> list[Row]:
     with ExitStack() as stack:
         library = stack.enter_context(preloaded()) if best_way() == "preload" else None
         if library is not None:
-            stack.enter_context(_environment(library.environment))
+            stack.enter_context(patch.dict(os.environ, library.environment))
         return alone(measure_here, task, directory, library)
-
-
-@contextmanager
-def _environment(more: dict[str, str]) -> Iterator[None]:
-    """Variables for processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in more}
-    os.environ.update(more)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def measure_here(task: Task, directory: str, library: Preloaded | None) -> list[Row]:
