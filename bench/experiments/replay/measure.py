@@ -39,7 +39,8 @@ _LEVEL1_TABLES: Final = 8  # as in lsmkv's defaults
 _POOL_BYTES: Final = 1 << 20
 _STRIDE: Final = 7919  # a prime: values of neighbours differ
 _QUIET_S: Final = 0.01
-_MOST_LOOKS: Final = 6000
+_QUIET_LOOKS: Final = 4
+_MOST_LOOKS: Final = 1000
 _LOOKUPS: Final = frozenset[Who](("absent", "present"))
 
 
@@ -81,11 +82,12 @@ def measure_here(task: Task, directory: str, library: Preloaded | None) -> list[
 
 def _once_quiet(kernel: KernelCalls) -> Calls:
     """The calls so far, once there are no more: LevelDB compacts because of reads, in a thread."""
-    calls = kernel.so_far()
+    calls, same = kernel.so_far(), 0
     for _ in range(_MOST_LOOKS):
         time.sleep(_QUIET_S)
         later = kernel.so_far()
-        if later == calls:
+        same = same + 1 if later == calls else 0
+        if same == _QUIET_LOOKS:
             break
         calls = later
     return calls
