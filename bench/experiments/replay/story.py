@@ -17,8 +17,9 @@ _MIB: Final = 1024 * _KIB
 
 NOTE: Final = (
     "In the columns of who asks: read calls. compaction: with flushes; one call may read many blocks. "
-    "mapped: the engine reads through a map, which makes no calls. told by an outsider: all read calls of the store's files, counted "
-    "between the process and its C library. -: there is none, or no counting library."
+    "mapped: the engine reads through a map, which makes no calls. told by an outsider: all read calls "
+    "of the store's files, counted between the process and its C library. -: there is none, or no "
+    "counting library."
 )
 _PANELS: Final[tuple[tuple[str, Callable[[Row], int]], ...]] = (
     ("absent\nkeys", lambda row: row.absent_reads),
