@@ -52,7 +52,7 @@ page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources
 	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
 	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
-EXPERIMENTS := saved-io saved-requests wasted-reads granularity policies compaction filters memory openings peers ycsb
+EXPERIMENTS := saved-io saved-requests wasted-reads granularity policies compaction filters memory replay peers ycsb
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
@@ -66,7 +66,7 @@ bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 # saved-requests and filters are not among them: they judge a clock.
 SMALLEST := "policies --parts trees --keys 5000" "policies --parts skew --keys 10000" "policies --parts repeats --keys 2000" \
 	"policies --parts shift --keys 6000" \
-	"openings --keys 2000 --lookups 1000" \
+	"replay --windows 2" \
 	"memory --keys 4000 --lookups 500 --runs 1 --parts split" "wasted-reads --entries 5000 --passes 1 --bits 16 --shapes hex,names" \
 	"saved-io --counts-only --datasets digits --entries 1000 --lookups 500" "granularity --bits 10 --flush-entries 64" \
 	"compaction --size-ratios 4 --write-buffers 16" "ycsb --workloads A --records 1000 --operations 1000 --repetitions 1" \

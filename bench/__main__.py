@@ -37,10 +37,6 @@ EXPERIMENTS: Final = {
         ".experiments.memory.experiment",
         "filters or block cache, in the same memory; cached filters",
     ),
-    "openings": (
-        ".experiments.openings.experiment",
-        "the best error rate by lookups between two openings",
-    ),
     "peers": (
         ".experiments.peers.experiment",
         "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
@@ -48,6 +44,10 @@ EXPERIMENTS: Final = {
     "policies": (
         ".experiments.policies.experiment",
         "filter policies in the same memory: by tree, skew and shifting or repeated lookups",
+    ),
+    "replay": (
+        ".experiments.replay.experiment",
+        "a trace in its own order on lsmkv, RocksDB, LevelDB and LMDB, in the same memory",
     ),
     "reproduce": (
         ".experiments.reproduce.command",

@@ -95,6 +95,10 @@ class Store(ABC):
         """Remove a key."""
         self._db.delete(key)
 
+    def put_expiring(self, key: bytes, value: bytes, ttl_s: int) -> None:
+        """Set a key that goes by itself, in stores of an engine that ``expires``."""
+        raise NotImplementedError
+
     def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """The values of several keys, in one call if possible."""
         return list(map(self.get, keys))
@@ -120,9 +124,14 @@ class Store(ABC):
 
         ``filter_negatives``: searches that a filter spared.  ``filter_positives``,
         ``filter_true_positives``: searches that a filter passed, and passed rightly.
-        ``data_block_reads``: data blocks that were not in its cache.  All with ``Settings.count``.
+        ``data_block_reads``: data blocks that were not in its cache.  ``metadata_reads``: reads of
+        filters and indexes.  All with ``Settings.count``.
         """
         return {}
+
+    def metadata_bytes(self) -> int:
+        """The bytes of filters and indexes in memory; 0 where there are none."""
+        return 0
 
     def close(self) -> None:
         """Close the store."""
@@ -137,12 +146,14 @@ class Engine(ABC):
         distribution: the name that pip installs; the report names its version.
         module: the name that Python imports.
         store: the class of its stores, unless it overrides ``open``.
+        expires: whether its stores have ``put_expiring``.
     """
 
     name: ClassVar[str]
     distribution: ClassVar[str]
     module: ClassVar[str]
     store: ClassVar[type[Store]]
+    expires: ClassVar[bool] = False
 
     def is_installed(self) -> bool:
         """Whether it can be measured here."""

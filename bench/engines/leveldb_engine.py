@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import time
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from .base import MIB, Engine, Pairs, Settings, Store, walk
+from .leveldb_files import resident_sizes
 
 _LEVEL0_FILES: Final = 4
 """The files of level 0 that start a compaction (LevelDB's ``kL0_CompactionTrigger``)."""
 
 _LEVEL1_SIZE_BYTES: Final = 10 * MIB
 """The limit of level 1; each further level may be ten times as large."""
+
+_MAPS: Final = 1000
+"""LevelDB maps so many tables of a process into memory, and reads the others with pread."""
 
 _BEYOND: Final = b"\xff" * 64
 _POLL_S: Final = 0.002
@@ -25,6 +29,7 @@ class LevelDBStore(Store):
     def __init__(self, directory: str, settings: Settings) -> None:
         import plyvel
 
+        self._directory = directory
         self._db = plyvel.DB(
             directory,
             create_if_missing=True,
@@ -60,6 +65,10 @@ class LevelDBStore(Store):
         self._db.compact_range(start=b"\0", stop=_BEYOND)
         self.settle()
 
+    def metadata_bytes(self) -> int:
+        sizes = resident_sizes(self._directory)
+        return sizes.index_bytes + sizes.filter_bytes
+
     def cached_bytes(self) -> int:
         """The bytes of the block cache, if blocks are compressed, and of the memtables."""
         return int(self._db.get_property(b"leveldb.approximate-memory-usage"))
@@ -78,6 +87,22 @@ class LevelDBStore(Store):
         return files[0] >= _LEVEL0_FILES or any(
             size_bytes[level] >= _LEVEL1_SIZE_BYTES * 10 ** (level - 1) for level in range(1, 6)
         )
+
+
+def map_taker(path: str, is_new: bool) -> Any:
+    """An open store that takes up all maps of this process, so that others are read by calls."""
+    import plyvel
+
+    store: Any = plyvel.DB(
+        path, create_if_missing=True, write_buffer_size=64 * 1024, max_open_files=4 * _MAPS
+    )
+    keys = [b"%06d" % number for number in range(_MAPS + 100)]
+    if is_new:
+        for key in keys:
+            store.put(key, bytes(70_000))
+    for key in keys:
+        assert store.get(key) is not None
+    return store
 
 
 class LevelDB(Engine):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import ClassVar
+
+import lsmkv
+from lsmkv.storage.storage import Storage
 
 from ..harness.environment import build
 from .base import Engine, Pairs, Settings, Store, walk
@@ -20,22 +25,18 @@ def error_rate_for(bits_per_key: float) -> float:
 
 
 class LsmkvStore(Store):
-    def __init__(self, directory: str, settings: Settings) -> None:
-        import lsmkv
+    """An open store, with ``options`` in place of those that ``Settings`` tell."""
 
-        filtered = settings.bits_per_key > 0
-        self._db = lsmkv.open(
-            directory,
-            filter_policy="bloom" if filtered else "none",
-            error_rate=error_rate_for(settings.bits_per_key) if filtered else 0.5,  # 0 is no rate
-            filter_allocation="uniform",  # as the peers' filters
-            block_cache_size_bytes=settings.cache_size_bytes,
-            write_buffer_size_bytes=settings.write_buffer_size_bytes,
-            block_size_bytes=settings.block_size_bytes,
-            compression=settings.compression,
-            background=settings.background,
-            direct_reads=settings.direct_reads,
-        )
+    def __init__(
+        self,
+        directory: str,
+        settings: Settings,
+        options: lsmkv.Options | None = None,
+        clock: Callable[[], float] = time.time,
+        storage: Storage | None = None,
+    ) -> None:
+        options = options or _options(settings)
+        self._db = lsmkv.open(directory, options, clock=clock, storage=storage)
         self.get = self._db.get
         self.put = self._db.put
         self.put_sync = partial(self._db.put, sync=True)
@@ -45,6 +46,9 @@ class LsmkvStore(Store):
             put = batch.put
             for key, value in pairs:
                 put(key, value)
+
+    def put_expiring(self, key: bytes, value: bytes, ttl_s: int) -> None:
+        self._db.put(key, value, ttl_s=ttl_s)
 
     def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         found: Sequence[bytes | None] = self._db.multi_get(keys)
@@ -71,7 +75,27 @@ class LsmkvStore(Store):
             "filter_positives": stats.filter_true_positives + stats.filter_false_positives,
             "filter_true_positives": stats.filter_true_positives,
             "data_block_reads": stats.block_reads,
+            "metadata_reads": stats.filter_reads + stats.index_reads,
         }
+
+    def metadata_bytes(self) -> int:
+        info = self._db.inspect()
+        return int(info.index_bytes + info.filter_bytes)
+
+
+def _options(settings: Settings) -> lsmkv.Options:
+    filtered = settings.bits_per_key > 0
+    return lsmkv.Options(
+        filter_policy="bloom" if filtered else "none",
+        error_rate=error_rate_for(settings.bits_per_key) if filtered else 0.5,  # 0 is no rate
+        filter_allocation="uniform",  # as the peers' filters
+        block_cache_size_bytes=settings.cache_size_bytes,
+        write_buffer_size_bytes=settings.write_buffer_size_bytes,
+        block_size_bytes=settings.block_size_bytes,
+        compression=settings.compression,
+        background=settings.background,
+        direct_reads=settings.direct_reads,
+    )
 
 
 class Lsmkv(Engine):
@@ -79,6 +103,7 @@ class Lsmkv(Engine):
 
     name = distribution = module = "lsmkv"
     store = LsmkvStore
+    expires: ClassVar[bool] = True
 
     def version(self) -> str:
         """The version, and whether its hot modules are compiled here."""

@@ -18,6 +18,8 @@ from bench.experiments.ycsb import workloads
 from bench.experiments.ycsb.experiment import EXPERIMENT
 from bench.harness import experiment, plugins
 from bench.harness.sweep import sweep
+from bench.traces import base as traces
+from bench.traces.base import Operation
 from filter_kinds import own_registry
 from lsmkv.filters import policies
 
@@ -33,6 +35,7 @@ def forgotten() -> Iterator[None]:
     engines = dict(base._ENGINES)
     known = dict(workloads.WORKLOADS)
     made = dict(datasets._DATA_SETS)
+    forms = dict(traces._FORMATS)
     base._ENGINES.pop("log", None)
     with own_registry():
         yield
@@ -43,6 +46,8 @@ def forgotten() -> Iterator[None]:
     datasets._DATA_SETS.clear()
     datasets._DATA_SETS.update(made)
     datasets.content.cache_clear()
+    traces._FORMATS.clear()
+    traces._FORMATS.update(forms)
     for name in [name for name in sys.modules if name.startswith("bench_plugin_")]:
         del sys.modules[name]
 
@@ -63,6 +68,7 @@ def test_every_example_plug_in_adds_something_and_shows_its_option(file: Path) -
             + len(base.engines())
             + len(workloads.WORKLOADS)
             + len(datasets.data_sets())
+            + len(traces.formats())
         )
 
     before = known()
@@ -169,5 +175,19 @@ def test_the_data_set_reads_the_keys_and_the_lookups_of_a_trace(
     assert [(key, len(value)) for key, value in found.entries] == [(b"a", 30), (b"b", 5)]
     assert found.trace == [b"a", b"c"]
     path.write_text("0,a,1\n")
-    with pytest.raises(ValueError, match="line 1: not seven fields"):
+    with pytest.raises(ValueError, match="line 1: not of the format twitter"):
         datasets.content("twitter", 101, 1)
+
+
+# The form of traces
+
+
+def test_the_form_is_told_by_its_lines_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "commands"
+    path.write_text('OK\n7.1 [0 [::1]:6] "SET" "a b" "\\"12"\n8.0 [0 lua] "MGET" "a b" "c"\n')
+    plugins.load([str(FOLDER / "trace_format.py")])
+    found = traces.format_named("auto", str(path))
+    assert list(traces.read_trace(str(path), found)) == [
+        Operation("put", (b"a b",), 3, time_s=7),
+        Operation("multi-get", (b"a b", b"c"), time_s=8),
+    ]

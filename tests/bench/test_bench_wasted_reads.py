@@ -12,8 +12,8 @@ import pytest
 
 from bench.engines.base import Settings
 from bench.engines.leveldb_engine import LevelDBStore
+from bench.engines.leveldb_files import resident_sizes
 from bench.experiments.wasted_reads.experiment import CONTENDERS, EXPERIMENT, missing, tasks
-from bench.experiments.wasted_reads.leveldb_files import resident_sizes
 from bench.experiments.wasted_reads.measure import bloom_rate_within, measure
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.story import failures

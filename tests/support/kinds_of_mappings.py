@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from conftest import open_small
 import lsmkv
 import lsmkv.aio
 from lsmkv.encoding.entries import to_bytes
+from lsmkv.layers import TracedDB
 from lsmkv.typed import KeyCodec, TypedDB
 
 Contents = dict[bytes, bytes]
@@ -70,6 +72,7 @@ BASES: Final[dict[str, Callable[[lsmkv.DB], Any]]] = {
     "store": lambda db: db,
     "prefix": lambda db: db.prefixed(b"p/"),
     "nested prefix": lambda db: db.prefixed(b"\xff").prefixed(b"\xff"),  # no key is above them
+    "traced prefix": lambda db: TracedDB(db, io.BytesIO()).prefixed(b"t\xff"),
     "typed store": lambda db: TypedDB(db.prefixed(b"t\xff"), key=Hex("key"), value=Hex("value")),
 }
 

@@ -52,7 +52,7 @@ INSIDE = {
     ],
     "lsmkv.sstable": ["format entry_cache", "block_cache", "block"],
     "lsmkv.background": ["threads worker pace handles malloc_trim", "process"],
-    "bench": ["harness engines workloads", "experiments"],
+    "bench": ["harness engines workloads traces", "experiments"],
     "torture": [
         "framework",
         "crash corruption metamorphic",

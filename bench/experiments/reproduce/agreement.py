@@ -14,12 +14,12 @@ from typing import Final, Literal, get_args
 from .published import PublishedTable, Section
 
 FACTOR: Final = 2.0  # times of two machines, or of one on two days, may differ by this
-MEASURED: Final = frozenset({"cluster-build", "peers", "ycsb"})
+MEASURED: Final = frozenset({"cluster-build", "peers", "replay", "ycsb"})
 """Experiments whose every table depends on times: background work or the page cache has a say."""
 
 COUNTED: Final = (
     *("saved-io", "saved-requests", "wasted-reads", "figures", "granularity"),
-    *("policies", "memory", "openings"),
+    *("policies", "memory"),
 )
 """Experiments whose answers are counts: ``--sections counted``."""
 

@@ -21,10 +21,10 @@ from lsmkv.inspection.store_info import StoreInfo
 
 from ...engines.base import MIB, Settings, engine_named
 from ...engines.leveldb_engine import LevelDBStore
+from ...engines.leveldb_files import Sizes, resident_sizes
 from ...engines.rocksdb_engine import RocksDBStore
 from ...harness.ribbon_sizes import fit
 from ...harness.shapes import block_keys, exact_rate, run_count
-from .leveldb_files import Sizes, resident_sizes
 from .outside import Outsider, rocksdb_form
 from .rows import Row
 from .tasks import NO_FILTER, PER_TABLE, KeySet, Task

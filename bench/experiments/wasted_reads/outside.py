@@ -24,16 +24,13 @@ from typing import Any, Final
 import psutil
 
 from ...engines.base import MIB, Settings, engine_named
-from ...engines.leveldb_engine import LevelDBStore
+from ...engines.leveldb_engine import LevelDBStore, map_taker
 from ...engines.rocksdb_engine import RocksDBStore
 from ...harness.read_counter import best_way, preloaded
 from .tasks import PACKED, PARTITIONED, KeySet, Task
 
 _TOUCHED: Final = 500  # of so many present keys one is looked up first: every table has far more
 _PACKED_RESTARTS: Final = 16  # as in RocksDB's data blocks
-_LEVELDB_MAPS: Final = 1000
-"""LevelDB maps so many tables of a process into memory, and reads the others with pread."""
-
 _SMALL: Final = 100
 
 Get = Callable[[bytes], bytes | None]
@@ -126,7 +123,7 @@ def _small_store(task: Task, directory: str, open_store: Callable[[str], Get]) -
     path = os.path.join(directory, "small")
     is_new = not os.path.exists(path)
     if task.engine == "leveldb":
-        return _map_taker(path, is_new)
+        return map_taker(path, is_new)
     keys = [b"%06d" % number for number in range(_SMALL)]
     if is_new:
         os.mkdir(path)
@@ -138,21 +135,6 @@ def _small_store(task: Task, directory: str, open_store: Callable[[str], Get]) -
     for key in keys:
         assert get(key) is not None
     return get
-
-
-def _map_taker(path: str, is_new: bool) -> Any:
-    import plyvel
-
-    store: Any = plyvel.DB(
-        path, create_if_missing=True, write_buffer_size=64 * 1024, max_open_files=4 * _LEVELDB_MAPS
-    )
-    keys = [b"%06d" % number for number in range(_LEVELDB_MAPS + 100)]
-    if is_new:
-        for key in keys:
-            store.put(key, bytes(70_000))
-    for key in keys:
-        assert store.get(key) is not None
-    return store
 
 
 def _lsmkv(task: Task, path: str, setting: float) -> Get:

@@ -25,7 +25,7 @@ class Sizes:
 
 
 def resident_sizes(directory: str) -> Sizes:
-    """The sizes of all tables in a closed store's directory."""
+    """The sizes of all tables in the directory of a store that does nothing meanwhile."""
     found = [
         _table_sizes(os.path.join(directory, name))
         for name in os.listdir(directory)
