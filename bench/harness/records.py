@@ -1,9 +1,9 @@
-"""Rows of results: dataclasses with described columns, written as JSON and CSV.
+"""Rows of results: dataclasses with described columns, written as one tidy table.
 
 A row type declares its columns with :func:`column`::
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Row:
+    class Row(Observation):
         runs: int = column("overlapping sorted runs", "setting")
         block_reads: int = column("data blocks read by the lookups", heading="reads", form=",")
         get_us_p99: float = column("99th percentile of a lookup, microseconds", "time")
@@ -19,6 +19,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 Kind = Literal["setting", "count", "time"]
@@ -30,16 +31,25 @@ Form = str | Callable[[Any], str]  # a format specification, or a function that 
 
 def column(meaning: str, kind: Kind = "count", *, heading: str = "", form: Form = "") -> Any:
     """A column of a row type; tables show it as ``form`` says, below ``heading``."""
-    return dataclasses.field(metadata=_metadata(meaning, kind, heading, form))
+    return _column(dataclasses.MISSING, meaning, kind, heading, form)
 
 
 def optional(meaning: str, kind: Kind = "count", *, heading: str = "", form: Form = "") -> Any:
     """A :func:`column` that is None where it does not apply."""
-    return dataclasses.field(default=None, metadata=_metadata(meaning, kind, heading, form))
+    return _column(None, meaning, kind, heading, form)
 
 
-def _metadata(meaning: str, kind: Kind, heading: str, form: Form) -> dict[str, Any]:
-    return {"meaning": meaning, "kind": kind, "heading": heading, "form": form}
+def _column(default: Any, meaning: str, kind: Kind, heading: str = "", form: Form = "") -> Any:
+    metadata = {"meaning": meaning, "kind": kind, "heading": heading, "form": form}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What every row has; the harness fills it in."""
+
+    repetition: int = _column(0, "number of the repetition", "setting")
+    seed: int = _column(0, "what decided keys, values and orders of the repetition", "setting")
 
 
 def columns(row_type: type) -> list[dict[str, str]]:

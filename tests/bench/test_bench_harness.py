@@ -14,14 +14,14 @@ import pytest
 from bench import __main__ as bench
 from bench.harness import document, experiment, records
 from bench.harness.experiment import Experiment, Plan
-from bench.harness.records import column
+from bench.harness.records import Observation, column
 from bench.harness.story import Story
 from bench.harness.sweep import sweep
 from bench.harness.tables import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     number: int = column("what was asked", "setting")
     square: int = column("what came out")
     took_s: float = column("how long", "time")

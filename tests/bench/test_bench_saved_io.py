@@ -62,7 +62,7 @@ def test_a_small_run_counts_the_same_twice() -> None:
 def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_run() -> None:
     asked = []
     for name in (DIGITS, *TENANTS):
-        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 1970, 0)
+        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 1970)
         (row,) = sweep(measure, [task], None)[0]
         assert row.miscounted == 0 and row.lookup_count == 3000
         asked.append(row.filters_asked_half or 0)
@@ -72,7 +72,7 @@ def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_r
 @pytest.fixture(scope="module")
 def compared() -> list[Row]:
     """Small stores with ribbon filters beside Bloom filters of 1 %, in blocks of 4 and 64 KiB."""
-    tasks = [EqualTask(DIGITS, 6000, kib * KIB, 4, 3000, 1970, 0) for kib in (4, 64)]
+    tasks = [EqualTask(DIGITS, 6000, kib * KIB, 4, 3000, 1970) for kib in (4, 64)]
     return [row for found in sweep(measure, tasks, None) for row in found]
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from lsmkv.options import KIB
 
 from ...harness.experiment import Experiment, at_least, flattened, positive
+from ...harness.seeds import Figure
 from .measure import measure
 from .rows import Row
 from .story import story
@@ -62,4 +63,5 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,
+    figures=(Figure("block reads of a lookup", "counted_block_reads", "counted_lookups"),),
 )

@@ -51,7 +51,6 @@ def measure(task: Task, directory: str) -> list[Row]:
                 error_rate=task.error_rate,
                 lookups_per_key=lookups_per_key,
                 key_count=task.key_count,
-                seed=task.seed,
                 request_cost_bytes=task.request_cost_bytes,
                 error_rate_exact=exact,
                 filter_bits_per_key=8 * info.filter_bytes / task.key_count,

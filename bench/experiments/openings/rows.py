@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """What a store reads between two openings."""
 
     run_count: int = column("overlapping sorted runs", "setting")
@@ -16,7 +16,6 @@ class Row:
     error_rate: float = column("false-positive rate asked for; 1: no filters are used", "setting")
     lookups_per_key: float = column("lookups of absent keys in an opening, by keys", "setting")
     key_count: int = column("entries", "setting")
-    seed: int = column("what decided keys, values and order", "setting")
     request_cost_bytes: int = column("bytes that a read request costs besides its own", "setting")
 
     error_rate_exact: float = column("theory for the filters as built, weighted by keys")

@@ -71,11 +71,7 @@ def _seconds_on(device: Device, depth: int | None = None) -> Shown:
 
 def skew(rows: Sequence[Row], even: Sequence[Row]) -> list[Table]:
     """Skewed lookups beside ``even``, lookups spread over all keys of the same stores."""
-    here = [
-        row
-        for row in rows
-        if row.dataset in SKEWED and not row.repetition and ZIPF.get(row.dataset) != 0
-    ]
+    here = [row for row in rows if row.dataset in SKEWED and ZIPF.get(row.dataset) != 0]
     if not here:
         return []
     rates = [rate for rate in dict.fromkeys(row.error_rate_requested for row in here) if rate]
@@ -123,7 +119,6 @@ def value_sizes(rows: Sequence[Row]) -> list[Table]:
         for row in rows
         if row.dataset in VALUES
         and not row.hit_ratio
-        and not row.repetition
         and row.error_rate_requested == REFERENCE_RATE
     ]
     if not here:

@@ -30,7 +30,6 @@ _TICKS: Final = {_NO_FILTER: "no\nfilter"} | {
 
 def charts(stores: Sequence[Row], asked: Sequence[Row]) -> list[Chart]:
     """The chart of a trace, in the store of ``asked``, and that of absent keys, where there are some."""
-    stores = [row for row in stores if not row.repetition]
     absent = [row for row in _few(stores) if not row.hit_ratio and row.lookups_of != TRACE]
     found = []
     if asked and asked[0].lookups_of == TRACE:

@@ -82,11 +82,7 @@ def limited_columns(found: Limited | None) -> dict[str, Any]:
 
 def limited_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
     """Table and failures; none of a run without such data."""
-    here = [
-        row
-        for row in rows
-        if row.dataset == LIMITED and row.hit_ratio in (0.0, 1.0) and not row.repetition
-    ]
+    here = [row for row in rows if row.dataset == LIMITED and row.hit_ratio in (0.0, 1.0)]
     if not here:
         return [], []
     first = here[0]

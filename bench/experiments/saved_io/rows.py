@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
 from ...harness.tables import percent
 
 OS_TOLERANCE: Final = 0.01
@@ -27,7 +27,7 @@ TRACE_PRESENT: Final = "trace, present"  # the lookups of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One store and hit ratio; None where a column does not apply."""
 
     dataset: str = column(
@@ -56,8 +56,6 @@ class Row:
         "ribbon in no more bytes than Bloom's",
         "setting",
     )
-    repetition: int = column("number of the repetition", "setting")
-    seed: int = column("what decided keys, values and order", "setting")
     lookup_count: int = column("lookups that were counted, or absent keys asked", "setting")
 
     entry_count: int = column("entries in the store, or keys in each filter")
@@ -217,7 +215,6 @@ def _shape(row: Row) -> tuple[object, ...]:
         row.run_count,
         row.lookups_of,
         row.hit_ratio,
-        row.repetition,
     )
 
 

@@ -39,16 +39,14 @@ def story(rows: Sequence[Row]) -> Story:
             failures += _saves_little([row for row in theirs if row.filter_policy == policy])
         failures += [*_rates(theirs), *_disagreements(stores)]
         failures += [*_miscounted(stores), *_below_bound(theirs)]
-        absent = [row for row in stores if not row.hit_ratio and not row.repetition]
+        absent = [row for row in stores if not row.hit_ratio]
         asked = headline_rows(stores)
         first = tables.headline(asked) if asked else None
         if asked:
             found.append(aside.on_devices(with_bases(asked, stores)))
         if absent:
             found.append(tables.summary(absent))
-    even = [
-        row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
-    ]
+    even = [row for row in stores if row.dataset == DIGITS and not row.hit_ratio]
     found += [*aside.skew(beside, even), *aside.value_sizes(beside)]
     for told in (range_story(beside), limited_story(beside), equal_story(rows)):
         found += told[0]
@@ -89,7 +87,6 @@ def headline_rows(rows: Sequence[Row]) -> list[Row]:
         for row in rows
         if row.is_store
         and (row.lookups_of == TRACE or not row.hit_ratio)
-        and not row.repetition
         and row.error_rate_requested in HEADLINE_RATES
     ]
     if not here:
@@ -116,7 +113,6 @@ def with_bases(asked: Sequence[Row], stores: Sequence[Row]) -> list[Row]:
         row
         for row in stores
         if row.error_rate_requested is None
-        and not row.repetition
         and _shape(row) == _shape(asked[0])
         and (row.lookups_of, row.hit_ratio) == (asked[0].lookups_of, asked[0].hit_ratio)
     ]
