@@ -1,8 +1,8 @@
 """An experiment from its command line to its files.
 
 ``lsmkv bench NAME --out DIR`` plans configurations, measures each (:mod:`bench.harness.sweep`),
-makes rows of the measurements, and writes ``NAME.json``, ``NAME.csv``, ``report.html``, and where
-matplotlib is installed the charts as PNG and SVG.
+makes rows of the measurements, and writes a tidy table (:func:`bench.harness.records.write`),
+``report.html``, and where matplotlib is installed the charts as PNG and SVG.
 """
 
 from __future__ import annotations
@@ -293,9 +293,10 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
     """Write every file below ``directory``, and return their paths, the report first."""
     os.makedirs(directory, exist_ok=True)
     story = experiment.story_of(results.rows)
-    paths = [os.path.join(directory, f"{experiment.name}.{kind}") for kind in ("json", "csv")]
-    records.write_json(paths[0], results.header, experiment.row_type, results.rows)
-    records.write_csv(paths[1], experiment.row_type, results.rows)
+    clocks = {table.title: list(table.timed) for table in _brief(story) if table.timed}
+    stem = os.path.join(directory, experiment.name)
+    header = {**results.header, "timed": clocks}
+    paths = records.write(stem, header, experiment.row_type, results.rows)
     drawn = []
     if charts.can_draw():
         drawn = [path for chart in story.charts for path in charts.save(chart, directory)]

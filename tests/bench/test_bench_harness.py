@@ -77,11 +77,14 @@ def test_a_configuration_that_fails_ends_the_sweep(threads: int) -> None:
 
 
 def test_files_describe_their_columns_and_know_no_nan(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    records.write_json(str(path), {"seed": 1}, Row, [Row(number=1, square=1, took_s=math.inf)])
-    content = json.loads(path.read_text())
-    assert content["rows"] == [{"number": 1, "square": 1, "took_s": None}]
-    assert content["columns"][2] == {"name": "took_s", "kind": "time", "meaning": "how long"}
+    stem = str(tmp_path / "rows")
+    records.write(stem, {"seed": 1}, Row, [Row(number=1, square=1, took_s=math.inf)])
+    assert Path(f"{stem}.csv").read_text() == "repetition,seed,number,square,took_s\n0,0,1,1,\n"
+    described = json.loads(Path(f"{stem}.json").read_text())
+    took = {"name": "took_s", "kind": "time", "unit": "s", "meaning": "how long"}
+    assert described["columns"][4] == took
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(f"{stem}.parquet")["square"].to_pylist() == [1]
 
 
 def test_the_command_writes_every_file_and_the_section(tmp_path: Path) -> None:
@@ -90,12 +93,9 @@ def test_the_command_writes_every_file_and_the_section(tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["--out", str(out), "--quick", "--seed", "4", "--into", str(page)]
     experiment.main(SQUARES, arguments)
-    assert sorted(path.name for path in out.iterdir()) == [
-        "report.html",
-        "squares.csv",
-        "squares.json",
-    ]
-    assert (out / "squares.csv").read_text().split() == ["number,square,took_s", "4,16,", "2,4,"]
+    assert (out / "report.html").exists()
+    lines = ["repetition,seed,number,square,took_s", "0,4,4,16,", "0,4,2,4,"]
+    assert (out / "squares.csv").read_text().split() == lines
     once = page.read_text()
     assert once.startswith(
         "before\n<!-- bench squares -->\n\nCommand: `python -m bench squares --out "

@@ -38,8 +38,9 @@ def _trees(rows: Sequence[Row]) -> Chart:
         "allocation",
         "Data blocks read for an absent key, by filter memory, levels and size ratio",
         "With 95 % intervals between seeds: hollow marks with one rate for all runs, full ones with "
-        "Monkey's rates in the same memory. Lines: the papers' formula, the sum of all runs' rates. What does not vary: "
-        f"{trees.BITS:g} bits per key, {trees.LEVELS} levels, T = {trees.SIZE_RATIO}.",
+        "Monkey's rates in the same memory. Lines: the papers' formula, the sum of all runs' rates. "
+        f"What does not vary: {trees.BITS:g} bits per key, {trees.LEVELS} levels, "
+        f"T = {trees.SIZE_RATIO}.",
         [
             Panel(
                 lines=list(_by(of(rows, **fixed), name)),

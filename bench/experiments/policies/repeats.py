@@ -156,7 +156,10 @@ class Task:
             lookup_count=len(absent),
             cache_share=self.cache_share,
             is_shared=self.is_shared,
-            independent_lookups=effective_trials(Counter(absent).values()),
+            # A list lets each key pass once, however popular it is.
+            independent_lookups=len(absent)
+            if options.adaptive_filters
+            else effective_trials(Counter(absent).values()),
             run_count=run_count(before),
             entry_count=before.entry_count,
             filter_bytes=after.filter_memory_bytes,

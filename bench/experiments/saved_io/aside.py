@@ -40,6 +40,7 @@ def on_devices(rows: Sequence[Row]) -> Table:
         f"{_DEVICES_TITLE} ({asked}, the stores of the first table)",
         [row for row in rows if (row.data_block_reads or 0) >= FEWEST_EVENTS],
         (
+            Shown("filters", lambda row: row.filter_policy if row.error_rate_requested else "none"),
             Shown("asked\np, %", requested_rate),
             Shown("reads a lookup,\ncounted", _reads, ".4f"),
             _seconds_on(HARD_DISK),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ...harness.intervals import FEWEST_EVENTS
 from ...harness.records import Observation, column, optional
 from ...harness.tables import percent
 
@@ -192,6 +193,12 @@ class Row(Observation):
     def is_store(self) -> bool:
         """Whether a store was asked, with its own baseline: no comparison."""
         return self.comparison is None
+
+    @property
+    def tells_rate(self) -> bool:
+        """Whether the lookups tell the rate of any other ones: few popular keys tell of themselves."""
+        hits, effect = self.filter_false_positives, self.design_effect or 1.0
+        return (self.filter_trials or 0) >= effect * FEWEST_EVENTS and (not hits or hits >= effect)
 
     @property
     def holds_exact(self) -> bool:

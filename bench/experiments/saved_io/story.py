@@ -27,6 +27,7 @@ BAR: Final = 0.99  # the share of the reads of absent lookups that filters of 1 
 
 def story(rows: Sequence[Row]) -> Story:
     """Tables and charts, all computed from ``rows``."""
+    rows = _one_store_each(rows)
     beside = [row for row in rows if row.dataset in ASIDE]
     rows = [row for row in rows if row.dataset not in ASIDE]
     stores = [row for row in rows if row.is_store]
@@ -53,6 +54,17 @@ def story(rows: Sequence[Row]) -> Story:
         failures += told[1]
     drawn = charts(stores, headline_rows(stores))
     return Story(found, drawn, failures, first, _headline(stores))
+
+
+def _one_store_each(rows: Sequence[Row]) -> list[Row]:
+    """The rows, without those of filters that came out the same at several rates asked for."""
+    kept: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        rate = row.error_rate_exact if row.is_store else row.comparison
+        asked = row.error_rate_requested if rate is None else None
+        found = (*_shape(row), row.lookups_of, row.hit_ratio, rate, asked, row.filter_bytes)
+        kept.setdefault(found, row)
+    return list(kept.values())
 
 
 def _headline(stores: Sequence[Row]) -> str:

@@ -11,6 +11,7 @@ from .rows import Row, least_index_bits
 from .tasks import NO_FILTER, PACKED
 
 OURS: Final = "lsmkv"
+_GREW: Final = "grew\nKiB"
 
 NOTE: Final = (
     "index: bits a key of the index in memory. In the columns of a budget, of bits a key of filters "
@@ -89,7 +90,7 @@ def _brief(rows: Sequence[Row], note: str) -> Table:
         "index",
         *(f"{bits:g} bits" for bits in every),
         "told\nKiB",
-        "grew\nKiB",
+        _GREW,
     ]
     cells = []
     for name in dict.fromkeys(row.name for row in rows):
@@ -119,7 +120,7 @@ def _brief(rows: Sequence[Row], note: str) -> Table:
     for title, compared in (("without packed index", default), ("the others", rows)):
         ratios = [_ahead(at_budget(compared, bits)) for bits in every]
         cells.append([f"{title} / lsmkv", "-", *ratios, "-", "-"])
-    return Table(_title(rows[0]), headings, cells, note)
+    return Table(_title(rows[0]), headings, cells, note, timed=(_GREW,))
 
 
 def _count(reads: int | None) -> str:

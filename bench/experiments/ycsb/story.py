@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ...engines.base import engines as registered
@@ -42,6 +43,7 @@ def story(rows: list[Row]) -> Story:
     tables.append(latencies(timed, engines, workloads))
     if counted:
         tables.append(blocks(counted, workloads))
+    tables = [replace(table, timed=table.headings) for table in tables]
     return Story(tables, charts(timed, engines, workloads), failures, headline=_headline(ratios))
 
 
