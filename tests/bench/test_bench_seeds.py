@@ -48,6 +48,7 @@ def count(rows: list[Any], figure: Figure) -> tuple[int, int, int]:
     return holding, told, few
 
 
+@pytest.mark.slow
 @pytest.mark.longest
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_of_five_seeds_hold_what_fifteen_others_give(case: str) -> None:
