@@ -7,8 +7,8 @@
 #     python -m bench policies --parts trees --quick --repetitions 5
 #
 # Each row is an observation: settings, counts, and which repetition it is.  What a column is stands in
-# the JSON beside the CSV.  Needs pandas, scipy and matplotlib; open it as a notebook (Jupytext, VS Code), or run
-# `python bench/examples/pictures.py [FOLDER OF TABLES]`.
+# the JSON beside the CSV.  Needs pandas, scipy and matplotlib; open it as a notebook (Jupytext, VS Code),
+# or run `python bench/examples/pictures.py [FOLDER OF TABLES]`.
 
 # %%
 import json
