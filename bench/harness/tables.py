@@ -97,7 +97,8 @@ def table_of(
         column if isinstance(column, Shown) else _declared(rows[0], column) for column in columns
     ]
     cells = [[_text(column, row, empty) for column in shown] for row in rows]
-    kinds = {field.name: field.metadata.get("kind") for field in dataclasses.fields(rows[0])}
+    fields = dataclasses.fields(rows[0]) if rows else ()
+    kinds = {field.name: field.metadata.get("kind") for field in fields}
     timed = [
         each.heading
         for each in shown

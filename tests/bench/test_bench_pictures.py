@@ -10,7 +10,7 @@ import pytest
 
 from bench import __main__ as bench
 
-NOTEBOOK = Path(__file__).parents[2] / "bench" / "examples" / "pictures.py"
+NOTEBOOK = Path(__file__).parents[2] / "bench" / "examples" / "notebook" / "pictures.py"
 COMMANDS = (
     "saved-io --quick --counts-only --datasets digits --entries 500 --lookups 500 --repetitions 2",
     "policies --parts trees --quick --keys 500 --repetitions 2",

@@ -8,7 +8,7 @@
 #
 # Each row is an observation: settings, counts, and which repetition it is.  What a column is stands in
 # the JSON beside the CSV.  Needs pandas, scipy and matplotlib; open it as a notebook (Jupytext, VS Code),
-# or run `python bench/examples/pictures.py [FOLDER OF TABLES]`.
+# or run `python bench/examples/notebook/pictures.py [FOLDER OF TABLES]`.
 
 # %%
 import json
