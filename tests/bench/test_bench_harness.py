@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -15,6 +16,7 @@ from bench import __main__ as bench
 from bench.harness import document, experiment, records
 from bench.harness.experiment import Experiment, Plan
 from bench.harness.records import Observation, column
+from bench.harness.seeds import Figure
 from bench.harness.story import Story
 from bench.harness.sweep import sweep
 from bench.harness.tables import Table
@@ -128,3 +130,20 @@ def test_places_that_cannot_be_used_are_refused_before_any_work(
     given = options.format(out=tmp_path / "out", page=page).split()
     with pytest.raises(SystemExit, match=re.escape(said)):
         bench.main(["granularity", "--quick", *given])
+
+
+def test_each_repetition_has_a_seed_of_its_own_and_any_may_fail() -> None:
+    arguments = ["--out", "unused", "--quick", "--seed", "4", "--repetitions", "2"]
+    results = experiment.run(SQUARES, arguments)
+    assert [(row.repetition, row.seed) for row in results.rows] == [(0, 4), (0, 4), (1, 5), (1, 5)]
+    told = SQUARES.story_of(results.rows)
+    assert told.tables[0].cells == [["4", "16"], ["2", "4"]]
+    assert told.failures == ["a square is odd"]
+
+
+def test_figures_of_several_seeds_have_a_table_with_their_intervals() -> None:
+    figures = (Figure("square", "square"),)
+    arguments = ["--out", "unused", "--quick", "--seed", "9", "--repetitions", "3"]
+    again = dataclasses.replace(SQUARES, figures=figures, tasks=lambda _: [3])
+    (_, table) = again.story_of(experiment.run(again, arguments).rows).tables
+    assert table.cells == [["", "square", "9 (9-9)"]]
