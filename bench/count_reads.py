@@ -50,6 +50,10 @@ def main(arguments: Sequence[str]) -> None:
             "No program loaded the counter: it is statically linked or set-user-ID. Try --by strace."
         )
     console.print(_table(reads, way).to_rich())
+    if reads.has_ring:
+        console.print(
+            "A program has an io_uring: what it reads through it is not counted. Let it read without."
+        )
     if given.under is not None and not reads.files:
         console.print(_nothing_below(given.under))
     if given.out:
@@ -64,7 +68,7 @@ def main(arguments: Sequence[str]) -> None:
 def _below(reads: Reads, folder: str) -> Reads:
     prefix = os.path.realpath(folder).rstrip("/") + "/"
     here = tuple(file for file in reads.files if file.path.startswith(prefix))
-    return Reads(reads.programs, here)
+    return Reads(reads.programs, here, reads.has_ring)
 
 
 def _nothing_below(folder: str) -> str:

@@ -1,8 +1,8 @@
 """An experiment from its command line to its files.
 
 ``lsmkv bench NAME --out DIR`` plans configurations, measures each (:mod:`bench.harness.sweep`),
-makes rows of the measurements, and writes ``NAME.json``, ``NAME.csv``, ``report.html``, and where
-matplotlib is installed the charts as PNG and SVG.
+makes rows of the measurements, and writes a tidy table (:func:`bench.harness.records.write`),
+``report.html``, and where matplotlib is installed the charts as PNG and SVG.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final, Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .. import COMMAND
-from . import charts, document, plugins, records, report
+from . import charts, document, plugins, records, report, seeds
 from .document import provenance
 from .environment import environment
 from .story import Story
@@ -33,7 +33,7 @@ from .tables import Table
 
 T = TypeVar("T")
 M = TypeVar("M")
-R = TypeVar("R")
+R = TypeVar("R", bound=records.Observation)
 
 PICTURES: Final = "pictures"  # the folder beside a document
 DEFAULT_SEED: Final = 1970  # the year of Bloom's paper
@@ -41,11 +41,12 @@ DEFAULT_SEED: Final = 1970  # the year of Bloom's paper
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The parsed command line; the seed decides every key, value and order."""
+    """One repetition of the parsed command line; its seed decides every key, value and order."""
 
     quick: bool
     seed: int
     options: argparse.Namespace
+    repetition: int = 0
 
 
 def _none(_: argparse.ArgumentParser) -> None: ...
@@ -59,13 +60,17 @@ class Experiment(Generic[T, M, R]):
         name: its name in commands and files.
         method: paragraphs of the report.
         row_type: a dataclass of :func:`bench.harness.records.column`.
-        tasks: makes the configurations, which can be pickled; the progress shows ``str`` of each.
+        tasks: makes a repetition's configurations, which can be pickled; the progress shows ``str`` of
+            each.
         measure: a module's function that measures one task in an empty directory.
-        rows: makes the rows of all measurements, which come in the order of the tasks.
+        rows: makes the rows of a repetition's measurements, which come in the order of the tasks.
         libraries: distributions whose versions the report names, besides lsmkv.
         missing: names the contenders that are not installed.
         alone: measures one task at a time, on this machine, because times matter.
-        after: adds to the measurements when all of them are there (times, for example).
+        after: adds to a repetition's measurements when all of them are there (times, for example).
+        repetitions: as many as there are by default, quick and full.
+        pools: the story is of all repetitions; others tell the first one, and what failed in any.
+        figures: what the report tells of each configuration, with intervals between seeds.
     """
 
     name: str
@@ -82,6 +87,21 @@ class Experiment(Generic[T, M, R]):
     alone: bool = False
     after: Callable[[Plan, list[M], Step], list[M]] | None = None
     add_options: Callable[[argparse.ArgumentParser], None] = _none
+    repetitions: tuple[int, int] = (1, 1)
+    pools: bool = False
+    figures: Sequence[seeds.Figure] = ()
+
+    def story_of(self, found: Sequence[R]) -> Story:
+        """The story of all repetitions."""
+        parts: dict[int, list[R]] = {}
+        for row in found:
+            parts.setdefault(0 if self.pools else row.repetition, []).append(row)
+        stories = [self.story(part) for part in parts.values()]
+        failures = list(dict.fromkeys(chain.from_iterable(story.failures for story in stories)))
+        tables = list(stories[0].tables)
+        if self.figures and any(row.repetition for row in found):
+            tables.append(seeds.table(found, self.figures))
+        return replace(stories[0], tables=tables, failures=failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +182,13 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
     )
     parser.add_argument("--quick", action="store_true", help="a part that takes a few minutes")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default: %(default)s")
+    quick, full = experiment.repetitions
+    parser.add_argument(
+        "--repetitions",
+        type=positive,
+        metavar="N",
+        help=f"each with a seed of its own, from --seed on; default: {full}, with --quick {quick}",
+    )
     parser.add_argument(
         "--work", metavar="DIR", help="where stores are made; default: the temporary directory"
     )
@@ -196,13 +223,15 @@ def run(
     """Measure the command line's configurations below the working directories; show progress."""
     given = parser_for(experiment).parse_args(arguments)
     plugins.load(given.plugin)
-    plan = Plan(given.quick, given.seed, given)
-    tasks = experiment.tasks(plan)
+    repetitions = given.repetitions or experiment.repetitions[not given.quick]
+    plans = [Plan(given.quick, given.seed + n, given, n) for n in range(repetitions)]
+    parts = [experiment.tasks(plan) for plan in plans]
+    tasks = list(chain.from_iterable(parts))
     jobs = 1 if experiment.alone else given.jobs
     began = time.monotonic()
     with _progress(experiment.name, len(tasks), console or Console(quiet=True)) as step:
         with executor_for(jobs) as executor:
-            measured = sweep(
+            every = sweep(
                 experiment.measure,
                 tasks,
                 executor,
@@ -210,20 +239,26 @@ def run(
                 plugin_files=given.plugin,
                 step=step,
             )
-        if experiment.after is not None:
-            measured = experiment.after(plan, measured, step)
+        rows: list[R] = []
+        for plan, part in zip(plans, parts, strict=True):
+            measured, every = every[: len(part)], every[len(part) :]
+            if experiment.after is not None:
+                measured = experiment.after(plan, measured, step)
+            stamps: dict[str, Any] = {"repetition": plan.repetition, "seed": plan.seed}
+            rows += [replace(row, **stamps) for row in experiment.rows(measured)]
     header = {
         "experiment": experiment.name,
         "title": experiment.title,
         "command": f"{COMMAND} {shlex.join([experiment.name, *arguments])}",
         "seed": given.seed,
+        "repetitions": repetitions,
         "quick": given.quick,
         "executor": f"{jobs} process{'es' * (jobs > 1)}",
         "missing": experiment.missing(),
         "environment": environment(given.work or tempfile.gettempdir(), experiment.libraries),
         "elapsed_s": round(time.monotonic() - began, 1),
     }
-    return Results(header, experiment.rows(measured))
+    return Results(header, rows)
 
 
 @contextmanager
@@ -257,10 +292,11 @@ def _progress(name: str, total: int, console: Console) -> Iterator[Step]:
 def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) -> list[str]:
     """Write every file below ``directory``, and return their paths, the report first."""
     os.makedirs(directory, exist_ok=True)
-    story = experiment.story(results.rows)
-    paths = [os.path.join(directory, f"{experiment.name}.{kind}") for kind in ("json", "csv")]
-    records.write_json(paths[0], results.header, experiment.row_type, results.rows)
-    records.write_csv(paths[1], experiment.row_type, results.rows)
+    story = experiment.story_of(results.rows)
+    clocks = {table.title: list(table.timed) for table in _brief(story) if table.timed}
+    stem = os.path.join(directory, experiment.name)
+    header = {**results.header, "timed": clocks}
+    paths = records.write(stem, header, experiment.row_type, results.rows)
     drawn = []
     if charts.can_draw():
         drawn = [path for chart in story.charts for path in charts.save(chart, directory)]
@@ -338,7 +374,7 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
         console.print(
             f"{name} is not installed, and was not measured: pip install 'lsmkv[bench-peers]'"
         )
-    story = experiment.story(results.rows)
+    story = experiment.story_of(results.rows)
     _print(console, story)
     written = write(experiment, results, given.out)
     if given.into:

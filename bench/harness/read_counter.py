@@ -3,10 +3,12 @@
 Two ways.  ``preload`` puts a small library of ours between the program and the C library
 (``read_counter.c``, compiled by the system's C compiler).  ``strace`` asks the kernel, and is slower.
 
-Both see read, pread, readv and preadv in all forms, by all threads, and by children after fork and exec,
-with O_DIRECT too.  Neither sees what a program reads through mmap or io_uring; files that are mapped are
-named.  ``preload`` also misses reads inside the C library (stdio's fopen and fread), system calls made
-without it, and programs that are statically linked (Go's) or set-user-ID.  ``strace`` sees these.
+Both see read, pread, readv and preadv in all forms, sendfile, copy_file_range and splice, by all threads,
+and by children after fork and exec, with O_DIRECT too.  Neither sees what a program reads through mmap or
+io_uring; files that are mapped are named, and a ring is told (by ``preload`` if the C library made it, or
+if it is open at the end).  ``preload`` also misses reads inside the C library (stdio's fopen and fread),
+system calls made without it, and programs that are statically linked (Go's) or set-user-ID.  ``strace``
+sees these.
 """
 
 from __future__ import annotations
@@ -31,6 +33,14 @@ _SOURCE: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "read_
 _SLOT: Final = struct.Struct("<5Q472s")
 _SLOTS: Final = 16384
 _COMPILE_S: Final = 60
+_RING: Final = "anon_inode:[io_uring]"
+_SOURCES: Final = {
+    **dict.fromkeys(
+        ("read", "pread64", "readv", "preadv", "preadv2", "copy_file_range", "splice"), 0
+    ),
+    "sendfile": 1,
+}
+"""System calls that read, and which of their descriptors they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +61,18 @@ class FileReads:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """All files, most calls first, and how many programs were seen."""
+    """All files, most calls first, how many programs were seen, and whether one had an io_uring."""
 
     programs: int
     files: tuple[FileReads, ...]
+    has_ring: bool = False
+
+    @classmethod
+    def of(cls, programs: int, found: Iterable[FileReads]) -> Reads:
+        """The files in order, without the ring."""
+        every = sorted(found, key=lambda file: (-file.calls, -file.maps, file.path))
+        files = tuple(file for file in every if file.path != _RING)
+        return cls(programs, files, len(files) < len(every))
 
     def under(self, folder: str) -> FileReads:
         """The sum over the files below a folder."""
@@ -109,11 +127,7 @@ class Preloaded:
         ]
         if any(slots[0][1:5]):
             found.append(FileReads("(more files)", *slots[0][1:5]))
-        return Reads(slots[0][0], _sorted(found))
-
-
-def _sorted(files: Iterable[FileReads]) -> tuple[FileReads, ...]:
-    return tuple(sorted(files, key=lambda file: (-file.calls, -file.maps, file.path)))
+        return Reads.of(slots[0][0], found)
 
 
 @contextmanager
@@ -131,7 +145,7 @@ def count_reads(command: list[str], way: Way) -> tuple[int, Reads]:
             return done.returncode, library.reads()
     with tempfile.TemporaryDirectory(prefix="lsmkv-reads-") as directory:
         trace = os.path.join(directory, "trace")
-        calls = "read,pread64,readv,preadv,preadv2,mmap,execve"
+        calls = ",".join(("mmap", "execve", "io_uring_setup", *_SOURCES))
         options = ["-f", "-qq", "-y", "-s", "0", "-e", f"trace={calls}", "-e", "signal=none"]
         done = subprocess.run(["strace", *options, "-o", trace, "--", *command])
         with open(trace, encoding="utf-8", errors="surrogateescape") as file:
@@ -166,8 +180,12 @@ def parse_strace(lines: Iterable[str]) -> Reads:
         if name == "execve":
             programs += 1
             continue
-        descriptor = _DESCRIPTOR.search(arguments)
-        path = descriptor[1] if descriptor else "?"
+        if name == "io_uring_setup":
+            calls[_RING] += 1
+            continue
+        descriptors = _DESCRIPTOR.findall(arguments)
+        descriptor = descriptors[_SOURCES.get(name, 0)] if descriptors else ""
+        path = descriptor or "?"
         path = path if path.startswith("/") else path.partition(":")[0]
         if name != "mmap":
             calls[path] += 1
@@ -175,9 +193,9 @@ def parse_strace(lines: Iterable[str]) -> Reads:
         elif descriptor and "PROT_READ" in arguments:
             maps[path] += 1
             mapped[path] += int(arguments.split(", ")[1])
-    return Reads(
+    return Reads.of(
         programs,
-        _sorted(
+        (
             FileReads(path, calls[path], read_bytes[path], maps[path], mapped[path])
             for path in calls | maps
         ),

@@ -24,6 +24,7 @@ class Table:
     Attributes:
         left: the number of columns, from the left, that hold words and not numbers.
         brief: short enough for the terminal and for documents too.
+        timed: headings of the columns that clocks or the system decide; the others repeat with a seed.
     """
 
     title: str
@@ -32,6 +33,7 @@ class Table:
     note: str = ""
     left: int = 1
     brief: bool = True
+    timed: Sequence[str] = ()
 
     def to_rich(self) -> RichTable:
         table = RichTable(
@@ -71,11 +73,13 @@ class Shown:
     Attributes:
         value: the name of a row's attribute, or a function of the row.
         form: the format of the value.
+        is_timed: whether a clock or the system decides a function's value; of an attribute it is known.
     """
 
     heading: str
     value: str | Callable[[Any], object]
     form: Form = ""
+    is_timed: bool = False
 
 
 def table_of(
@@ -93,7 +97,14 @@ def table_of(
         column if isinstance(column, Shown) else _declared(rows[0], column) for column in columns
     ]
     cells = [[_text(column, row, empty) for column in shown] for row in rows]
-    return Table(title, [column.heading for column in shown], cells, note, left, brief)
+    fields = dataclasses.fields(rows[0]) if rows else ()
+    kinds = {field.name: field.metadata.get("kind") for field in fields}
+    timed = [
+        each.heading
+        for each in shown
+        if each.is_timed or (isinstance(each.value, str) and kinds.get(each.value) == "time")
+    ]
+    return Table(title, [each.heading for each in shown], cells, note, left, brief, timed)
 
 
 def _declared(row: Any, name: str) -> Shown:

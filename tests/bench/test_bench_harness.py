@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -14,14 +15,15 @@ import pytest
 from bench import __main__ as bench
 from bench.harness import document, experiment, records
 from bench.harness.experiment import Experiment, Plan
-from bench.harness.records import column
+from bench.harness.records import Observation, column
+from bench.harness.seeds import Figure
 from bench.harness.story import Story
 from bench.harness.sweep import sweep
 from bench.harness.tables import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     number: int = column("what was asked", "setting")
     square: int = column("what came out")
     took_s: float = column("how long", "time")
@@ -77,11 +79,14 @@ def test_a_configuration_that_fails_ends_the_sweep(threads: int) -> None:
 
 
 def test_files_describe_their_columns_and_know_no_nan(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    records.write_json(str(path), {"seed": 1}, Row, [Row(number=1, square=1, took_s=math.inf)])
-    content = json.loads(path.read_text())
-    assert content["rows"] == [{"number": 1, "square": 1, "took_s": None}]
-    assert content["columns"][2] == {"name": "took_s", "kind": "time", "meaning": "how long"}
+    stem = str(tmp_path / "rows")
+    records.write(stem, {"seed": 1}, Row, [Row(number=1, square=1, took_s=math.inf)])
+    assert Path(f"{stem}.csv").read_text() == "repetition,seed,number,square,took_s\n0,0,1,1,\n"
+    described = json.loads(Path(f"{stem}.json").read_text())
+    took = {"name": "took_s", "kind": "time", "unit": "s", "meaning": "how long"}
+    assert described["columns"][4] == took
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(f"{stem}.parquet")["square"].to_pylist() == [1]
 
 
 def test_the_command_writes_every_file_and_the_section(tmp_path: Path) -> None:
@@ -90,12 +95,9 @@ def test_the_command_writes_every_file_and_the_section(tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["--out", str(out), "--quick", "--seed", "4", "--into", str(page)]
     experiment.main(SQUARES, arguments)
-    assert sorted(path.name for path in out.iterdir()) == [
-        "report.html",
-        "squares.csv",
-        "squares.json",
-    ]
-    assert (out / "squares.csv").read_text().split() == ["number,square,took_s", "4,16,", "2,4,"]
+    assert (out / "report.html").exists()
+    lines = ["repetition,seed,number,square,took_s", "0,4,4,16,", "0,4,2,4,"]
+    assert (out / "squares.csv").read_text().split() == lines
     once = page.read_text()
     assert once.startswith(
         "before\n<!-- bench squares -->\n\nCommand: `python -m bench squares --out "
@@ -128,3 +130,20 @@ def test_places_that_cannot_be_used_are_refused_before_any_work(
     given = options.format(out=tmp_path / "out", page=page).split()
     with pytest.raises(SystemExit, match=re.escape(said)):
         bench.main(["granularity", "--quick", *given])
+
+
+def test_each_repetition_has_a_seed_of_its_own_and_any_may_fail() -> None:
+    arguments = ["--out", "unused", "--quick", "--seed", "4", "--repetitions", "2"]
+    results = experiment.run(SQUARES, arguments)
+    assert [(row.repetition, row.seed) for row in results.rows] == [(0, 4), (0, 4), (1, 5), (1, 5)]
+    told = SQUARES.story_of(results.rows)
+    assert told.tables[0].cells == [["4", "16"], ["2", "4"]]
+    assert told.failures == ["a square is odd"]
+
+
+def test_figures_of_several_seeds_have_a_table_with_their_intervals() -> None:
+    figures = (Figure("square", "square"),)
+    arguments = ["--out", "unused", "--quick", "--seed", "9", "--repetitions", "3"]
+    again = dataclasses.replace(SQUARES, figures=figures, tasks=lambda _: [3])
+    (_, table) = again.story_of(experiment.run(again, arguments).rows).tables
+    assert table.cells == [["", "square", "9 (9-9)"]]

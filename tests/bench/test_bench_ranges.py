@@ -28,7 +28,7 @@ ENTRIES = 2000
 def rows() -> list[Row]:
     """Four runs of numbers, without filters and with Bloom and Grafite filters."""
     tasks = [
-        StoreTask(RANGES, ENTRIES, 4 * KIB, 4, policy, rate, (0.0,), 400, 0, 1970, 0)
+        StoreTask(RANGES, ENTRIES, 4 * KIB, 4, policy, rate, (0.0,), 400, 0, 1970)
         for policy, rates in (("bloom", (None, 0.01)), ("grafite", (None, 0.01, 0.0025)))
         for rate in rates
     ]

@@ -39,6 +39,21 @@ again = "import os, sys; os.read(os.open(sys.argv[1], os.O_RDONLY), 11)"
 subprocess.run([sys.executable, "-c", again, path])
 """
 
+COPIES = """
+import os, sys
+path, to = sys.argv[1], os.open(sys.argv[2], os.O_RDWR | os.O_CREAT)
+file = os.open(path, os.O_RDONLY)
+os.sendfile(to, file, 0, 1000)
+os.copy_file_range(file, to, 2000, 0, 0)
+"""
+
+RING = """
+import ctypes, os
+ring = ctypes.CDLL(None).syscall(425, 4, ctypes.create_string_buffer(200))
+assert ring >= 0
+os.close(ring)
+"""
+
 LOOKUPS = """
 import sys, lsmkv
 with lsmkv.open(sys.argv[1], read_only=True, block_cache_size_bytes=0) as db:
@@ -65,6 +80,29 @@ def test_calls_of_threads_and_children_are_counted_by_file(way: Way, tmp_path: P
     # Four threads, three other calls, a killed child, and a program that the last line starts.
     assert (found.calls, found.bytes) == (4 * 50 + 3 + 1 + 1, 4 * 500 + 15 + 9 + 11)
     assert (found.maps, found.mapped_bytes) == (1, 5000)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_within_the_kernel_count_for_their_source(way: Way, tmp_path: Path) -> None:
+    path, to = tmp_path / "data", tmp_path / "copy"
+    path.write_bytes(bytes(5000))
+    _, files = counted(way, "-c", COPIES, str(path), str(to))
+    (found,) = [file for file in files if file.path == os.path.realpath(path)]
+    assert (found.calls, found.bytes) == (2, 3000)
+    assert os.path.realpath(to) not in [file.path for file in files]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("script", "has_ring"), [(RING, True), ("pass", False)])
+def test_a_ring_is_told_because_its_reads_are_not_seen(
+    way: Way, script: str, has_ring: bool, tmp_path: Path
+) -> None:
+    if shutil.which(NEEDED[way]) is None:
+        pytest.skip(f"no {NEEDED[way]} here")
+    status, reads = count_reads([sys.executable, "-c", script], way)
+    if status:
+        pytest.skip("this kernel, or its settings, has no io_uring")
+    assert reads.has_ring == has_ring
 
 
 @pytest.mark.parametrize("way", ["preload", pytest.param("strace", marks=pytest.mark.slow)])

@@ -21,7 +21,7 @@ from bench.__main__ import main
             "--policies: filter policy 'blum': must be one of none, bloom",
         ),
         ("saved-io", "--policies none", "--policies none: stores without filters are in every run"),
-        ("compaction", "--repeat 0", "--repeat: 0: must be 1 or more"),
+        ("compaction", "--repetitions 0", "--repetitions: 0: must be 1 or more"),
         (
             "compaction",
             "--size-ratios 1",

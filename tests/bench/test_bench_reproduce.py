@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from bench import __main__ as bench
 from bench.experiments.reproduce.agreement import compare
 from bench.experiments.reproduce.command import main, measure_again
-from bench.experiments.reproduce.published import Section, sections
+from bench.experiments.reproduce.published import Section, results, sections
 
 COMMAND = "python -m bench wasted-reads --bits 10 --entries 1000 --shapes hex --value-bytes 100"
 PAGE = """# A page
@@ -33,11 +35,14 @@ TABLE = """**Reads**
 """
 
 
+CLOCKS = {"Reads": ["cold us", "spread us"]}
+
+
 def section(folder: Path, tables: str, command: str = COMMAND) -> Section:
     folder.mkdir(exist_ok=True)
     document = folder / "page.md"
     document.write_text(PAGE.format(command=command, tables=tables))
-    (found,) = sections([document])
+    (found,) = sections([document], CLOCKS)
     return found
 
 
@@ -103,6 +108,28 @@ def test_what_another_run_wrote_comes_out_again_and_what_nobody_measured_does_no
     grown = [cell for cell in outcome.cells if cell.place.endswith("grew KiB")]
     assert outcome.agrees and outcome.count("same") >= len(outcome.cells) - len(grown) > 20
     assert outcome.pictures == (1, 1)
+
+
+@pytest.mark.slow
+def test_results_of_another_machine_come_out_again_and_changed_counts_do_not(
+    tmp_path: Path,
+) -> None:
+    there = tmp_path / "there"
+    with (tmp_path / "said").open("w") as said, redirect_stdout(said):
+        bench.main([*COMMAND.split()[3:], "--out", str(there)])
+    first = measure_again(results(there / "wasted-reads.json"), tmp_path / "here", None)
+    assert first.agrees and first.count("same") > 20
+    table = there / "wasted-reads.csv"
+    header, row, *others = table.read_text().splitlines()
+    at = header.split(",").index("lookups") + 1  # the first count
+    cells = row.split(",")
+    cells[at] += "1"
+    table.write_text("\n".join([header, ",".join(cells), *others]))
+    changed = results(there / "wasted-reads.json")
+    again = compare(
+        changed, results(tmp_path / "here" / "wasted-reads-wasted-reads" / "wasted-reads.json")
+    )
+    assert [cell.verdict for cell in again].count("differs") == 1
 
 
 def test_an_unknown_section_is_refused_with_the_known_ones(tmp_path: Path) -> None:

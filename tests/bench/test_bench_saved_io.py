@@ -18,9 +18,12 @@ from bench.experiments.saved_io.experiment import ERROR_RATES, EXPERIMENT
 from bench.experiments.saved_io.measure import cold_pass, measure, os_check
 from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, Row, join
 from bench.experiments.saved_io.stores import count
+from bench.experiments.saved_io.story import story
+from bench.experiments.saved_io.tables import measured_rate
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask
 from bench.harness import experiment, records
 from bench.harness.environment import file_system
+from bench.harness.seeds import TOO_FEW
 from bench.harness.sweep import sweep
 from lsmkv.options import KIB
 
@@ -62,7 +65,7 @@ def test_a_small_run_counts_the_same_twice() -> None:
 def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_run() -> None:
     asked = []
     for name in (DIGITS, *TENANTS):
-        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 1970, 0)
+        task = StoreTask(name, 3000, 4 * KIB, 4, "bloom", 0.1, (0.0,), 3000, 0, 1970)
         (row,) = sweep(measure, [task], None)[0]
         assert row.miscounted == 0 and row.lookup_count == 3000
         asked.append(row.filters_asked_half or 0)
@@ -72,7 +75,7 @@ def test_a_hot_tenant_asks_few_filters_and_fewest_where_its_entries_are_in_one_r
 @pytest.fixture(scope="module")
 def compared() -> list[Row]:
     """Small stores with ribbon filters beside Bloom filters of 1 %, in blocks of 4 and 64 KiB."""
-    tasks = [EqualTask(DIGITS, 6000, kib * KIB, 4, 3000, 1970, 0) for kib in (4, 64)]
+    tasks = [EqualTask(DIGITS, 6000, kib * KIB, 4, 3000, 1970) for kib in (4, 64)]
     return [row for found in sweep(measure, tasks, None) for row in found]
 
 
@@ -160,6 +163,33 @@ def test_net_savings_pay_for_loading_the_filters(rows: list[Row]) -> None:
             assert row.index_page_bytes == round(paid * (row.data_block_page_bytes_unfiltered or 0))
         else:
             assert row.filter_read_bytes == row.filter_bytes_per_key == 0
+
+
+@pytest.fixture(scope="module")
+def beside() -> list[Row]:
+    """Two policies, one of them asked for the same filters twice."""
+    tasks = [
+        StoreTask(DIGITS, 2000, 4 * KIB, 4, policy, rate, (0.0,), 2000, 0, 1970)
+        for policy, rates in (("bloom", (None, 0.1, 0.1)), ("ribbon", (None, 0.1)))
+        for rate in rates
+    ]
+    return join(sweep(measure, tasks, None))
+
+
+def test_a_filter_that_is_the_same_at_several_rates_is_one_store(beside: list[Row]) -> None:
+    told = story(beside)
+    assert told.first is not None and len(told.first.cells) == 2
+    (devices,) = (table for table in told.tables if "modelled" in table.title)
+    assert [row[0] for row in devices.cells] == ["none", "bloom", "ribbon"]
+
+
+@pytest.mark.parametrize("change", [{"design_effect": 1e6}, {"filter_false_positives": 1}])
+def test_few_popular_keys_tell_no_rate_of_others(
+    change: dict[str, float], beside: list[Row]
+) -> None:
+    row = dataclasses.replace(beside[1], design_effect=2.0)
+    assert TOO_FEW not in (measured_rate(row) or "")
+    assert TOO_FEW in (measured_rate(dataclasses.replace(row, **change)) or "")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

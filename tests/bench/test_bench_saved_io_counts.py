@@ -49,7 +49,7 @@ def results() -> Results[Row]:
 
 def tiny(directory: Path, **changes: Any) -> tuple[StoreTask, str]:
     """A store of four runs, and its path."""
-    task = StoreTask(DIGITS, 3000, 4096, 4, "bloom", 0.1, (0.5,), 3000, 0, 1, 0)
+    task = StoreTask(DIGITS, 3000, 4096, 4, "bloom", 0.1, (0.5,), 3000, 0, 1)
     task = dataclasses.replace(task, **changes)
     path = str(directory / "store")
     build(task, content(DIGITS, task.entries, task.seed), path)

@@ -95,16 +95,15 @@ def operations(name: str, count: int = COUNT, seed: str = "1970/1") -> Operation
     return operations_of(WORKLOADS[name], keys, RECORDS, count, VALUES, seed)
 
 
-def task(engine: str, workloads: str = EVERY, repetition: int = 1) -> Task:
+def task(engine: str, workloads: str = EVERY, is_counted: bool = False) -> Task:
     return Task(
         engine=engine,
-        repetition=repetition,
         workloads=tuple(workloads),
         records=300,
         operations=200,
         seed=1970,
         settings=Settings(
-            cache_size_bytes=64 * KIB, write_buffer_size_bytes=64 * KIB, count=repetition == 0
+            cache_size_bytes=64 * KIB, write_buffer_size_bytes=64 * KIB, count=is_counted
         ),
     )
 
@@ -171,7 +170,7 @@ def test_reads_of_n_find_nothing_and_all_others_something(measured: list[Row]) -
 
 
 def test_the_counting_pass_counts_and_is_not_timed(tmp_path: Path) -> None:
-    found = measure_here(task("lsmkv", "CN", repetition=0), str(tmp_path))
+    found = measure_here(task("lsmkv", "CN", is_counted=True), str(tmp_path))
     n = found[-1]
     assert n.data_block_reads is not None and n.filter_negatives is not None
     assert 0 <= n.data_block_reads + n.filter_negatives <= 2 * n.operations

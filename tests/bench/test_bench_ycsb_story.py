@@ -10,7 +10,7 @@ from bench.experiments.ycsb.workloads import LOAD
 def row(engine: str = "lsmkv", workload: str = "C", **columns: object) -> Row:
     """A flawless row of a timed repetition."""
     counts = dict.fromkeys(AGREED, 0) | {"read_count": 10, "operations": 10, "found_count": 10}
-    settings: dict[str, object] = {"group": "C", "repetition": 1, "records": 20, "wrong_count": 0}
+    settings: dict[str, object] = {"group": "C", "is_timed": True, "records": 20, "wrong_count": 0}
     settings |= {
         "engine_version": "1",
         "cache_size_bytes": 1,
@@ -25,12 +25,12 @@ def row(engine: str = "lsmkv", workload: str = "C", **columns: object) -> Row:
 
 def test_counts_that_differ_between_engines_are_failures() -> None:
     rows = [row("lsmkv"), row("lmdb", scanned_entries=1)]
-    assert story(rows).failures == ["C, repetition 1: scanned_entries differs: lsmkv 0, lmdb 1"]
+    assert story(rows).failures == ["C, repetition 0: scanned_entries differs: lsmkv 0, lmdb 1"]
 
 
 def test_a_read_that_finds_nothing_is_a_failure() -> None:
     assert story([row(found_count=9)]).failures == [
-        "lsmkv, C, repetition 1: 9 reads found a value, not 10"
+        "lsmkv, C, repetition 0: 9 reads found a value, not 10"
     ]
 
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from lsmkv.options import Options
 
-from ...harness.experiment import Experiment, Plan, at_least, positive
+from ...harness.experiment import Experiment, Plan, at_least
+from ...harness.seeds import Figure
 from .loads import CHUNK_ENTRIES, GROWING, LOADS
 from .measure import (
     ABSENT_LOOKUPS,
@@ -76,13 +77,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"length of the load; default: {FULL_WRITE_BUFFERS}; --quick: {QUICK_WRITE_BUFFERS}",
     )
-    parser.add_argument(
-        "--repeat",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="this many seeds; default: %(default)s",
-    )
 
 
 def _size_ratio(text: str) -> int:
@@ -117,14 +111,13 @@ def tasks(plan: Plan) -> list[Task]:
                 key_count=key_space * CHUNK_ENTRIES,
                 chunk_count=length,
                 stride=QUICK_STRIDE if plan.quick else FULL_STRIDE,
-                seed=plan.seed + repetition,
+                seed=plan.seed,
             )
             for size_ratio in given.size_ratios or _size_ratios(load, plan.quick)
             for error_rate in given.error_rates or _error_rates(load, plan.quick)
             for style in STYLES
             for allocation in ALLOCATIONS
             for key_space in _key_spaces(load, error_rate, length, plan.quick)
-            for repetition in range(given.repeat)
         ]
     return found
 
@@ -165,4 +158,9 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     rows=list,
     story=story,
     add_options=_add_options,
+    pools=True,
+    figures=(
+        Figure("write amplification", "write_amplification"),
+        Figure("reads of an absent key", "absent_block_reads", "absent_lookup_count"),
+    ),
 )

@@ -159,7 +159,6 @@ def _row(
         allocation=task.allocation,
         key_space_count=task.key_count,
         operation_count=task.chunk_count * CHUNK_ENTRIES,
-        seed=task.seed,
         live_bytes=states[-1].live_bytes,
         user_bytes=sum(state.user_bytes for state in states),
         flush_bytes=total.flush_bytes,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...harness.records import column
+from ...harness.records import Observation, column
 from ...harness.tables import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One configuration; means, least and most are over the second half of the load."""
 
     load: str = column("what was written", "setting")
@@ -19,7 +19,6 @@ class Row:
     allocation: str = column("how filter memory is shared among runs", "setting", heading="filters")
     key_space_count: int = column("keys that the load draws from", "setting")
     operation_count: int = column("puts and deletions in all", "setting")
-    seed: int = column("decides keys, values and lookups", "setting")
 
     live_bytes: int = column("keys and values that are live at the end")
     user_bytes: int = column("keys and values handed to the store, whole load")

@@ -1,4 +1,4 @@
-"""Experiment ``figures``: figures from documents on Bloom filters, beside this package's.
+"""Experiment ``figures``: figures that others published, beside this package's.
 
 ``python -m bench figures [--into FILE] [--out DIR]`` prints them, puts them into the marked section
 of a Markdown file, or writes them to a folder.  Everything is computed again, from the seeds written
@@ -16,8 +16,8 @@ from ... import COMMAND as HARNESS
 from .figure import Figure
 from .filters import kinds
 from .formulas import formulas
+from .outsiders import outsiders
 from .sizes import sizes
-from .store import rows_and_columns
 from .strategies import strategies
 
 BEGIN: Final = "<!-- bench figures -->\n"
@@ -37,18 +37,32 @@ def figures() -> Iterator[Figure]:
     yield from sizes()
     yield from strategies()
     yield from kinds()
-    yield from rows_and_columns()
 
 
 def markdown() -> str:
     """Every figure, and the formulas that documents have wrong."""
     parts = [_table("", figures()), "**Formulas and statements that documents have wrong**"]
-    return "\n\n".join([*parts, _wrong(), NEIGHBOURS])
+    return "\n\n".join([*parts, _wrong(), NEIGHBOURS, published()])
 
 
 def section() -> str:
     """The part that stands in the documentation."""
-    return f"Command: `{COMMAND}`.\n\n{_wrong()}"
+    return f"Command: `{COMMAND}`.\n\n{_wrong()}\n\n{published()}"
+
+
+def published() -> str:
+    """What others published of filters, trees and caches."""
+    lines = [
+        "**What others published, what comes out here**",
+        "",
+        "| what | published | here | source | more by `python -m bench` |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {what} | {stated} | {here} | {source} | `{command}` |"
+        for what, source, stated, here, command in outsiders()
+    ]
+    return "\n".join(lines)
 
 
 def _wrong() -> str:

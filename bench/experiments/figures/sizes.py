@@ -1,4 +1,4 @@
-"""Sizes that documents state: filters, sets of digests, HBase's filters."""
+"""Sizes that documents state: filters, two copies, HBase's filters."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from .figure import Figure, percent
 GIB: Final = 1 << 30
 CELL_BYTES: Final = 200
 CELLS_OF_A_ROW: Final = 64
-MANY: Final = 100_000_000
 
 
 def sizes() -> Iterator[Figure]:
-    """Filters by keys and rate, lists and sets, two copies, and a GiB of HBase's cells."""
+    """Filters by keys and rate, two copies, and a GiB of HBase's cells."""
     yield from _filters()
-    yield from _lists()
-    yield from _bits_or_integers()
-    yield from _digests()
     yield from _two_copies()
     yield from _hbase()
 
@@ -37,58 +33,6 @@ def _filters() -> Iterator[Figure]:
         "k = 7",
         f"k = {filters.probes_for(10**6, 10**5)}",
     )
-
-
-def _lists() -> Iterator[Figure]:
-    """What is stored without a filter: the keys themselves, and what leads to them."""
-    million = 1_000_000
-    yield "a list of 1,000,000 URLs of 20 bytes", "20 MB", f"{20 * million / 1e6:.0f} MB"
-    forms = (
-        ("sorted array", 0.0),
-        ("tree, two pointers of 8 bytes a key", 16.0),
-        ("hash table half full, pointers of 8 bytes", 16.0),
-    )
-    for name, more in forms:
-        yield (
-            f"1,000,000 URLs of 50 bytes, {name}",
-            "50 MB" if not more else "O(N)",
-            f"{(50 + more) * million / 1e6:.0f} MB",
-        )
-    found = filters.filter_bytes_for(million, 0.01) / 1e6
-    yield "a Bloom filter of 1,000,000 keys instead, p = 1 %", "", f"{found:.1f} MB"
-    yield "100,000,000 URLs of 50 bytes", "5 GB at least", f"{MANY * 50 / 1e9:.0f} GB"
-    videos = 4_000_000_000 * 4 / 1e9
-    yield (
-        "4,000,000,000 identifiers of 32 bits, with counters",
-        "16 GB, 32 GB",
-        f"{videos:.0f} GB, {2 * videos:.0f} GB",
-    )
-
-
-def _bits_or_integers() -> Iterator[Figure]:
-    numbers, span = {2, 35, 878, 999}, 1000
-    array = bytearray(-(-span // 8))
-    for number in numbers:
-        array[number >> 3] |= 1 << (number & 7)
-    held = {number for number in range(span) if array[number >> 3] >> (number & 7) & 1}
-    assert held == numbers
-    yield (
-        "{2, 35, 878, 999} of 0 to 999: as bits, as 32-bit integers",
-        "1000 bits, 32 S bits",
-        f"{8 * len(array)} bits, {32 * len(numbers)} bits; bits are smaller from "
-        f"{span // 32 + 1} numbers on",
-    )
-
-
-def _digests() -> Iterator[Figure]:
-    import hashlib
-
-    for name, stated in (("MD5", "1.6 GB"), ("SHA-1", "2.0 GB")):
-        digest_bytes = hashlib.new(name.replace("-", ""), usedforsecurity=False).digest_size
-        found = MANY * digest_bytes / 1e9
-        yield f"a set of {MANY:,} {name} digests", stated, f"{found:.1f} GB"
-    found = filters.filter_bytes_for(MANY, 0.01) / 1e9
-    yield f"a Bloom filter of {MANY:,} keys instead, p = 1 %", "", f"{found:.2f} GB"
 
 
 def _two_copies() -> Iterator[Figure]:

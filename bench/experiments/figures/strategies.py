@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
-
-import mmh3
 
 from lsmkv import filters
 from lsmkv.filters import StrategyBloomFilter, strategy_named
 
-from .figure import Figure, percent, yes_and_no
-
-Probes = Callable[[bytes, int, int], list[int]]
+from .figure import Figure, yes_and_no
 
 _ANIMALS: Final = b"""dog cat giraffe fly mosquito horse eagle bird bison boar butterfly ant anaconda
     bear chicken dolphin donkey crow crocodile""".split()
 _OTHER_ANIMALS: Final = b"""badger cow pig sheep bee wolf fox whale shark fish turkey duck dove deer
     elephant frog falcon goat gorilla hawk""".split()
-_WORDS: Final = b"""abound abounds abundance abundant accessible bloom blossom bolster bonny bonus
-    bonuses coherent cohesive colorful comely comfort gems generosity generous generously
-    genial""".split()
-_OTHER_WORDS: Final = b"""bluff cheater hate war humanity racism hurt nuke gloomy facebook
-    geeksforgeeks twitter""".split()
-
 
 _ASKED_OF_EACH: Final = 60  # absent keys of each filter
 _HBASE: Final = (("hbase-murmur2", "MURMUR"), ("hbase-jenkins", "JENKINS"), ("hbase", "murmur3"))
@@ -43,100 +32,8 @@ def strategies() -> Iterator[Figure]:
         animals.add(animal)
     wrong = sum(map(animals.may_contain, _OTHER_ANIMALS))
     yield "20 seeded mmh3, 20 animals not added", "0 pass", f"{wrong} pass"
-    yield from _word_demo()
-    yield from _toy()
-    yield from _murmur()
     yield from _derived_probes()
     yield from _hbase_tests()
-
-
-def _word_demo() -> Iterator[Figure]:
-    words = StrategyBloomFilter(100, 10, strategy_named("sha256"))
-    for word in _WORDS:
-        words.add(word)
-    wrong = sum(map(words.may_contain, _OTHER_WORDS))
-    yield "sha256 of key and number, 12 words not added", "4 pass", f"{wrong} pass"
-    positives = wrong + len(_WORDS)
-    yield (
-        "the same: wrong ones of all positives, which is no false-positive rate",
-        "16.0 % (4 of 25)",
-        f"{wrong / positives:.1%} ({wrong} of {positives})".replace("%", " %"),
-    )
-    yield (
-        "the same: the false-positive rate, and bits set of 100",
-        "",
-        f"{percent(wrong / len(_OTHER_WORDS))} ({wrong} of {len(_OTHER_WORDS)}), {words.bits_set} bits",
-    )
-
-
-def _toy() -> Iterator[Figure]:
-    probes = strategy_named("sha").probes
-    for word, stated in (
-        (b"foo", "{27, 15, 16}"),
-        (b"baz", "{18, 27, 23}"),
-        (b"loved", "{5, 22, 26}"),
-        (b"response", "{5, 22, 26}"),
-    ):
-        bits = probes(word, 32, 3)
-        if word in (b"loved", b"response"):  # the document has them in order
-            bits = sorted(bits)
-        shown = ", ".join(map(str, bits))
-        yield (
-            f"8 bytes each of SHA-1, SHA-256, SHA-512, modulo 32: bits of {word.decode()}",
-            stated,
-            f"{{{shown}}}",
-        )
-    left = {*probes(b"foo", 32, 3), *probes(b"baz", 32, 3)} - {*probes(b"baz", 32, 3)}
-    kept = [word for word in (b"foo", b"baz") if left.issuperset(probes(word, 32, 3))]
-    yield (
-        "the same with foo and baz added, the bits of baz cleared",
-        "neither is there",
-        f"{len(kept)} of 2 pass",
-    )
-    counting = _counters(probes, [b"foo", b"baz"], [b"baz"])
-    yield (
-        "the same with counters: foo, after baz was removed",
-        "is there",
-        "passes" if all(counting[bit] for bit in probes(b"foo", 32, 3)) else "denied",
-    )
-    counting = _counters(probes, [b"loved", b"your"], [b"response"])
-    yield (
-        "the same with counters: loved and your added, response removed: loved",
-        "a false negative",
-        "passes" if all(counting[bit] for bit in probes(b"loved", 32, 3)) else "denied",
-    )
-    held = {*probes(b"loved", 32, 3), *probes(b"response", 32, 3)}
-    held -= {*probes(b"loved", 32, 3)}
-    denied = not held.issuperset(probes(b"response", 32, 3))
-    yield (
-        "the same with both added, the bits of loved cleared: response",
-        "a false negative",
-        "denied" if denied else "passes",
-    )
-
-
-def _counters(probes: Probes, added: Sequence[bytes], removed: Sequence[bytes]) -> Counter[int]:
-    """A counting filter of 32 counters that removes what seems to be there."""
-    counters: Counter[int] = Counter()
-    for key in added:
-        counters.update(probes(key, 32, 3))
-    for key in removed:
-        bits = probes(key, 32, 3)
-        if all(counters[bit] for bit in bits):
-            counters.subtract(bits)
-    return counters
-
-
-def _murmur() -> Iterator[Figure]:
-    """MurmurHash3 has a form for each width of machine, and they differ."""
-    key = b"key"
-    forms = (
-        ("x86, 32 bits", f"{mmh3.hash(key, signed=False):08x}"),
-        ("x86, 128 bits", f"{mmh3.hash64(key, x64arch=False, signed=False)[0]:016x}"),
-        ("x64, 128 bits", f"{mmh3.hash64(key, x64arch=True, signed=False)[0]:016x}"),
-    )
-    shown = "; ".join(f"{name}: {value}" for name, value in forms)
-    yield "MurmurHash3 of b'key', the first bits by form", "the forms differ", shown
 
 
 def _derived_probes() -> Iterator[Figure]:

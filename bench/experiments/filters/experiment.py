@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...harness.experiment import Experiment, Plan
+from ...harness.seeds import Figure
 from .contenders import CONTENDERS, missing
 from .measure import Found, add_times, count_one
 from .rows import Row, join
@@ -56,4 +57,5 @@ EXPERIMENT: Final[Experiment[Task, Found, Row]] = Experiment(
     libraries=("rbloom", "pybloom-live", "bitarray"),
     missing=missing,
     after=add_times,
+    figures=(Figure("false-positive rate", "false_positive_count", "trial_count"),),
 )

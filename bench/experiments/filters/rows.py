@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...harness.intervals import FEWEST_EVENTS, clustered_interval
-from ...harness.records import column
+from ...harness.records import Observation, column
 from .contenders import CONTENDERS, Basis, Code, Group, contender_named
 from .measure import Found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One configuration."""
 
     filter: str = column("the contender", kind="setting")

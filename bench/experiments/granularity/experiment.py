@@ -9,6 +9,7 @@ from typing import Final
 from lsmkv.options import FilterAllocation
 
 from ...harness.experiment import Experiment, Plan, at_least, between
+from ...harness.seeds import Figure
 from . import rocksdb
 from .contenders import Contender
 from .measure import measure
@@ -142,4 +143,5 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     libraries=("rocksdict",),
     missing=missing,
     add_options=_add_options,
+    figures=(Figure("wasted reads of a lookup", "absent_block_reads", "absent_lookups"),),
 )

@@ -71,8 +71,7 @@ def at_budget(
 
 def reads_interval(row: Row) -> tuple[float, float]:
     """Clopper and Pearson's 95 % interval of wasted reads per lookup; filters are taken as given."""
-    reads = round(row.absent_block_reads_per_lookup * row.absent_lookups)
-    low, high = rate_interval(reads, row.filter_probes)
+    low, high = rate_interval(row.absent_block_reads, row.filter_probes)
     asked = row.filter_probes / row.absent_lookups
     return low * asked, high * asked
 

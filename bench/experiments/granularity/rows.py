@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
 
 
 def _of_rocksdb(meaning: str) -> Any:
@@ -17,7 +17,7 @@ def _of_rocksdb(meaning: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One tree with one use of filter memory."""
 
     style: str = column("compaction style", "setting")
@@ -115,3 +115,7 @@ class Row:
     )
 
     load_s: float = column("loading the tree, s", "time")
+
+    @property
+    def absent_block_reads(self) -> int:
+        return round(self.absent_block_reads_per_lookup * self.absent_lookups)

@@ -6,10 +6,11 @@ import argparse
 from typing import Final
 
 from ...harness.experiment import Experiment, at_least, flattened, names_of, positive
+from ...harness.seeds import Figure
 from .measure import measure
 from .rows import Row
 from .story import story
-from .tasks import PARTS, REPETITIONS, Task, tasks
+from .tasks import PARTS, Task, tasks
 
 _LEAST_KEYS: Final = 500
 
@@ -32,11 +33,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=positive,
         help="lookups counted for each row, ten times as many where filters spare nearly all reads; "
         "default: 2000 or 10,000",
-    )
-    parser.add_argument(
-        "--repetitions",
-        type=positive,
-        help=f"with popular keys of its own each; default: 1 or {REPETITIONS}",
     )
     parser.add_argument(
         "--runs",
@@ -83,4 +79,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "matplotlib", "rocksdict"),
     add_options=add_options,
+    repetitions=(1, 3),
+    pools=True,
+    figures=(Figure("reads of a lookup", "reads", "lookup_count", "independent_lookups"),),
 )

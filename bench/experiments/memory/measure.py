@@ -115,7 +115,7 @@ def _rocksdb(task: tasks.Task, directory: str) -> Iterator[Row]:
             found = _ask_rocksdb(db, counted)
             db.close()
             found["index_memory_bytes"] = held_bytes
-        yield _row(task, store, memory, workload, 0, found)
+        yield _row(task, store, memory, workload, found)
 
 
 def _rocksdb_held_bytes(directory: str, settings: Settings, keys: list[bytes]) -> int:
@@ -133,6 +133,7 @@ def _ask_rocksdb(db: RocksDBStore, lookups: Lookups) -> dict[str, Any]:
     before = db.counters()["data_block_reads"]
     found = sum(db.get(key) is not None for key in lookups.keys)
     return {
+        "independent_lookups": lookups.independent,
         "found_count": found,
         "present_count": sum(lookups.are_present),
         "block_reads": db.counters()["data_block_reads"] - before,
@@ -140,8 +141,8 @@ def _ask_rocksdb(db: RocksDBStore, lookups: Lookups) -> dict[str, Any]:
 
 
 def _workloads(task: tasks.Task, present_shares: tuple[float, ...]) -> Iterator[Workload]:
-    for law, share, repetition in product(tasks.LAWS, present_shares, range(task.repetitions)):
-        yield Workload(law, share, task.key_count, task.seed + repetition)
+    for law, share in product(tasks.LAWS, present_shares):
+        yield Workload(law, share, task.key_count, task.seed)
 
 
 def _options(task: tasks.Task) -> Options:
@@ -214,7 +215,7 @@ def _direct(task: tasks.Task, directory: str) -> Iterator[Row]:
         if is_direct:  # what the store counts is pages then
             counted["block_page_bytes"] = counted["block_read_bytes"]
             counted["filter_page_bytes"] = counted["filter_read_bytes"]
-        yield _row(task, store, memory, workload, 0, counted)
+        yield _row(task, store, memory, workload, counted)
 
 
 # Stores
@@ -276,16 +277,15 @@ def _rows(
 ) -> Iterator[Row]:
     for law in laws:
         for share in present_shares:
-            for repetition in range(task.repetitions):
-                workload = Workload(law, share, task.key_count, task.seed + repetition)
-                warming = workload.lookups(task.warming_lookups(share), "warming")
-                counted = workload.lookups(task.lookups(share), "counted")
-                filling = workload.filling(min(_FILL_LOOKUPS, task.lookup_count))
-                for memory in memories:
-                    found: dict[str, Any] = {}
-                    if memory.cache_bytes >= 0:
-                        found = _steady(store, memory, filling, warming, counted)
-                    yield _row(task, store, memory, workload, repetition, found)
+            workload = Workload(law, share, task.key_count, task.seed)
+            warming = workload.lookups(task.warming_lookups(share), "warming")
+            counted = workload.lookups(task.lookups(share), "counted")
+            filling = workload.filling(min(_FILL_LOOKUPS, task.lookup_count))
+            for memory in memories:
+                found: dict[str, Any] = {}
+                if memory.cache_bytes >= 0:
+                    found = _steady(store, memory, filling, warming, counted)
+                yield _row(task, store, memory, workload, found)
 
 
 def _open(store: Store, memory: Memory, storage: PageStorage) -> lsmkv.DB:
@@ -331,6 +331,7 @@ def _count(db: lsmkv.DB, storage: PageStorage, lookups: Lookups) -> dict[str, An
             wasted += stats.block_reads - reads
     done = db.stats() - before
     return {
+        "independent_lookups": lookups.independent,
         "index_memory_bytes": db.memory_usage().index_bytes,
         "found_count": found,
         "present_count": sum(lookups.are_present),
@@ -350,7 +351,6 @@ def _row(
     store: Store,
     memory: Memory,
     workload: Workload,
-    repetition: int,
     counted: dict[str, Any],
 ) -> Row:
     return Row(
@@ -365,8 +365,6 @@ def _row(
         row_cache_share=memory.row_cache_share,
         law=workload.law,
         present_share=workload.present_share,
-        repetition=repetition,
-        seed=workload.seed,
         key_count=task.key_count,
         lookup_count=task.lookups(workload.present_share),
         data_bytes=task.key_count * tasks.ENTRY_BYTES,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """The lookups of one workload in one store, with the cache in its steady state."""
 
     part: str = column("split, residency, preset or direct", "setting")
@@ -29,11 +29,12 @@ class Row:
     row_cache_share: float | None = optional("RocksDB's row cache by all its caches", "setting")
     law: str = column("popularity of keys: uniform, zipf or hot", "setting")
     present_share: float = column("lookups of present keys, by all", "setting")
-    repetition: int = column("the repetition; each has popular keys of its own", "setting")
-    seed: int = column("what decided keys, values and order", "setting")
     key_count: int = column("entries", "setting")
     lookup_count: int = column("lookups counted, after those that warm the caches", "setting")
 
+    independent_lookups: float | None = optional(
+        "as many lookups of different keys tell as much, as keys are repeated (Kish)"
+    )
     data_bytes: int = column("bytes of keys and values, and 7 for each entry")
     error_rate_exact: float | None = optional("theory for the filters as built, weighted by keys")
     filter_bytes: int = column("bytes of all filters, one copy")
@@ -57,8 +58,12 @@ class Row:
         return self.cache_bytes is not None
 
     @property
+    def reads(self) -> int:
+        return (self.block_reads or 0) + (self.filter_reads or 0)
+
+    @property
     def reads_per_lookup(self) -> float:
-        return ((self.block_reads or 0) + (self.filter_reads or 0)) / self.lookup_count
+        return self.reads / self.lookup_count
 
     @property
     def page_bytes_per_lookup(self) -> float:

@@ -40,7 +40,6 @@ PRESET_KEYS: Final = tuple(
     round(millions * 1_000_000) for millions in (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
 )
 ENTRY_BYTES: Final = KEY_BYTES + VALUE_BYTES + 7  # bytes of an entry in a block
-REPETITIONS: Final = 3
 _DIRECT_LOOKUPS: Final = 2000
 _CHEAP_TIMES: Final = 10
 _WARMING_TIMES: Final = 10
@@ -64,7 +63,6 @@ class Task:
     block_size_bytes: int
     key_count: int
     lookup_count: int
-    repetitions: int
     seed: int
     scale: int = 1
 
@@ -92,11 +90,10 @@ def tasks(plan: Plan) -> list[Task]:
     given = plan.options
     keys = given.keys or (20_000 if plan.quick else 100_000)
     lookups = given.lookups or (2000 if plan.quick else 10_000)
-    times = given.repetitions or (1 if plan.quick else REPETITIONS)
     scale = given.scale or (16 if plan.quick else 1)
     runs = given.runs or ((1,) if plan.quick else (1, 4))
     parts = given.parts
-    common = (keys, lookups, times, plan.seed)
+    common = (keys, lookups, plan.seed)
     found = []
     if SPLIT in parts:
         kinds = [(NO_FILTER, RATES[0]), *((kind, p) for kind in ("bloom", "ribbon") for p in RATES)]
@@ -110,19 +107,17 @@ def tasks(plan: Plan) -> list[Task]:
     if RESIDENCY in parts:
         # Twice the keys: more chunks of filters.
         found += [
-            Task(RESIDENCY, "bloom", 0.01, 1, kib * KIB, 2 * keys, lookups, times, plan.seed)
+            Task(RESIDENCY, "bloom", 0.01, 1, kib * KIB, 2 * keys, lookups, plan.seed)
             for kib in (4, 64)
         ]
     if PRESET in parts:
         rate = Options.small_memory().error_rate
         found += [
-            Task(
-                PRESET, "bloom", rate, 1, 4 * KIB, count // scale, lookups, times, plan.seed, scale
-            )
+            Task(PRESET, "bloom", rate, 1, 4 * KIB, count // scale, lookups, plan.seed, scale)
             for count in PRESET_KEYS
         ]
     direct_lookups = min(lookups, _DIRECT_LOOKUPS)
-    return [*found, Task(DIRECT, "bloom", 0.1, 1, 4 * KIB, keys, direct_lookups, 1, plan.seed)]
+    return [*found, Task(DIRECT, "bloom", 0.1, 1, 4 * KIB, keys, direct_lookups, plan.seed)]
 
 
 def preset_cache_bytes(task: Task) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 import numpy
 from numpy.random import Generator
 
+from ...harness.intervals import effective_trials
 from ...workloads.distributions import Numbers, Zipfian, generator, uniform
 from ...workloads.keys import absent_key, present_key
 
@@ -21,6 +23,11 @@ class Lookups:
 
     keys: list[bytes]
     are_present: list[bool]
+
+    @property
+    def independent(self) -> float:
+        """How many lookups of different keys tell as much."""
+        return effective_trials(Counter(self.keys).values())
 
 
 @dataclass(frozen=True, slots=True)

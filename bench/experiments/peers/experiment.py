@@ -21,8 +21,6 @@ from .tasks import VALUE_BYTES, Task
 
 _QUICK_ENTRIES: Final = 50_000
 _ENTRIES: Final = 500_000
-_QUICK_REPETITIONS: Final = FEWEST
-_REPETITIONS: Final = 9
 _QUICK_PASSES: Final = 3
 _PASSES: Final = 5
 _MOST_BITS: Final = 64
@@ -70,12 +68,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--entries", type=positive, help=f"default: {_ENTRIES:,}; with --quick {_QUICK_ENTRIES:,}"
     )
     parser.add_argument(
-        "--repetitions",
-        type=positive,
-        help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}; with fewer than {FEWEST} no "
-        "ratio has an interval",
-    )
-    parser.add_argument(
         "--passes",
         type=positive,
         help="of each reading phase in a repetition, by turns between the engines; "
@@ -121,7 +113,7 @@ def tasks(plan: Plan) -> list[Task]:
     everything = max(64 * MIB, 4 * data_bytes)
     return [
         Task(
-            number=number,
+            number=plan.repetition,
             engines=here,
             phases=phases,
             entries=entries,
@@ -133,9 +125,6 @@ def tasks(plan: Plan) -> list[Task]:
             passes=options.passes or (_QUICK_PASSES if plan.quick else _PASSES),
             page_cache_limit_bytes=limit_bytes,
             plugins=tuple(options.plugin),
-        )
-        for number in range(
-            options.repetitions or (_QUICK_REPETITIONS if plan.quick else _REPETITIONS)
         )
     ]
 
@@ -194,5 +183,7 @@ EXPERIMENT: Final[Experiment[Task, list[Measured], Row]] = Experiment(
     libraries=("rocksdict", "plyvel", "lmdb", "psutil"),
     missing=missing_engines,
     alone=True,
+    repetitions=(FEWEST, 9),
+    pools=True,
     add_options=add_options,
 )

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from ...harness.records import column
+from ...harness.records import Observation, column
 from .measure import Measured
 from .outcome import median_outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One phase on one engine in one repetition; None where the phase has no such figure."""
 
     engine: str = column("name of the engine", "setting")
     engine_version: str = column("version of its library", "setting")
     phase: str = column("what was measured", "setting")
-    repetition: int = column("from 0; the engine that begins is another one in each", "setting")
     passes: int = column("passes of the phase, by turns; times are their medians", "setting")
     page_cache_limit_bytes: int = column("of the phases that limit the page cache", "setting")
     entries: int = column("entries of a large store", "setting")
@@ -81,7 +80,6 @@ def _row(measured: Measured) -> Row:
         engine=measured.engine,
         engine_version=measured.engine_version,
         phase=measured.phase,
-        repetition=task.number,
         passes=len(measured.outcomes),
         page_cache_limit_bytes=task.page_cache_limit_bytes,
         entries=task.entries,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final
 
@@ -126,7 +126,7 @@ def tables(
         _limited_table(rows, engines),
         _latency_table(rows, engines),
     ]
-    return [table for table in found if table.cells]
+    return [replace(table, timed=table.headings) for table in found if table.cells]
 
 
 def _times_table(times: Figures[Row], engines: Sequence[str]) -> Table:

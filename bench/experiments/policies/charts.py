@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any, Final
 
-from ...harness.charts import Chart, Line, Panel, curve, marks
+from ...harness.charts import Chart, Line, Panel, Point, curve, marks
 from ...harness.colours import WHITE, series
+from ...harness.seeds import configurations
 from . import shift, skew, trees
-from .rows import Row, of
-from .tables import trees_interval
+from .rows import READS, Row, mean, of
 
 _AXES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     (
@@ -37,9 +37,10 @@ def _trees(rows: Sequence[Row]) -> Chart:
     return Chart(
         "allocation",
         "Data blocks read for an absent key, by filter memory, levels and size ratio",
-        "With 95 % intervals: hollow marks with one rate for all runs, full ones with Monkey's rates in "
-        "the same memory. Lines: the papers' formula, the sum of all runs' rates. What does not vary: "
-        f"{trees.BITS:g} bits per key, {trees.LEVELS} levels, T = {trees.SIZE_RATIO}.",
+        "With 95 % intervals between seeds: hollow marks with one rate for all runs, full ones with "
+        "Monkey's rates in the same memory. Lines: the papers' formula, the sum of all runs' rates. "
+        f"What does not vary: {trees.BITS:g} bits per key, {trees.LEVELS} levels, "
+        f"T = {trees.SIZE_RATIO}.",
         [
             Panel(
                 lines=list(_by(of(rows, **fixed), name)),
@@ -62,11 +63,18 @@ def _by(rows: Sequence[Row], name: str) -> Iterator[Line]:
         for filters in ("uniform", "monkey"):
             here = of(rows, load=style, filters=filters)
             here.sort(key=lambda row: float(getattr(row, name)))
-            counted = [(getattr(row, name), row.reads, *trees_interval(row)) for row in here]
-            formula = [(getattr(row, name), row.expected_reads or 0.0) for row in here]
+            every = [(getattr(some[0], name), some) for some in configurations(here)]
+            counted = [_point(place, some) for place, some in every]
+            formula: list[Point] = [(place, mean(some, "expected_reads")) for place, some in every]
             look = _look(number, is_hollow=filters == "uniform")
             yield curve(None, formula, look, "--" if filters == "uniform" else "-")
             yield marks(f"{style}, {filters}", counted, look)
+
+
+def _point(place: float, rows: Sequence[Row]) -> Point:
+    """A place, the reads, and the ends of their interval, which are the same if there is none."""
+    found = READS.of(rows)
+    return (place, found.value, *(found.ends or (found.value, found.value)))
 
 
 def _look(number: int, *, is_hollow: bool) -> dict[str, Any]:
@@ -106,9 +114,10 @@ def _skew(rows: Sequence[Row]) -> Chart:
 def _of_budget(rows: Sequence[Row], filters: str) -> Iterator[Line]:
     is_budget = filters == "budget"
     look = _look(int(is_budget), is_hollow=not is_budget)
-    theory = [(row.built_bits_per_key, row.expected_reads or 0.0) for row in rows]
+    stores = [(mean(some, "built_bits_per_key"), some) for some in configurations(rows)]
+    theory = [(bits, mean(some, "expected_reads")) for bits, some in stores]
     yield curve(None, theory, look, "-" if is_budget else "--")
-    yield marks(filters, [(row.built_bits_per_key, row.reads) for row in rows], look)
+    yield marks(filters, [_point(bits, some) for bits, some in stores], look)
 
 
 def _shift(rows: Sequence[Row]) -> Chart:

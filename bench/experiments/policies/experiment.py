@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from ...harness.experiment import Experiment, Plan, at_least, flattened, names_of, positive
+from ...harness.experiment import Experiment, Plan, at_least, flattened, names_of
 from . import repeats, shift, skew, trees
-from .rows import Row
+from .rows import READS, Row
 from .story import PARTS, story
 
 Task = trees.Task | skew.Task | shift.Task | repeats.Task
 
 KEYS: Final = {"trees": 100_000, "skew": 100_000, "shift": 20_000, "repeats": 100_000}
 _QUICK_KEYS: Final = {"trees": 20_000, "skew": 20_000, "shift": 8_000, "repeats": 20_000}
-_REPETITIONS: Final = {"trees": 1, "skew": 1, "shift": 3, "repeats": 3}
 _LEAST_KEYS: Final = 300  # of fewer, too few pass for a promise about them
 
 
@@ -31,21 +30,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(_LEAST_KEYS),
         help=f"keys of a store; default: {sizes}; fewer when quick",
     )
-    parser.add_argument(
-        "--repetitions",
-        type=positive,
-        help="with a seed of its own each; default: 3 of shift and repeats (1 when quick), 1 of others",
-    )
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Every configuration of the parts, in each repetition, which has a seed of its own."""
+    """Every configuration of the parts."""
     found: list[Task] = []
     for part in plan.options.parts:
         keys = plan.options.keys or (_QUICK_KEYS if plan.quick else KEYS)[part]
-        count = plan.options.repetitions or (1 if plan.quick else _REPETITIONS[part])
-        for number in range(count):
-            found += PARTS[part].tasks(keys, plan.seed + number, number, plan.quick)
+        found += PARTS[part].tasks(keys, plan.seed, plan.quick)
     return found
 
 
@@ -67,7 +59,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "M bits for N keys. monkey: rates in proportion to the runs' sizes, in the same memory. hits: p, "
         "and no filters in the last level. The formula is the sum of the rates of all runs. As many "
         "different absent keys are asked for as there are keys, each between two present ones. "
-        "Intervals are Clopper and Pearson's of all filters asked.",
+        "One tree is one draw: intervals are Student's, between the repetitions.",
         "skew: keys are written in random order, in 64 flushes (leveled, size ratio 4, settled after "
         "each); as many absent keys as there are keys are looked up; half of the keys are written again. "
         "Then as many others are counted, all is compacted to one run, and they are counted again. A "
@@ -95,4 +87,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,
+    repetitions=(1, 5),
+    pools=True,
+    figures=(READS,),
 )

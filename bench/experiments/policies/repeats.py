@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -12,7 +13,7 @@ from typing import Final
 import lsmkv
 from lsmkv.storage.storage import Storage
 
-from ...harness.intervals import FEWEST_EVENTS
+from ...harness.intervals import FEWEST_EVENTS, effective_trials
 from ...harness.shapes import run_count
 from ...workloads.distributions import Zipfian, exact_ranks, generator
 from ...workloads.keys import absent_key, present_key, shuffled
@@ -43,16 +44,15 @@ class Task:
 
     keys: int
     seed: int
-    repetition: int = 0
     load: str = CACHES
     cache_share: float = 0.0
     is_shared: bool = False
 
     def __str__(self) -> str:
         if self.load != CACHES:
-            return f"{self.load}, repetition {self.repetition}"
+            return f"{self.load}"
         whose = "a shared cache" if self.is_shared else "a cache"
-        return f"{whose} of {self.cache_share:.0%} of the blocks, repetition {self.repetition}"
+        return f"{whose} of {self.cache_share:.0%} of the blocks"
 
     def measure(self, directory: str) -> list[Row]:
         """The same lookups in the same store without learning, with it, and by its rivals."""
@@ -152,12 +152,14 @@ class Task:
             load=self.load,
             filters="learning" if options.adaptive_filters else "uniform",
             bits_per_key=8 * before.filter_memory_bytes / self.keys,
-            repetition=self.repetition,
-            seed=self.seed,
             key_count=self.keys,
             lookup_count=len(absent),
             cache_share=self.cache_share,
             is_shared=self.is_shared,
+            # A list lets each key pass once, however popular it is.
+            independent_lookups=len(absent)
+            if options.adaptive_filters
+            else effective_trials(Counter(absent).values()),
             run_count=run_count(before),
             entry_count=before.entry_count,
             filter_bytes=after.filter_memory_bytes,
@@ -170,10 +172,10 @@ class Task:
         )
 
 
-def tasks(keys: int, seed: int, repetition: int, quick: bool) -> list[Task]:
+def tasks(keys: int, seed: int, quick: bool) -> list[Task]:
     """Every load and cache; no cache is the same for both kinds of lookups."""
-    return [Task(keys, seed, repetition, load) for load in LOADS] + [
-        Task(keys, seed, repetition, CACHES, share, is_shared)
+    return [Task(keys, seed, load) for load in LOADS] + [
+        Task(keys, seed, CACHES, share, is_shared)
         for share in CACHE_SHARES
         for is_shared in (False, True)
         if share or not is_shared

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
+from ...harness.seeds import Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """What lookups of absent keys read in one store."""
 
     part: str = column("trees, skew, shift or repeats: what varies", "setting")
@@ -22,8 +25,6 @@ class Row:
         heading="filters",
     )
     bits_per_key: float = column("bits per key that were asked for", "setting")
-    repetition: int = column("number of the repetition", "setting")
-    seed: int = column("what decided keys, values and orders", "setting")
     key_count: int = column("keys of the store", "setting")
     lookup_count: int = column("lookups of absent keys", "setting")
     size_ratio: int | None = optional("T: keys of a level by those of the one above", "setting")
@@ -35,6 +36,9 @@ class Row:
     cache_share: float | None = optional("block cache by the bytes of all blocks", "setting")
     is_shared: bool | None = optional("present keys are looked up too", "setting")
 
+    independent_lookups: float = column(
+        "as many lookups of different keys tell as much, as keys are repeated (Kish)"
+    )
     run_count: int = column("sorted runs", heading="runs")
     entry_count: int = column("entries of the tree, with old versions")
     filter_bytes: int = column("filters, one copy, with what they learnt", form=",")
@@ -60,6 +64,16 @@ class Row:
         return 8 * self.filter_bytes / self.key_count
 
 
+READS: Final = Figure(
+    "reads of an absent key", "wasted_reads", "lookup_count", "independent_lookups"
+)
+
+
 def of(rows: Sequence[Row], **wanted: object) -> list[Row]:
     """The rows that have these values."""
     return [row for row in rows if all(getattr(row, name) == wanted[name] for name in wanted)]
+
+
+def mean(rows: Sequence[Row], name: str) -> float:
+    """The mean of an attribute over the rows; 0 for None."""
+    return fmean(getattr(row, name) or 0.0 for row in rows)

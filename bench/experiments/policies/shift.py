@@ -6,13 +6,16 @@ Each store is settled after every write buffer, so that compactions do not depen
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import mean
 from typing import Any, Final
 
 import lsmkv
 
+from ...harness.intervals import effective_trials
 from ...harness.shapes import run_count
 from ...workloads.distributions import exact_ranks, generator, uniform
 from ...workloads.keys import Values, absent_key, present_key
@@ -49,13 +52,12 @@ class Task:
     load: str
     keys: int
     seed: int
-    repetition: int = 0
     lookups: int = 0
     phases: int = PHASES
     points: int = POINTS
 
     def __str__(self) -> str:
-        return f"{self.load}, repetition {self.repetition}"
+        return f"{self.load}"
 
     def measure(self, directory: str) -> list[Row]:
         """The rows of all kinds of filters, in the memory of the first one, found by trials."""
@@ -110,6 +112,8 @@ class Task:
             db.bulk_load([(present_key(n), values.of(n)) for n in range(self.keys)])
             for phase in range(self.phases):
                 absent = self.absent(phase)
+                # Popular keys come again at every point of the phase.
+                every = Counter(islice(self.absent(phase), self.points * _STEPS * self.lookups))
                 for point in range(self.points):
                     steps = []
                     for _ in range(_STEPS):
@@ -124,12 +128,11 @@ class Task:
                         load=self.load,
                         filters=filters,
                         bits_per_key=_BITS,
-                        repetition=self.repetition,
-                        seed=self.seed,
                         key_count=self.keys,
                         lookup_count=self.lookups * _STEPS,
                         phase=phase,
                         point=point,
+                        independent_lookups=effective_trials(every.values()) / self.points,
                         run_count=run_count(info),
                         entry_count=sum(info.entry_count for _, info in steps) // _STEPS,
                         filter_bytes=sum(info.filter_memory_bytes for _, info in steps) // _STEPS,
@@ -178,8 +181,8 @@ def _recount(path: str, keys: Sequence[bytes]) -> int:
         return sum(len(step.blocks) for key in keys for step in db.explain(key).runs)
 
 
-def tasks(keys: int, seed: int, repetition: int, quick: bool) -> list[Task]:
-    return [Task(load, keys, seed, repetition, keys // 25) for load in LOADS]
+def tasks(keys: int, seed: int, quick: bool) -> list[Task]:
+    return [Task(load, keys, seed, keys // 25) for load in LOADS]
 
 
 def memory_share(rows: Sequence[Row], load: str, filters: str) -> float:

@@ -15,9 +15,10 @@ from lsmkv.filters.maths.allocation import budget_error_rates
 from lsmkv.options import KIB
 
 from ...harness.intervals import ratio_interval
+from ...harness.seeds import Estimate, configurations, estimate
 from ...harness.shapes import run_count
 from ...workloads.keys import absent_key, shuffled
-from .rows import Row
+from .rows import Row, of
 from .stores import look_up, rate_of, write_settled
 
 HOT: Final = 0.1  # the part of the key range that is popular
@@ -55,7 +56,6 @@ class Task:
     bits_per_key: float
     keys: int
     seed: int
-    repetition: int = 0
 
     def __str__(self) -> str:
         return f"{self.hot_share:.0%} of the lookups in a tenth, {self.bits_per_key:g} bits"
@@ -94,12 +94,11 @@ class Task:
             load=f"{self.hot_share:.0%}",
             filters=filters,
             bits_per_key=self.bits_per_key,
-            repetition=self.repetition,
-            seed=self.seed,
             key_count=self.keys,
             lookup_count=self.keys,
             hot_share=self.hot_share,
             is_compacted=is_compacted,
+            independent_lookups=self.keys,
             run_count=run_count(info),
             entry_count=info.entry_count,
             filter_bytes=info.filter_bytes,
@@ -141,15 +140,21 @@ def expected(filters: str, hot_share: float, bits_per_key: float) -> float:
     return math.fsum(f * p for f, p in zip(asks, rates, strict=True))
 
 
-def tasks(keys: int, seed: int, repetition: int, quick: bool) -> list[Task]:
+def tasks(keys: int, seed: int, quick: bool) -> list[Task]:
     bits = (_BITS[0], BITS) if quick else _BITS
-    return [Task(share, each, keys, seed, repetition) for share in SHARES for each in bits]
+    return [Task(share, each, keys, seed) for share in SHARES for each in bits]
 
 
-def pairs(rows: Sequence[Row], *, is_compacted: bool) -> list[tuple[Row, Row]]:
-    """Monkey and budget for the same lookups and memory."""
-    here = [row for row in rows if row.is_compacted == is_compacted]
-    return list(zip(here[::2], here[1::2], strict=True))
+def pairs(rows: Sequence[Row], *, is_compacted: bool) -> list[tuple[list[Row], list[Row]]]:
+    """The repetitions of Monkey and budget for the same lookups and memory."""
+    found = configurations(of(rows, is_compacted=is_compacted))
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def ratio(monkey: Sequence[Row], budget: Sequence[Row]) -> Estimate:
+    """Reads with a budget by Monkey's, as the repetitions tell."""
+    ours, theirs = ([row.wasted_reads for row in rows] for rows in (budget, monkey))
+    return estimate(ours, theirs, min(sum(ours), sum(theirs)))
 
 
 def memory_bytes(row: Row) -> int:
@@ -161,12 +166,16 @@ def failures(rows: Sequence[Row]) -> list[str]:
     """The stores that keep no budget, or read more than is promised beyond what chance explains."""
     found = []
     for monkey, budget in pairs(rows, is_compacted=True):
-        name = f"{monkey.load} of the lookups in a tenth, {monkey.bits_per_key:g} bits"
-        size = memory_bytes(budget) / memory_bytes(monkey)
-        if abs(size - 1) > _WITHIN + _WITHIN_KEYS / budget.key_count:
-            found.append(f"{name}: filters and index take {size:.3f} of the budget")
-        low, _ = ratio_interval(budget.wasted_reads, monkey.wasted_reads)
-        most = _MOST_READS.get(monkey.hot_share or 0.0)
+        first = monkey[0]
+        name = f"{first.load} of the lookups in a tenth, {first.bits_per_key:g} bits"
+        for asked, kept in zip(monkey, budget, strict=True):
+            size = memory_bytes(kept) / memory_bytes(asked)
+            if abs(size - 1) > _WITHIN + _WITHIN_KEYS / kept.key_count:
+                found.append(f"{name}: filters and index take {size:.3f} of the budget")
+        low, _ = ratio_interval(
+            *(sum(row.wasted_reads for row in some) for some in (budget, monkey))
+        )
+        most = _MOST_READS.get(first.hot_share or 0.0)
         if most is not None and low > most:
             found.append(f"{name}: at least {low:.2f} of Monkey's reads, not {most}")
     return found

@@ -8,7 +8,7 @@ from ...harness.story import Story
 from . import repeats, shift, skew, trees
 from .charts import charts
 from .rows import Row, of
-from .tables import budget_ratio, tables
+from .tables import tables
 
 PARTS = {"trees": trees, "skew": skew, "shift": shift, "repeats": repeats}
 
@@ -30,10 +30,10 @@ def failures(rows: Sequence[Row]) -> list[str]:
 def _headline(rows: Sequence[Row]) -> str:
     skewed = of(rows, part="skew", hot_share=0.9, bits_per_key=skew.BITS)
     if skewed:
-        ((monkey, budget),) = skew.pairs(skewed, is_compacted=True)
+        (both,) = skew.pairs(skewed, is_compacted=True)
         return (
             "Where a tenth of the keys has 90 % of the lookups, a budget wastes "
-            f"{budget_ratio(monkey, budget)} of the reads that Monkey's rates do."
+            f"{skew.ratio(*both).text('.2f')} of the reads that Monkey's rates do."
         )
     repeated = of(rows, part="repeats")
     if repeated:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from ...harness.intervals import FEWEST_EVENTS, rate_interval, ratio_interval
-from ...harness.tables import Shown, Table, percent, table_of
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.seeds import configurations
+from ...harness.tables import Table, percent
 from . import repeats, shift, skew, trees
 from .repeats import LOADS, reads
 from .rivals import RIVALS
-from .rows import Row, of
+from .rows import READS, Row, mean, of
 
 _DENYING: Final = ("uniform", "learning", *RIVALS)
 
@@ -24,53 +26,37 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     return [*found, _caches(repeated)] if repeated else found
 
 
-def trees_interval(row: Row) -> tuple[float, float]:
-    """The 95 % interval of the reads; runs without filters are read for certain."""
-    certain, asked = row.certain_reads, row.filters_asked
-    low, high = rate_interval(row.wasted_reads - certain, asked)
-    return (certain + low * asked) / row.lookup_count, (certain + high * asked) / row.lookup_count
-
-
-def _measured(row: Row) -> str:
-    low, high = trees_interval(row)
-    return f"{row.reads:.4f} ({low:.4f}-{high:.4f})"
-
-
-def _by_formula(row: Row) -> str:
-    few = row.wasted_reads < FEWEST_EVENTS
-    return "-" if few else f"{row.reads / (row.expected_reads or 1.0):.2f}"
-
-
 def _trees(rows: Sequence[Row]) -> Table:
     """The kinds of filters beside each other, in the usual trees with the usual memory."""
-    usual = {"size_ratio": trees.SIZE_RATIO, "level_count": trees.LEVELS}
-    return table_of(
+    usual = of(rows, size_ratio=trees.SIZE_RATIO, level_count=trees.LEVELS, bits_per_key=trees.BITS)
+    cells = []
+    for here in configurations(usual):
+        reads, formula = READS.of(here), mean(here, "expected_reads")
+        is_told = sum(row.wasted_reads for row in here) >= FEWEST_EVENTS
+        cells.append(
+            [
+                here[0].load,
+                here[0].filters,
+                f"{here[0].run_count}",
+                f"{mean(here, 'built_bits_per_key'):.2f}",
+                f"{formula:.4f}",
+                reads.text(".4f"),
+                f"{reads.value / formula:.2f}" if is_told else "-",
+                f"{mean(here, 'present_reads'):.3f}",
+            ]
+        )
+    return Table(
         f"{trees.SIZE_RATIO} times the keys in each of {trees.LEVELS} levels, {trees.BITS:g} bits per "
         "key of one rate for all",
-        of(rows, **usual, bits_per_key=trees.BITS),
         (
-            Shown("tree", "load"),
-            "filters",
-            "run_count",
-            Shown("bits\n/key", "built_bits_per_key", ".2f"),
-            Shown("formula", "expected_reads", ".4f"),
-            Shown("reads of an absent key (95 % interval)", _measured),
-            Shown("measured\n/ formula", _by_formula),
-            Shown("reads of a\npresent key", "present_reads", ".3f"),
+            "tree", "filters", "runs", "bits\n/key", "formula",
+            "reads of an absent key (95 % interval)", "measured\n/ formula", "reads of a\npresent key",
         ),
+        cells,
         "uniform: one rate for all runs; monkey: rates as the runs' sizes, in the same memory; hits: the "
         "uniform rate, and no filters in the last level (RocksDB's optimize_filters_for_hits).",
         left=2,
-    )
-
-
-def budget_ratio(monkey: Row, budget: Row) -> str:
-    """Reads with a budget by Monkey's, with the 95 % interval; "-" where too few were counted."""
-    counts = budget.wasted_reads, monkey.wasted_reads
-    if min(counts) < FEWEST_EVENTS:
-        return "-"
-    low, high = ratio_interval(*counts)
-    return f"{counts[0] / counts[1]:.2f} ({low:.2f}-{high:.2f})"
+    )  # fmt: skip
 
 
 def _skew(rows: Sequence[Row]) -> Table:
@@ -79,17 +65,15 @@ def _skew(rows: Sequence[Row]) -> Table:
     )
     cells = [
         [
-            monkey.load,
-            f"{monkey.built_bits_per_key:.2f}",
-            f"{budget.built_bits_per_key:.2f}",
-            f"{monkey.reads:.5f}",
-            f"{budget.reads:.5f}",
-            budget_ratio(monkey, budget),
-            f"{(budget.expected_reads or 0.0) / (monkey.expected_reads or 1.0):.2f}",
-            *(f"{row.built_bits_per_key:.2f}" for row in tree),
-            budget_ratio(*tree),
+            run[0][0].load,
+            *(f"{mean(some, 'built_bits_per_key'):.2f}" for some in run),
+            *(f"{READS.of(some).value:.5f}" for some in run),
+            skew.ratio(*run).text(".2f"),
+            f"{mean(run[1], 'expected_reads') / mean(run[0], 'expected_reads'):.2f}",
+            *(f"{mean(some, 'built_bits_per_key'):.2f}" for some in tree),
+            skew.ratio(*tree).text(".2f"),
         ]
-        for (monkey, budget), tree in both
+        for run, tree in both
     ]
     return Table(
         "Reads of an absent key, with Monkey's rates and with a budget of the same size",
@@ -136,16 +120,15 @@ def _shift(rows: Sequence[Row]) -> Table:
         ),
         cells,
         f"Filters of the same memory. After a shift: the first {shift.EDGE} of {shift.POINTS} points of "
-        f"a phase, without the first phase; end: the last {shift.EDGE}. Intervals take reads for "
-        "independent, which those of popular keys are not.",
+        f"a phase, without the first phase; end: the last {shift.EDGE}.",
         left=2,
     )  # fmt: skip
 
 
 def _per_10000(rows: Sequence[Row]) -> str:
-    wasted, lookups = (sum(row.wasted_reads for row in rows), sum(row.lookup_count for row in rows))
-    low, high = rate_interval(min(wasted, lookups), lookups)
-    return f"{10_000 * wasted / lookups:,.0f} ({10_000 * low:,.0f}-{10_000 * high:,.0f})"
+    found = READS.of(rows)
+    ends = found.ends and (10_000 * found.ends[0], 10_000 * found.ends[1])
+    return replace(found, value=10_000 * found.value, ends=ends).text(",.0f")
 
 
 def _contenders(rows: Sequence[Row]) -> Table:

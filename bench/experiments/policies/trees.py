@@ -88,7 +88,6 @@ class Task:
     bits_per_key: float
     lookups: int
     seed: int
-    repetition: int = 0
 
     def __str__(self) -> str:
         tree = self.tree
@@ -115,12 +114,11 @@ class Task:
                 load=tree.style,
                 filters=self.filters,
                 bits_per_key=self.bits_per_key,
-                repetition=self.repetition,
-                seed=self.seed,
                 key_count=count,
                 lookup_count=len(absent),
                 size_ratio=tree.size_ratio,
                 level_count=tree.level_count,
+                independent_lookups=len(absent),
                 run_count=len(runs),
                 entry_count=info.entry_count,
                 filter_bytes=info.filter_bytes,
@@ -147,7 +145,7 @@ def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int
             db.flush()
 
 
-def tasks(keys: int, seed: int, repetition: int, quick: bool) -> list[Task]:
+def tasks(keys: int, seed: int, quick: bool) -> list[Task]:
     """Each tree with several memories; with one, several numbers of levels and size ratios."""
     found: dict[Task, None] = {}
     for style in STYLES:
@@ -157,8 +155,8 @@ def tasks(keys: int, seed: int, repetition: int, quick: bool) -> list[Task]:
         points += [(replace(usual, size_ratio=n), BITS) for n in ((3, 4) if quick else _RATIOS)]
         for tree, bits in points:
             for filters in ("uniform", "monkey"):
-                found[Task(tree, filters, bits, keys - 1, seed, repetition)] = None
-        found[Task(usual, "hits", BITS, keys - 1, seed, repetition)] = None
+                found[Task(tree, filters, bits, keys - 1, seed)] = None
+        found[Task(usual, "hits", BITS, keys - 1, seed)] = None
     return list(found)
 
 

@@ -130,7 +130,8 @@ def _surveyed(plan: Plan) -> tuple[Trace, Survey]:
     given = plan.options
     path, name = given.file, given.format
     if path is None:
-        path, name = os.path.join(given.out, "sample.csv"), "twitter"
+        sample = f"sample-{plan.repetition}.csv" if plan.repetition else "sample.csv"
+        path, name = os.path.join(given.out, sample), "twitter"
         os.makedirs(given.out, exist_ok=True)
         write_sample(path, *(_QUICK_SAMPLE if plan.quick else _SAMPLE), plan.seed)
     trace = Trace(path, format_named(name, path).name)

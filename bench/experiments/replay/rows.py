@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """What one engine read and wrote in a window of the trace: so many of its operations in turn."""
 
     engine: str = column("store", "setting", heading="store")
@@ -17,7 +17,6 @@ class Row:
     trace: str = column("file name of the trace", "setting")
     format: str = column("its form", "setting")
     window: int = column("window of the trace, from 0", "setting", heading="window")
-    seed: int = column("seed of the values", "setting")
     buffer_bytes: int = column("the store settled after so many bytes of puts", "setting", form=",")
     memory_bytes: int = column("memory of filters, indexes and cache together", "setting", form=",")
     metadata_bytes: int = column(

@@ -76,7 +76,7 @@ def _whole(rows: Sequence[Row]) -> Table:
         "store, filters", "filters,\nindex\nKiB", "cache\nKiB", *(name for name, _ in _PANELS),
         "read\nMiB", "written\nMiB", "told by an\noutsider",
     )  # fmt: skip
-    return Table(title, headings, [_whole_cells(of) for of in first], NOTE)
+    return Table(title, headings, [_whole_cells(of) for of in first], NOTE, timed=headings[1:])
 
 
 def _whole_cells(rows: Sequence[Row]) -> list[str]:
@@ -109,7 +109,9 @@ def _over_time(rows: Sequence[Row]) -> Table:
         if not of[-1].maps
     ]
     headings = ("store, filters", *(f"{window + 1}" for window in windows))
-    return Table("Reads of lookups and scans, by window of the trace", headings, cells)
+    return Table(
+        "Reads of lookups and scans, by window of the trace", headings, cells, timed=headings[1:]
+    )
 
 
 def _detailed(rows: Sequence[Row]) -> Table:

@@ -14,21 +14,12 @@ from typing import Final, Literal, get_args
 from .published import PublishedTable, Section
 
 FACTOR: Final = 2.0  # times of two machines, or of one on two days, may differ by this
-MEASURED: Final = frozenset({"cluster-build", "peers", "replay", "ycsb"})
-"""Experiments whose every table depends on times: background work or the page cache has a say."""
-
 COUNTED: Final = (
     *("saved-io", "saved-requests", "wasted-reads", "figures", "granularity"),
     *("policies", "memory"),
 )
 """Experiments whose answers are counts: ``--sections counted``."""
 
-_TIME: Final = re.compile(r"µs|\b(us|ns|ms|seconds|p50|p95|p99|OS bytes|grew KiB)\b")
-_TIMED_COLUMNS: Final = {
-    "filters": frozenset({"add ns", "present", "absent"}),
-    # Its milliseconds are GETs, times what one is assumed to take.
-    "saved-requests": frozenset({"seconds one by one", "seconds by multi_get", "times faster"}),
-}
 _NUMBER: Final = re.compile(r"\d[\d,]*(?:\.\d+)?k?")
 _SPREAD: Final = re.compile(r"\(([^()]*\d[^()]*)\)")
 
@@ -49,7 +40,7 @@ class Cell:
 
 
 def compare(published: Section, here: Section) -> list[Cell]:
-    """The cells of all tables of a section."""
+    """The cells of all tables of a section; ``here`` knows which columns are timed."""
     found: list[Cell] = []
     theirs = {table.title: table for table in here.tables}
     for table in published.tables:
@@ -57,12 +48,12 @@ def compare(published: Section, here: Section) -> list[Cell]:
         if other is None or other.headings != table.headings:
             found.append(Cell(table.title, "a table", "", "differs"))
         else:
-            found += _compare_tables(published.name, table, other)
+            found += _compare_tables(table, other)
     found += [Cell(title, "", "a table", "differs") for title in theirs]
     return found
 
 
-def _compare_tables(name: str, table: PublishedTable, other: PublishedTable) -> Iterator[Cell]:
+def _compare_tables(table: PublishedTable, other: PublishedTable) -> Iterator[Cell]:
     for key in {**table.rows, **other.rows}:
         place = f"{table.title}: {key}" if table.title else key
         if key not in table.rows or key not in other.rows:
@@ -70,26 +61,14 @@ def _compare_tables(name: str, table: PublishedTable, other: PublishedTable) -> 
                 place,
                 "a row" if key in table.rows else "",
                 "a row" if key in other.rows else "",
-                "outside" if name in MEASURED else "differs",
+                "outside" if other.timed.issuperset(table.headings) else "differs",
             )
             continue
         for heading, before, after in zip(
             table.headings, table.rows[key], other.rows[key], strict=True
         ):
-            timed = is_timed(name, heading)
-            yield Cell(f"{place}, {heading}", before, after, verdict(before, after, timed=timed))
-
-
-def is_timed(name: str, heading: str) -> bool:
-    """Whether a column depends on times.
-
-    >>> is_timed("saved-io", "cold µs"), is_timed("saved-io", "block reads"), is_timed("peers", "lmdb")
-    (True, False, True)
-    """
-    if name in MEASURED:
-        return True
-    known = _TIMED_COLUMNS.get(name)
-    return heading in known if known is not None else bool(_TIME.search(heading))
+            agrees = verdict(before, after, timed=heading in other.timed)
+            yield Cell(f"{place}, {heading}", before, after, agrees)
 
 
 def verdict(published: str, here: str, *, timed: bool) -> Verdict:

@@ -1,7 +1,8 @@
-"""``python -m bench reproduce``: runs the commands of the documents again, and tells what agreed.
+"""``python -m bench reproduce``: runs the commands of documents or results again, and tells what agreed.
 
 Each section of the documents that an experiment wrote names its command.  That command runs again, into
-a copy of the document, and tables and pictures are compared with the published ones.
+a copy of the document, and tables and pictures are compared with the published ones.  Results in a folder
+are compared row by row.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,7 @@ from ...harness.document import provenance
 from ...harness.environment import environment
 from ...harness.tables import Table
 from .agreement import COUNTED, FACTOR, VERDICTS, Cell, Verdict, compare
-from .published import Section, sections
+from .published import Section, clocks_of, results, sections
 
 DOCUMENTS: Final = Path(__file__).parents[3] / "docs"
 _HARNESS: Final = __name__.partition(".")[0]
@@ -65,18 +66,27 @@ def measure_again(section: Section, out: Path, work: str | None) -> Outcome:
     copies = folder / "docs"
     shutil.rmtree(copies, ignore_errors=True)
     copies.mkdir(parents=True)
-    copy = Path(shutil.copy(section.document, copies))
+    is_document = section.document.suffix != ".json"
     for picture in section.pictures:
         (copies / picture).parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", _HARNESS, section.name, *section.command, "--into", str(copy)]
-    command += ["--out", str(folder)]
+    command = [sys.executable, "-m", _HARNESS, section.name, *section.command, "--out", str(folder)]
+    copy = copies / section.document.name
+    if is_document:
+        command += ["--into", str(shutil.copy(section.document, copies))]
     if work and section.name != "figures":
         command += ["--work", work]
     began = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     took_s = time.monotonic() - began
     (folder / "output.txt").write_text(done.stdout + done.stderr)
-    (here,) = (found for found in sections([copy]) if found.name == section.name)
+    described = folder / f"{section.name}.json"
+    if is_document:
+        made = sections([copy], clocks_of(described))
+        (here,) = (found for found in made if found.name == section.name)
+    elif described.is_file():
+        here = results(described)
+    else:
+        here = replace(section, tables=())
     failure = ""
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines()
@@ -110,9 +120,9 @@ def table(outcomes: Sequence[Outcome]) -> Table:
             for outcome in outcomes
         ],
         "counts: the same to the last digit. times within: the spreads of both overlap, or without a "
-        f"spread the numbers are within a factor of {FACTOR:g}; every column of cluster-build, "
-        "peers and ycsb counts as a time. Pictures with times in them, or drawn by another version of "
-        "matplotlib, cannot be the same.",
+        f"spread the numbers are within a factor of {FACTOR:g}. Each experiment tells which of its "
+        "columns are times; of peers and ycsb all are. Pictures with times in them, or drawn by another "
+        "version of matplotlib, cannot be the same.",
         left=2,
     )
 
@@ -162,6 +172,14 @@ def parser_of() -> argparse.ArgumentParser:
         type=Path,
         help="default: the Markdown files of docs/",
     )
+    parser.add_argument(
+        "--results",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        default=[],
+        help="NAME.json files that experiments wrote, with NAME.csv beside them, in place of documents",
+    )
     parser.add_argument("--work", metavar="DIR", help="where stores are made")
     parser.add_argument(
         "--into", metavar="FILE", help="also replace the section <!-- bench reproduce --> of it"
@@ -172,8 +190,9 @@ def parser_of() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure again, print what agreed, and write it to ``reproduced.md``."""
     given = parser_of().parse_args(arguments)
-    documents = given.documents or sorted(DOCUMENTS.glob("*.md"))
+    documents = given.documents or ([] if given.results else sorted(DOCUMENTS.glob("*.md")))
     found = [section for section in sections(documents) if section.name != "reproduce"]
+    found += map(results, given.results)
     if given.sections is not None:
         names = given.sections.split(",")
         if names == ["counted"]:

@@ -1,11 +1,13 @@
-"""The sections of documents that experiments wrote: their commands, tables and pictures."""
+"""What experiments wrote, in documents or in a folder of results: commands, tables and pictures."""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,19 +18,22 @@ _PICTURE: Final = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")
 _TITLE: Final = re.compile(r"^\*\*(.+)\*\*$")
 _RULE: Final = re.compile(r"^\|(?:---:?\|)+$")
 _PLACES: Final = ("--out", "--into")
+Clocks = Mapping[str, Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A Markdown table.
+    """A Markdown table, or a table of results.
 
     Attributes:
         rows: the cells of words, joined, to those of numbers; of words alone, the first to the rest.
+        timed: headings that clocks or the system decide, as far as they are known.
     """
 
     title: str
     headings: tuple[str, ...]
     rows: dict[str, tuple[str, ...]]
+    timed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,39 @@ class Section:
         return f"{self.name} in {self.document.name}"
 
 
-def sections(documents: Sequence[Path]) -> list[Section]:
-    """The sections of these documents, in their order."""
-    return [section for document in documents for section in _sections(document)]
+def sections(documents: Sequence[Path], clocks: Clocks | None = None) -> list[Section]:
+    """The sections of these documents, in their order; ``clocks`` are the timed headings by title."""
+    return [section for document in documents for section in _sections(document, clocks or {})]
 
 
-def _sections(document: Path) -> Iterator[Section]:
+def clocks_of(described: Path) -> Clocks:
+    """The timed headings of each table, as the description beside the results tells."""
+    if not described.is_file():
+        return {}
+    found: dict[str, list[str]] = json.loads(described.read_text(encoding="utf-8"))["timed"]
+    return {
+        title: [heading.replace("\n", " ") for heading in headings]
+        for title, headings in found.items()
+    }
+
+
+def results(described: Path) -> Section:
+    """What ``NAME.json`` and ``NAME.csv`` of an experiment hold: settings name a row."""
+    told = json.loads(described.read_text(encoding="utf-8"))
+    name, kinds = told["experiment"], {each["name"]: each["kind"] for each in told["columns"]}
+    headings = tuple(column for column, kind in kinds.items() if kind != "setting")
+    rows: dict[str, tuple[str, ...]] = {}
+    with described.with_suffix(".csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            key = ", ".join(row[column] for column, kind in kinds.items() if kind == "setting")
+            rows[_free(rows, key)] = tuple(row[heading] for heading in headings)
+    timed = frozenset(column for column, kind in kinds.items() if kind == "time")
+    command = shlex.split(told["command"])
+    words = _without_places(command[command.index(name) + 1 :])
+    return Section(described, name, words, (PublishedTable("", headings, rows, timed),), ())
+
+
+def _sections(document: Path, clocks: Clocks) -> Iterator[Section]:
     text = document.read_text(encoding="utf-8")
     for begin in _BEGIN.finditer(text):
         end = _END.search(text, begin.end())
@@ -68,7 +100,10 @@ def _sections(document: Path) -> Iterator[Section]:
             document,
             begin[1],
             _command(inside, begin[1]),
-            tuple(tables(inside)),
+            tuple(
+                replace(table, timed=frozenset(clocks.get(table.title, ())))
+                for table in tables(inside)
+            ),
             tuple(_PICTURE.findall(inside)),
         )
 
@@ -80,7 +115,11 @@ def _command(text: str, name: str) -> tuple[str, ...] | None:
     words = shlex.split(found[1])
     if words[:4] != ["python", "-m", "bench", name]:
         return None
-    kept, rest = [], iter(words[4:])
+    return _without_places(words[4:])
+
+
+def _without_places(words: Iterable[str]) -> tuple[str, ...]:
+    kept, rest = [], iter(words)
     for word in rest:
         if word in _PLACES:
             next(rest, None)

@@ -40,6 +40,7 @@ def on_devices(rows: Sequence[Row]) -> Table:
         f"{_DEVICES_TITLE} ({asked}, the stores of the first table)",
         [row for row in rows if (row.data_block_reads or 0) >= FEWEST_EVENTS],
         (
+            Shown("filters", lambda row: row.filter_policy if row.error_rate_requested else "none"),
             Shown("asked\np, %", requested_rate),
             Shown("reads a lookup,\ncounted", _reads, ".4f"),
             _seconds_on(HARD_DISK),
@@ -71,11 +72,7 @@ def _seconds_on(device: Device, depth: int | None = None) -> Shown:
 
 def skew(rows: Sequence[Row], even: Sequence[Row]) -> list[Table]:
     """Skewed lookups beside ``even``, lookups spread over all keys of the same stores."""
-    here = [
-        row
-        for row in rows
-        if row.dataset in SKEWED and not row.repetition and ZIPF.get(row.dataset) != 0
-    ]
+    here = [row for row in rows if row.dataset in SKEWED and ZIPF.get(row.dataset) != 0]
     if not here:
         return []
     rates = [rate for rate in dict.fromkeys(row.error_rate_requested for row in here) if rate]
@@ -123,7 +120,6 @@ def value_sizes(rows: Sequence[Row]) -> list[Table]:
         for row in rows
         if row.dataset in VALUES
         and not row.hit_ratio
-        and not row.repetition
         and row.error_rate_requested == REFERENCE_RATE
     ]
     if not here:

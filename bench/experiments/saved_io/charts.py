@@ -30,7 +30,6 @@ _TICKS: Final = {_NO_FILTER: "no\nfilter"} | {
 
 def charts(stores: Sequence[Row], asked: Sequence[Row]) -> list[Chart]:
     """The chart of a trace, in the store of ``asked``, and that of absent keys, where there are some."""
-    stores = [row for row in stores if not row.repetition]
     absent = [row for row in _few(stores) if not row.hit_ratio and row.lookups_of != TRACE]
     found = []
     if asked and asked[0].lookups_of == TRACE:
@@ -110,10 +109,14 @@ def _apart(rate: float, number: int, count: int) -> float:
 
 
 def _interval(row: Row) -> tuple[float, float, float]:
-    """Block reads of a lookup, and the interval's ends; reads that filters cannot spare have none."""
+    """Block reads of a lookup, and the ends of the interval, if it is told, of what filters spare."""
     trials = row.filter_trials or 0
     needed = (row.data_block_reads or 0) - row.filter_false_positives
-    rates = row.error_rate_measured or 0.0, row.error_rate_low or 0.0, row.error_rate_high or 0.0
+    rate = row.error_rate_measured or 0.0
+    ends = (
+        (row.error_rate_low or 0.0, row.error_rate_high or 0.0) if row.tells_rate else (rate, rate)
+    )
+    rates = rate, *ends
     middle, low, high = ((needed + rate * trials) / row.lookup_count for rate in rates)
     return middle, low, high
 

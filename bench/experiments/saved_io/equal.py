@@ -76,8 +76,6 @@ def _row(
         hit_ratio=0.0,
         error_rate_requested=error_rate,
         comparison=comparison,
-        repetition=task.repetition,
-        seed=task.seed,
         lookup_count=len(keys),
         **counts(built, counted),
         # Without filters each search that one was asked for would be a read.

@@ -62,8 +62,8 @@ def equal_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
 
 
 def comparisons(rows: Sequence[Row]) -> list[Comparison]:
-    """The comparisons of the first repetition, in the order of their rows."""
-    here = [row for row in rows if row.comparison is not None and not row.repetition]
+    """The comparisons, in the order of their rows."""
+    here = [row for row in rows if row.comparison is not None]
     sizes = dict.fromkeys(row.block_size_bytes for row in here)
     by_role = {(row.block_size_bytes, row.comparison): row for row in here}
     return [

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 from lsmkv.filters.policy import NONE, policy_named
 from lsmkv.options import KIB
 
-from ...harness.experiment import Experiment, Plan, at_least, positive
+from ...harness.experiment import Experiment, Plan, at_least
+from ...harness.seeds import Figure
 from ...workloads.key_files import KeyFiles
 from .datasets import (
     ASIDE,
@@ -46,9 +48,6 @@ def _number_or_file(text: str) -> int | str:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--repetitions", type=positive, default=1, help="with a seed of its own each; default: 1"
-    )
     parser.add_argument(
         "--entries",
         type=at_least(_LEAST_ENTRIES),
@@ -121,7 +120,7 @@ def _of_a_minute(plan: Plan) -> Iterator[Task]:
         given.datasets = DIGITS
         given.entries = given.entries or _MINUTE_ENTRIES
         given.lookups = given.lookups or _MINUTE_ENTRIES
-    for task in _every_task(Plan(True, plan.seed, given)):
+    for task in _every_task(replace(plan, quick=True, options=given)):
         if (task.block_size_bytes, task.runs) != (4 * KIB, 4):
             continue
         if isinstance(task, EqualTask) or task.error_rate in (None, *HEADLINE_RATES):
@@ -135,14 +134,10 @@ def _every_task(plan: Plan) -> list[Task]:
         _check_policy(policy)
     own = [each.policies for each in data_sets() if each.name in wanted]
     found: list[Task] = []
-    for repetition in range(plan.options.repetitions):
-        seed = plan.seed + repetition
-        for policy in dict.fromkeys(chain(policies, *own)):
-            asked = [name for name in wanted if policy in (_data_set(name).policies or policies)]
-            found += _stores(plan, asked, policy, seed, repetition)
-        if DIGITS in wanted:
-            found += _comparisons(plan, seed, repetition)
-    return found
+    for policy in dict.fromkeys(chain(policies, *own)):
+        asked = [name for name in wanted if policy in (_data_set(name).policies or policies)]
+        found += _stores(plan, asked, policy)
+    return [*found, *(_comparisons(plan) if DIGITS in wanted else ())]
 
 
 def _wanted(plan: Plan) -> list[str]:
@@ -193,12 +188,12 @@ def _check_policy(name: str) -> None:
         raise SystemExit("bench: --policies none: stores without filters are in every run")
 
 
-def _comparisons(plan: Plan, seed: int, repetition: int) -> Iterator[EqualTask]:
+def _comparisons(plan: Plan) -> Iterator[EqualTask]:
     """Ribbon beside Bloom in four runs, with more lookups, which make intervals of low rates narrow."""
     for kib in _block_kib(plan):
         yield EqualTask(
             DIGITS, _entries(plan), kib * KIB, _COMPARED_RUNS,
-            _COMPARED_LOOKUPS * _lookups(plan), seed, repetition,
+            _COMPARED_LOOKUPS * _lookups(plan), plan.seed,
         )  # fmt: skip
 
 
@@ -215,9 +210,7 @@ def _block_kib(plan: Plan) -> Sequence[int]:
     return data_set_named(DIGITS).block_kib[not plan.quick]
 
 
-def _stores(
-    plan: Plan, wanted: Sequence[str], policy: str, seed: int, repetition: int
-) -> Iterator[StoreTask]:
+def _stores(plan: Plan, wanted: Sequence[str], policy: str) -> Iterator[StoreTask]:
     ratios = (0.0, 0.5, 1.0) if plan.quick else (0.0, 0.1, 0.5, 0.9, 1.0)
     for name in wanted:
         own = own_files(plan) if name == YOURS else None
@@ -234,7 +227,7 @@ def _stores(
                 for rate in data_set.rates[not plan.quick] or ERROR_RATES:
                     yield StoreTask(
                         name, entries or data_set.entries[not plan.quick], kib * KIB, runs, policy,
-                        rate, ratios, lookups, cold, seed, repetition, own, limited,
+                        rate, ratios, lookups, cold, plan.seed, own, limited,
                     )  # fmt: skip
 
 
@@ -277,4 +270,5 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "matplotlib"),
     add_options=add_options,
+    figures=(Figure("false-positive rate", "filter_false_positives", "filter_trials"),),
 )

@@ -82,11 +82,7 @@ def limited_columns(found: Limited | None) -> dict[str, Any]:
 
 def limited_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
     """Table and failures; none of a run without such data."""
-    here = [
-        row
-        for row in rows
-        if row.dataset == LIMITED and row.hit_ratio in (0.0, 1.0) and not row.repetition
-    ]
+    here = [row for row in rows if row.dataset == LIMITED and row.hit_ratio in (0.0, 1.0)]
     if not here:
         return [], []
     first = here[0]
@@ -101,10 +97,10 @@ def limited_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
             Shown("lookups", lambda row: "present" if row.hit_ratio else "absent"),
             Shown("asked\np, %", requested_rate),
             Shown("blocks a\nlookup", _blocks, ".4f"),
-            Shown("KiB read\na lookup", _kib, ".3g"),
+            Shown("KiB read\na lookup", _kib, ".3g", is_timed=True),
             Shown("µs,\nmean", "limited_us_mean", ".0f"),
             Shown("µs,\np99", "limited_us_p99", ".0f"),
-            Shown("page cache,\nMiB", lambda row: (row.limited_page_cache_bytes or 0) / MIB, ".1f"),
+            Shown("page cache,\nMiB", _cached_mib, ".1f", is_timed=True),
         ),
         f"{first.limited_lookup_count:,} lookups from a cold start; {first.run_count} runs. The group "
         "has an eighth of the data, for page cache, block cache (an eighth of that), indexes and "
@@ -126,3 +122,7 @@ def _blocks(row: Row) -> float:
 
 def _kib(row: Row) -> float:
     return (row.limited_read_bytes or 0) / (row.limited_lookup_count or 1) / KIB
+
+
+def _cached_mib(row: Row) -> float:
+    return (row.limited_page_cache_bytes or 0) / MIB

@@ -133,8 +133,6 @@ def _row(
         lookups_of=asked.lookups_of,
         hit_ratio=asked.hit_ratio,
         error_rate_requested=task.error_rate,
-        repetition=task.repetition,
-        seed=task.seed,
         lookup_count=len(asked.keys),
         cold_lookup_count=cold.lookups,
         **counts(built, counted),

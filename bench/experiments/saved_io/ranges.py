@@ -115,8 +115,6 @@ def range_rows(task: StoreTask, built: Built, directory: str, first: int) -> Ite
             lookups_of=kind,
             hit_ratio=float(kind != EMPTY),
             error_rate_requested=task.error_rate,
-            repetition=task.repetition,
-            seed=task.seed,
             lookup_count=len(asked),
             entry_count=built.entry_count,
             table_count=built.table_count,
@@ -149,11 +147,7 @@ def _length(asked: Range) -> int:
 
 def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
     """Table and failures; none of a run without ranges."""
-    here = [
-        row
-        for row in rows
-        if row.dataset == RANGES and not row.repetition and row.error_rate_requested
-    ]
+    here = [row for row in rows if row.dataset == RANGES and row.error_rate_requested]
     if not here:
         return [], []
     # Filters that no range is asked of read the same at any rate.

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ...harness.records import column, optional
+from ...harness.intervals import FEWEST_EVENTS
+from ...harness.records import Observation, column, optional
 from ...harness.tables import percent
 
 OS_TOLERANCE: Final = 0.01
@@ -27,7 +28,7 @@ TRACE_PRESENT: Final = "trace, present"  # the lookups of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One store and hit ratio; None where a column does not apply."""
 
     dataset: str = column(
@@ -56,8 +57,6 @@ class Row:
         "ribbon in no more bytes than Bloom's",
         "setting",
     )
-    repetition: int = column("number of the repetition", "setting")
-    seed: int = column("what decided keys, values and order", "setting")
     lookup_count: int = column("lookups that were counted, or absent keys asked", "setting")
 
     entry_count: int = column("entries in the store, or keys in each filter")
@@ -196,6 +195,12 @@ class Row:
         return self.comparison is None
 
     @property
+    def tells_rate(self) -> bool:
+        """Whether the lookups tell the rate of any other ones: few popular keys tell of themselves."""
+        hits, effect = self.filter_false_positives, self.design_effect or 1.0
+        return (self.filter_trials or 0) >= effect * FEWEST_EVENTS and (not hits or hits >= effect)
+
+    @property
     def holds_exact(self) -> bool:
         """Whether the exact rate lies in the interval of the measured one."""
         exact, low, high = self.error_rate_exact, self.error_rate_low, self.error_rate_high
@@ -217,7 +222,6 @@ def _shape(row: Row) -> tuple[object, ...]:
         row.run_count,
         row.lookups_of,
         row.hit_ratio,
-        row.repetition,
     )
 
 

@@ -27,6 +27,7 @@ BAR: Final = 0.99  # the share of the reads of absent lookups that filters of 1 
 
 def story(rows: Sequence[Row]) -> Story:
     """Tables and charts, all computed from ``rows``."""
+    rows = _one_store_each(rows)
     beside = [row for row in rows if row.dataset in ASIDE]
     rows = [row for row in rows if row.dataset not in ASIDE]
     stores = [row for row in rows if row.is_store]
@@ -39,22 +40,31 @@ def story(rows: Sequence[Row]) -> Story:
             failures += _saves_little([row for row in theirs if row.filter_policy == policy])
         failures += [*_rates(theirs), *_disagreements(stores)]
         failures += [*_miscounted(stores), *_below_bound(theirs)]
-        absent = [row for row in stores if not row.hit_ratio and not row.repetition]
+        absent = [row for row in stores if not row.hit_ratio]
         asked = headline_rows(stores)
         first = tables.headline(asked) if asked else None
         if asked:
             found.append(aside.on_devices(with_bases(asked, stores)))
         if absent:
             found.append(tables.summary(absent))
-    even = [
-        row for row in stores if row.dataset == DIGITS and not (row.hit_ratio or row.repetition)
-    ]
+    even = [row for row in stores if row.dataset == DIGITS and not row.hit_ratio]
     found += [*aside.skew(beside, even), *aside.value_sizes(beside)]
     for told in (range_story(beside), limited_story(beside), equal_story(rows)):
         found += told[0]
         failures += told[1]
     drawn = charts(stores, headline_rows(stores))
     return Story(found, drawn, failures, first, _headline(stores))
+
+
+def _one_store_each(rows: Sequence[Row]) -> list[Row]:
+    """The rows, without those of filters that came out the same at several rates asked for."""
+    kept: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        rate = row.error_rate_exact if row.is_store else row.comparison
+        asked = row.error_rate_requested if rate is None else None
+        found = (*_shape(row), row.lookups_of, row.hit_ratio, rate, asked, row.filter_bytes)
+        kept.setdefault(found, row)
+    return list(kept.values())
 
 
 def _headline(stores: Sequence[Row]) -> str:
@@ -89,7 +99,6 @@ def headline_rows(rows: Sequence[Row]) -> list[Row]:
         for row in rows
         if row.is_store
         and (row.lookups_of == TRACE or not row.hit_ratio)
-        and not row.repetition
         and row.error_rate_requested in HEADLINE_RATES
     ]
     if not here:
@@ -116,7 +125,6 @@ def with_bases(asked: Sequence[Row], stores: Sequence[Row]) -> list[Row]:
         row
         for row in stores
         if row.error_rate_requested is None
-        and not row.repetition
         and _shape(row) == _shape(asked[0])
         and (row.lookups_of, row.hit_ratio) == (asked[0].lookups_of, asked[0].hit_ratio)
     ]

@@ -7,6 +7,7 @@ from typing import Final
 
 from lsmkv.options import KIB
 
+from ...harness.seeds import TOO_FEW
 from ...harness.tables import Shown, Table, percent, table_of
 from .rows import TRACE, Row
 
@@ -19,7 +20,8 @@ def measured_rate(row: Row) -> str | None:
     if row.error_rate_measured is None:
         return None
     low, high = row.error_rate_low or 0.0, row.error_rate_high or 0.0
-    return f"{percent(row.error_rate_measured)} ({percent(low)}-{percent(high)})"
+    ends = f"{percent(low)}-{percent(high)}" if row.tells_rate else TOO_FEW
+    return f"{percent(row.error_rate_measured)} ({ends})"
 
 
 def saved_share(row: Row, share: float | None) -> str:

@@ -33,7 +33,6 @@ class StoreTask:
     lookups: int
     cold_lookups: int
     seed: int
-    repetition: int
     own: KeyFiles | None = None
     limited_lookups: int | None = None
 
@@ -55,7 +54,6 @@ class EqualTask:
     runs: int
     lookups: int
     seed: int
-    repetition: int
 
     def __str__(self) -> str:
         kib = self.block_size_bytes // KIB
@@ -65,7 +63,7 @@ class EqualTask:
         """The store with such filters."""
         return StoreTask(
             self.dataset, self.entries, self.block_size_bytes, self.runs, policy, error_rate, (0.0,),
-            self.lookups, 0, self.seed, self.repetition,
+            self.lookups, 0, self.seed,
         )  # fmt: skip
 
 

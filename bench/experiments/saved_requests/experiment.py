@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from ...harness.experiment import Experiment, at_least, between, flattened, positive
+from ...harness.seeds import Figure
 from .measure import measure
 from .rows import Row
 from .story import story
@@ -78,4 +79,5 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     missing=lambda: [] if has_slatedb() else ["slatedb"],
     alone=True,
     add_options=add_options,
+    figures=(Figure("GETs of a lookup", "gets", "lookups"),),
 )

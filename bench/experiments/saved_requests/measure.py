@@ -94,7 +94,6 @@ def _row(task: Task, phase: str, keys: str, lookups: int, seen: Seen, **more: An
         phase=phase,
         keys=keys,
         key_count=task.key_count,
-        seed=task.seed,
         server=task.server,
         get_ms=task.get_ms,
         get_usd=task.get_usd,

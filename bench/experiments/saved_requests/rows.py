@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
 
 OPENING = "opening"
 COLD = "cold"
@@ -14,7 +14,7 @@ AT_ONCE = "multi_get"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """Requests of an opening, or of lookups that follow it."""
 
     part: str = column("rates: by error rate; engines: beside others; parallel: many", "setting")
@@ -28,7 +28,6 @@ class Row:
     )
     keys: str = column("present, absent, or none in an opening", "setting")
     key_count: int = column("entries", "setting")
-    seed: int = column("what decided keys, values and order", "setting")
     server: str = column("the object store's server", "setting")
     get_ms: float = column("assumed time of a GET, milliseconds", "setting")
     get_usd: float = column("assumed price of a GET, US dollars", "setting")

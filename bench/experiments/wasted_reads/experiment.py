@@ -8,6 +8,7 @@ from typing import Final
 
 from ...engines.base import KIB, engine_named
 from ...harness.experiment import Experiment, Plan, at_least, between, names_of, positive
+from ...harness.seeds import Figure
 from ...workloads.key_shapes import SHAPES
 from .measure import measure
 from .rows import Row
@@ -171,4 +172,5 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     libraries=("rocksdict", "plyvel", "psutil"),
     missing=missing,
     add_options=add_options,
+    figures=(Figure("wasted reads of a lookup", "block_reads", "lookups"),),
 )

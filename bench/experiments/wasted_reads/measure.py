@@ -84,7 +84,6 @@ def measure(task: Task, directory: str) -> list[Row]:
             budget_bits_per_key=bits,
             entries=entries,
             block_size_bytes=task.block_size_bytes,
-            seed=task.seed,
             passes=task.passes,
             lookups=task.passes * (entries - 1),
             index_bytes=contender.least_index_bytes if written is None else written.index_bytes,

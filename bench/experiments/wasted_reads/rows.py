@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...harness.records import column, optional
+from ...harness.records import Observation, column, optional
 from .tasks import label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One store, asked for absent keys; without counts if it does not fit its budget."""
 
     engine: str = column("the store", "setting")
@@ -22,7 +22,6 @@ class Row:
     budget_bits_per_key: float = column("bits a key of filters and index to be met", "setting")
     entries: int = column("entries, all keys distinct, in one sorted run", "setting")
     block_size_bytes: int = column("size at which a data block is closed", "setting")
-    seed: int = column("what decided keys and values", "setting")
     passes: int = column("absent keys looked up between each two present ones", "setting")
     lookups: int = column("lookups, all of absent keys between two present ones", "setting")
 

@@ -12,6 +12,7 @@ from .tasks import NO_FILTER, PACKED
 
 OURS: Final = "lsmkv"
 DOCUMENTED_BYTES: Final = 100  # of the largest values whose tables stand in the documentation
+_GREW: Final = "grew\nKiB"
 
 NOTE: Final = (
     "index: bits a key of the index in memory. In the columns of a budget, of bits a key of filters "
@@ -90,7 +91,7 @@ def _compared(rows: Sequence[Row]) -> Table:
         "index",
         *(f"{bits:g} bits" for bits in every),
         "told\nKiB",
-        "grew\nKiB",
+        _GREW,
     ]
     cells = []
     for name in dict.fromkeys(row.name for row in rows):
@@ -121,7 +122,7 @@ def _compared(rows: Sequence[Row]) -> Table:
         ratios = [_ahead(at_budget(compared, bits)) for bits in every]
         cells.append([f"{title} / lsmkv", "-", *ratios, "-", "-"])
     is_brief = rows[0].value_bytes <= DOCUMENTED_BYTES
-    return Table(_title(rows[0]), headings, cells, NOTE, brief=is_brief)
+    return Table(_title(rows[0]), headings, cells, NOTE, brief=is_brief, timed=(_GREW,))
 
 
 def _count(reads: int | None) -> str:

@@ -19,20 +19,18 @@ FRESH: Final = "E"  # E has a store of its own, as in YCSB: D's inserts would ch
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Every repetition, group of workloads and engine; each repetition begins with another engine."""
+    """Every group of workloads and engine, in the first repetition also to count; others begin."""
     given = plan.options
     names = _engine_names(given.engines)
     groups = _groups(given.workloads)
-    repetitions = _default(given.repetitions, FEWEST)
     small, large = (2, 20_000) if plan.quick else (64, 1_000_000)
     found = []
-    for repetition in range(repetitions + 1):
-        turn = repetition % len(names)
+    for is_counted in (False,) if plan.repetition else (True, False):
+        turn = (plan.repetition + (not is_counted)) % len(names)
         for group in groups:
             found += [
                 Task(
                     engine=name,
-                    repetition=repetition,
                     workloads=group,
                     records=_default(given.records, large),
                     operations=_default(given.operations, large),
@@ -40,7 +38,7 @@ def tasks(plan: Plan) -> list[Task]:
                     settings=Settings(
                         cache_size_bytes=_default(given.cache_size_mib, small) * MIB,
                         write_buffer_size_bytes=_default(given.write_buffer_size_mib, small) * MIB,
-                        count=repetition == 0,
+                        count=is_counted,
                     ),
                     plugin_files=tuple(given.plugin),
                 )
@@ -84,11 +82,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--records", type=positive, help="default: 1,000,000; quick 20,000")
     parser.add_argument(
         "--operations", type=positive, help="of each workload; default: 1,000,000; quick 20,000"
-    )
-    parser.add_argument(
-        "--repetitions",
-        type=positive,
-        help=f"default: {FEWEST}; with fewer no ratio has an interval",
     )
     parser.add_argument("--engines", metavar="NAMES", help="by commas; default: all there are")
     parser.add_argument(
@@ -136,5 +129,7 @@ EXPERIMENT: Final = Experiment(
     libraries=("numpy", "rocksdict", "plyvel", "lmdb"),
     missing=missing_engines,
     alone=True,
+    repetitions=(FEWEST, FEWEST),
+    pools=True,
     add_options=add_options,
 )

@@ -42,7 +42,7 @@ def measure(task: Task, directory: str) -> list[Row]:
 def measure_here(task: Task, directory: str) -> list[Row]:
     """The rows of one task, the load and each workload; none of an engine without counters."""
     plugins.load(task.plugin_files)
-    if task.repetition == 0 and not _counts(task, directory):
+    if task.settings.count and not _counts(task, directory):
         return []
     return _Run(task, directory).rows()
 
@@ -65,7 +65,7 @@ class _Run:
         self._task = task
         self._directory = os.path.join(directory, "store")
         os.mkdir(self._directory)
-        self._seed = f"{task.seed}/{task.repetition}"
+        self._seed = str(task.seed)
         most = sum(most_inserts(WORKLOADS[name], task.operations) for name in task.workloads)
         self._keys = record_keys(task.records + most)
         self._values = Values(VALUE_BYTES, task.seed)
@@ -112,7 +112,7 @@ class _Run:
             engine_version=engine_named(task.engine).version(),
             workload=name,
             group="".join(task.workloads),
-            repetition=task.repetition,
+            is_timed=not task.settings.count,
             records=task.records,
             operations=len(operations),
             cache_size_bytes=task.settings.cache_size_bytes,
@@ -129,7 +129,7 @@ class _Run:
             wrong_count=wrong,
             data_block_reads=_difference("data_block_reads", before, after),
             filter_negatives=_difference("filter_negatives", before, after),
-            **(self._times(operations, driven, settled_s) if task.repetition else NOT_A_TIME),
+            **(NOT_A_TIME if task.settings.count else self._times(operations, driven, settled_s)),
         )
 
     def _times(self, operations: Operations, driven: Driven, settled_s: float) -> dict[str, Any]:

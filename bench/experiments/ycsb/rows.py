@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...harness.records import column
+from ...harness.records import Observation, column
 from .workloads import Kind
 
 _NOT_COUNTING = "; empty in the counting pass"
@@ -13,14 +13,14 @@ _ONLY_COUNTING = ", in the counting pass; depends on when background work ran"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Observation):
     """One engine, workload and repetition."""
 
     engine: str = column("store", kind="setting")
     engine_version: str = column("version of its library", kind="setting")
     workload: str = column("load, YCSB's A to F, or N: reads of absent keys", kind="setting")
+    is_timed: bool = column("not so: the counting pass", kind="setting")
     group: str = column("workloads that follow each other on one store", kind="setting")
-    repetition: int = column("from 1; 0: the counting pass, not timed", kind="setting")
     records: int = column("records loaded, of 1000 bytes each", kind="setting")
     operations: int = column("operations done", kind="setting")
     cache_size_bytes: int = column("block cache", kind="setting")

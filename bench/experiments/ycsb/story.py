@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ...engines.base import engines as registered
@@ -29,9 +30,9 @@ AGREED: Final = (
 
 
 def story(rows: list[Row]) -> Story:
-    timed = by_cell(row for row in rows if row.repetition)
-    counted = by_cell(row for row in rows if not row.repetition)
-    measured = {row.engine for row in rows if row.repetition}
+    timed = by_cell(row for row in rows if row.is_timed)
+    counted = by_cell(row for row in rows if not row.is_timed)
+    measured = {row.engine for row in rows if row.is_timed}
     engines = [engine.name for engine in registered() if engine.name in measured]
     workloads = [name for name in (LOAD, *WORKLOADS) if any(name == row.workload for row in rows)]
     failures = _failures(rows)
@@ -42,6 +43,7 @@ def story(rows: list[Row]) -> Story:
     tables.append(latencies(timed, engines, workloads))
     if counted:
         tables.append(blocks(counted, workloads))
+    tables = [replace(table, timed=table.headings) for table in tables]
     return Story(tables, charts(timed, engines, workloads), failures, headline=_headline(ratios))
 
 
@@ -76,16 +78,16 @@ def ratios_of(timed: Cells) -> list[Ratio]:
 
 def _failures(rows: Sequence[Row]) -> list[str]:
     failures = []
-    alike: dict[tuple[int, str, str], list[Row]] = defaultdict(list)
+    alike: dict[tuple[int, bool, str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        alike[row.repetition, row.group, row.workload].append(row)
+        alike[row.repetition, row.is_timed, row.group, row.workload].append(row)
         where = f"{row.engine}, {row.workload}, repetition {row.repetition}"
         expected = 0 if row.workload == "N" else row.read_count + row.rmw_count
         if row.found_count != expected:
             failures.append(f"{where}: {row.found_count} reads found a value, not {expected}")
         if row.wrong_count:
             failures.append(f"{where}: {row.wrong_count} records do not hold what was written")
-    for (repetition, _, workload), group in alike.items():
+    for (repetition, _, _, workload), group in alike.items():
         for name in AGREED:
             if len({getattr(row, name) for row in group}) > 1:
                 values = ", ".join(f"{row.engine} {getattr(row, name)}" for row in group)

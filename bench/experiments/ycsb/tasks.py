@@ -12,13 +12,12 @@ class Task:
     """A new store of one engine, its load and its workloads.
 
     Attributes:
-        repetition: 0 is the counting pass, in which engines count blocks and filters.
+        settings: with ``count`` this is the counting pass, which is not timed.
         workloads: names in order, without the load.
         plugin_files: loaded in the measuring process.
     """
 
     engine: str
-    repetition: int
     workloads: tuple[str, ...]
     records: int
     operations: int
@@ -27,5 +26,5 @@ class Task:
     plugin_files: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        what = f"repetition {self.repetition}" if self.repetition else "counting pass"
+        what = "counting pass" if self.settings.count else "timed"
         return f"{what}, load {' '.join(self.workloads)}, {self.engine}"
