@@ -31,6 +31,7 @@ from lsmkv.sstable.index_layout import (
     HEADER,
     KEY_GROUP,
     KEY_GROUP_BITS,
+    LONG,
     MAX_PAIR_BITS,
     NUMBER_GROUP,
     NUMBER_GROUP_BITS,
@@ -184,14 +185,22 @@ class TableIndex:
         low -= 1
         while low + 1 < high:
             middle = (low + high) >> 1
-            if (
-                read_i64_le(data, fences + 8 * middle) == target
-                and self.separator(KEY_GROUP * middle) <= key
-            ):
+            if read_i64_le(data, fences + 8 * middle) == target and not self._is_above(middle, key):
                 low = middle
             else:
                 high = middle
         return low
+
+    def _is_above(self, group: i64, key: bytes) -> bool:
+        """Whether the first separator of a group is above ``key``, of which it has the fence."""
+        data = self.section
+        at, start = self._group(group), self.prefix_length + FENCE_BYTES
+        if read_i64_le(data, at) & 0xFF == 0 and start <= len(key):
+            length, at = varint(data, at + 1, self._numbers)
+            if length > FENCE_BYTES:  # what the fence holds whole is the same
+                end = at + length - FENCE_BYTES
+                return compare(data, at, end, self._symbols, key, start)[1]
+        return self.separator(KEY_GROUP * group) > key
 
     def _find(self, key: bytes, target: i64, group: i64) -> i64:
         """The last block of ``group`` whose separator is not above ``key``."""
@@ -267,7 +276,11 @@ class TableIndex:
         base += prefix
         number: i64 = 1
         while number < count:
-            kept, length, at = lengths(data, at + 1, end, i64(data[at]))
+            both = read_i64_le(data, at) & 0xFF
+            at += 1
+            kept, length = both >> 4, both & LONG
+            if kept == LONG or length == LONG:
+                kept, length, at = lengths(data, at, end, both)
             kept += base
             if kept < shared:
                 break

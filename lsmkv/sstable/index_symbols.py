@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_be
+from librt.strings import read_i64_be, read_i64_le
 from mypy_extensions import i64
 
 _MAP_BYTES: Final = 256  # of each byte the number of its symbol from 1, or 0
@@ -148,24 +148,40 @@ def compare(
     Returns where in ``key`` they begin to differ, and whether the key is below.
     """
     key_length = len(key)
+    last_word = key_length - 8
     while at < end:
-        code = i64(data[at])
+        code = read_i64_le(data, at) & 0xFF
         at += 1
-        place = at - 1
-        length: i64 = 1
-        if symbols and data[symbols + code]:
-            place = symbols + _WORDS + _WORD_BYTES * i64(data[symbols + code])
-            length = i64(data[place + _MOST_BYTES])
-            if shared + 8 <= key_length:  # a word of the key at once
-                differing = read_i64_be(data, place) ^ read_i64_be(key, shared)
-                if differing >> (64 - 8 * length) == 0:
-                    shared += length
-                    continue
-        stop = place + length
-        while place < stop:
-            if shared == key_length or data[place] > key[shared]:
+        number: i64 = 0
+        if symbols:
+            number = read_i64_le(data, symbols + code) & 0xFF
+        if number == 0:
+            if shared == key_length:
                 return shared, True
-            if data[place] < key[shared]:
+            byte = i64(key[shared])
+            if byte != code:
+                return shared, byte < code
+            shared += 1
+            continue
+        place = symbols + _WORDS + _WORD_BYTES * number
+        word = read_i64_be(data, place)
+        length = word & 0xFF
+        if shared <= last_word:
+            own = read_i64_be(key, shared)
+            differing = word ^ own
+            if differing >> (64 - 8 * length) == 0:
+                shared += length
+                continue
+            shift: i64 = 56
+            while differing >> shift == 0:
+                shift -= 8
+                shared += 1
+            return shared, (own >> shift) & 0xFF < (word >> shift) & 0xFF
+        length += place
+        while place < length:
+            if shared == key_length or key[shared] < data[place]:
+                return shared, True
+            if key[shared] > data[place]:
                 return shared, False
             shared += 1
             place += 1
