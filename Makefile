@@ -179,7 +179,7 @@ format: $(VENV)/installed-dev  ## Format the code
 	@$(RUN) -m ruff format .
 
 golden: $(VENV)/installed-dev  ## Rewrite the golden files after a deliberate change of format
-	@$(RUN) -m pytest -q --rewrite-golden
+	@$(RUN) -m pytest -q --rewrite-golden $$(git grep -lw golden -- "tests/*/test_*.py" ":!tests/tools")
 
 crash: $(VENV)/installed-dev  ## Kill a writer again and again, and check what it left
 	@$(RUN) -m torture.crash.kill_loop --rounds 200

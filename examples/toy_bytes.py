@@ -290,7 +290,7 @@ def encode_index(
         numbers += bytes([place.probes for place in blocks]).ljust(64, b"\0")
         numbers += u32s([place.entry_count for place in blocks], 64)
         numbers += u32s([each.start - start for each in ends], 65)
-    head = struct.pack(f"<IIII{len(fences)}Q", n, prefix_length, 1, len(keys), *fences)
+    head = struct.pack(f"<IIIII{len(fences)}Q", n, prefix_length, 1, len(keys), 0, *fences)
     head += u32s([*key_starts, *number_starts, 0, n])  # 0 to n: one chunk has all filters
     return head + checksum(filters).to_bytes(8, "little") + keys + numbers + bytes(8)
 
@@ -298,14 +298,15 @@ def encode_index(
 def decode_index(index: bytes, end: Place, smallest: bytes) -> tuple[list[Place], list[Chunk]]:
     """The lines of all blocks and ``end``, and the chunks of the filters."""
     reader = Reader(index)
-    n, prefix_length, chunk_count, _ = reader.numbers("IIII")
+    n, prefix_length, chunk_count, _, symbol_count = reader.numbers("IIIII")
     fences = reader.numbers(f"{-(-n // 16)}Q")
     reader.take(4 * len(fences) + 4 * -(-n // 64))  # for those who do not read it from the start
     chunk_starts = reader.numbers(f"{chunk_count + 1}I")
     checksums = reader.numbers(f"{chunk_count}Q")
+    symbols = _decode_symbols(reader, symbol_count)
     separators, places = list[bytes](), list[Place]()
     for number, fence in enumerate(fences):
-        group = _decode_separators(reader, fence, min(16, n - 16 * number))
+        group = _decode_separators(reader, fence, min(16, n - 16 * number), symbols)
         separators += [smallest[:prefix_length] + separator for separator in group]
     for first in range(0, n, 64):
         start, step, filter_start, filter_step, entries, probes = reader.numbers("QIIIIB")
@@ -320,7 +321,16 @@ def decode_index(index: bytes, end: Place, smallest: bytes) -> tuple[list[Place]
     return places, [(*each, check) for each, check in zip(ends, checksums, strict=True)]
 
 
-def _decode_separators(reader: Reader, fence: int, count: int) -> Iterator[bytes]:
+def _decode_symbols(reader: Reader, count: int) -> list[bytes]:
+    """What each byte of a front-coded separator stands for."""
+    numbers = reader.take(256) if count else bytes(256)
+    strings = [word[: word[7]] for word in reader.pieces([8] * count)]
+    return [strings[n - 1] if n else bytes([byte]) for byte, n in enumerate(numbers)]
+
+
+def _decode_separators(
+    reader: Reader, fence: int, count: int, symbols: list[bytes]
+) -> Iterator[bytes]:
     kind, head = reader.byte(), (fence >> 7).to_bytes(7, "big")
     if kind:  # codes of equal length: bytes, or hexadecimal digits
         head = head[: reader.byte()]
@@ -328,14 +338,14 @@ def _decode_separators(reader: Reader, fence: int, count: int) -> Iterator[bytes
             yield head + (code.hex().encode().rstrip(b"0") if kind > 8 else code.rstrip(b"\0"))
         return
     length = reader.varint()
-    separator = head[:length] + reader.take(max(0, length - 7))
+    separator = head[:length] + b"".join(symbols[b] for b in reader.take(max(0, length - 7)))
     base = reader.varint()
     yield separator
     for _ in range(count - 1):
         shared, length = divmod(reader.byte(), 16)
         shared += reader.varint() if shared == 15 else 0
         length += reader.varint() if length == 15 else 0
-        separator = separator[: base + shared] + reader.take(length)
+        separator = separator[: base + shared] + b"".join(symbols[b] for b in reader.take(length))
         yield separator
 
 

@@ -49,6 +49,7 @@ COMPILED = (
     "sstable/block/builder",
     "sstable/block/transposed",
     "sstable/block/codec",
+    "sstable/index_symbols",
     "sstable/index_keys",
     "sstable/index_layout",
     "sstable/index_builder",

@@ -31,6 +31,7 @@ from lsmkv.sstable.index_layout import (
     HEADER,
     KEY_GROUP,
     KEY_GROUP_BITS,
+    LONG,
     MAX_PAIR_BITS,
     NUMBER_GROUP,
     NUMBER_GROUP_BITS,
@@ -44,6 +45,7 @@ from lsmkv.sstable.index_layout import (
     row_bytes,
     u32,
 )
+from lsmkv.sstable.index_symbols import compare, symbols_length
 
 
 class TableIndex:
@@ -56,7 +58,7 @@ class TableIndex:
         if len(data) < HEADER.size:
             reason = "index is shorter than its header"
             raise CorruptionError(path, footer.index_offset, reason)
-        count, prefix_length, chunk_count, keys_length = HEADER.unpack_from(data)
+        count, prefix_length, chunk_count, keys_length, symbols = HEADER.unpack_from(data)
         # All attributes come before the first call of a method: reading them is cheaper then.
         self.section = data
         self._path = path
@@ -74,6 +76,8 @@ class TableIndex:
         self._chunk_starts: i64 = self._number_starts + 4 * number_groups
         self._chunk_checksums: i64 = self._chunk_starts + 4 * (self.chunk_count + 1)
         self._keys: i64 = self._chunk_checksums + 8 * self.chunk_count
+        self._symbols: i64 = self._keys if symbols else 0
+        self._keys += symbols_length(symbols)
         self._numbers: i64 = self._keys + keys_length
         least = self._numbers + NUMBERS.size * number_groups + len(PADDING)
         if count == 0 or least > len(data) or data[-len(PADDING) :] != PADDING:
@@ -92,6 +96,7 @@ class TableIndex:
             data,
             self._fences,
             self._key_starts,
+            self._symbols,
             self._keys,
             self._numbers,
             self.block_count,
@@ -180,14 +185,22 @@ class TableIndex:
         low -= 1
         while low + 1 < high:
             middle = (low + high) >> 1
-            if (
-                read_i64_le(data, fences + 8 * middle) == target
-                and self.separator(KEY_GROUP * middle) <= key
-            ):
+            if read_i64_le(data, fences + 8 * middle) == target and not self._is_above(middle, key):
                 low = middle
             else:
                 high = middle
         return low
+
+    def _is_above(self, group: i64, key: bytes) -> bool:
+        """Whether the first separator of a group is above ``key``, of which it has the fence."""
+        data = self.section
+        at, start = self._group(group), self.prefix_length + FENCE_BYTES
+        if read_i64_le(data, at) & 0xFF == 0 and start <= len(key):
+            length, at = varint(data, at + 1, self._numbers)
+            if length > FENCE_BYTES:  # what the fence holds whole is the same
+                end = at + length - FENCE_BYTES
+                return compare(data, at, end, self._symbols, key, start)[1]
+        return self.separator(KEY_GROUP * group) > key
 
     def _find(self, key: bytes, target: i64, group: i64) -> i64:
         """The last block of ``group`` whose separator is not above ``key``."""
@@ -246,37 +259,34 @@ class TableIndex:
         are compared.
         """
         data, prefix, end = self.section, self.prefix_length, self._numbers
-        key_length = len(key)
+        symbols = self._symbols
         length, at = varint(data, at, end)
         shared = prefix  # bytes in common with the separator at hand, which is not above the key
-        most = min(prefix + min(length, FENCE_BYTES), key_length)
+        most = min(prefix + min(length, FENCE_BYTES), i64(len(key)))
         shift: i64 = 55
         while shared < most and differing >> shift == 0:
             shared += 1
             shift -= 8
         if length > FENCE_BYTES:
+            length -= FENCE_BYTES
             if shared == prefix + FENCE_BYTES:
-                place = at - shared  # ``data[place + shared]`` is compared with ``key[shared]``
-                most = min(prefix + length, key_length)
-                while shared < most and data[place + shared] == key[shared]:
-                    shared += 1
-            at += length - FENCE_BYTES
+                shared, _ = compare(data, at, at + length, symbols, key, shared)
+            at += length
         base, at = varint(data, at, end)
         base += prefix
         number: i64 = 1
         while number < count:
-            kept, length, at = lengths(data, at + 1, end, i64(data[at]))
+            both = read_i64_le(data, at) & 0xFF
+            at += 1
+            kept, length = both >> 4, both & LONG
+            if kept == LONG or length == LONG:
+                kept, length, at = lengths(data, at, end, both)
             kept += base
             if kept < shared:
                 break
             if kept == shared:
-                place = at - shared
-                most = min(shared + length, key_length)
-                while shared < most and data[place + shared] == key[shared]:
-                    shared += 1
-                if shared < kept + length and (
-                    shared == key_length or data[place + shared] > key[shared]
-                ):
+                shared, is_below = compare(data, at, at + length, symbols, key, shared)
+                if is_below:
                     break
             at += length
             number += 1
@@ -296,7 +306,8 @@ class TableIndex:
         stored = read_i64_le(data, self._fences + 8 * group)
         width = i64(data[at])
         if width == 0:
-            found = front_coded(data, at + 1, self._numbers, number + 1, stored)[0]
+            end, symbols = self._numbers, self._symbols
+            found = front_coded(data, at + 1, end, number + 1, stored, symbols)[0]
             return self._prefix + found[number]
         of_digits = width > OF_DIGITS
         if of_digits:

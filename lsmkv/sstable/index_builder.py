@@ -36,6 +36,7 @@ from lsmkv.sstable.index_layout import (
     OF_DIGITS,
     PADDING,
 )
+from lsmkv.sstable.index_symbols import Symbols
 
 # A chunk that is read to spare a block of 4 KiB must not be larger than that block.
 _FILTER_CHUNK_BYTES: Final = 4 * 1024
@@ -86,7 +87,7 @@ class IndexBuilder:
         chunk_starts, checksums = self._chunks(filters, filter_ends)
         groups = list(self._key_groups(prefix_length))
         fences = [fence(group[0], 0, len(group[0])) for group in groups]
-        keys = list(map(_key_group, groups))
+        keys, symbols = _encode(groups)
         key_starts = [0, *accumulate(map(len, keys))]
         number_starts: list[int] = []
         numbers = BytesWriter()
@@ -98,12 +99,13 @@ class IndexBuilder:
             start += blocks
         return b"".join(
             (
-                HEADER.pack(count, prefix_length, len(checksums), key_starts.pop()),
+                HEADER.pack(count, prefix_length, len(checksums), key_starts.pop(), symbols.count),
                 struct.pack(f"<{len(fences)}Q", *fences),
                 _u32s(key_starts),
                 _u32s(number_starts),
                 _u32s(chunk_starts),
                 struct.pack(f"<{len(checksums)}Q", *checksums),
+                symbols.section,
                 *keys,
                 numbers.getvalue(),
                 PADDING,
@@ -149,33 +151,61 @@ def _u32s(numbers: list[int]) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
-def _key_group(group: list[bytes]) -> bytes:
+def _encode(groups: list[list[bytes]]) -> tuple[list[bytes], Symbols]:
+    """Groups of separators as they are stored, and the symbols in those that are front-coded."""
+    keys = list(map(_codes, groups))
+    front_coded = [number for number, codes in enumerate(keys) if not codes]
+    rests = [_rests(groups[number]) for number in front_coded]
+    symbols = Symbols([rest for group in rests for _, rest in group])
+    for number, group in zip(front_coded, rests, strict=True):
+        keys[number] = _front_coded(group, symbols)
+    return keys, symbols
+
+
+def _codes(group: list[bytes]) -> bytes:
+    """A group by codes, or nothing if it cannot be."""
     base = common_prefix_length(group)
+    if base > FENCE_BYTES:
+        return b""
     rests = [key[base:] for key in group]
     length = max(1, *map(len, rests))
-    if base <= FENCE_BYTES:
-        last = {rest[-1:] for rest in rests}
-        if length <= MAX_DIGITS and b"0" not in last and _are_digits(rests):
-            width = (length + 1) // 2
-            digits = b"".join([rest.ljust(2 * width, b"0") for rest in rests])
-            return bytes((OF_DIGITS + width, base)) + unhexlify(digits)
-        if length <= MAX_CODE and b"\0" not in last:
-            return bytes((length, base)) + b"".join([rest.ljust(length, b"\0") for rest in rests])
-    shared = [common_prefix_length([before, after]) for before, after in pairwise(group)]
-    base = min(shared, default=0)
+    last = {rest[-1:] for rest in rests}
+    if length <= MAX_DIGITS and b"0" not in last and _are_digits(rests):
+        width = (length + 1) // 2
+        digits = b"".join([rest.ljust(2 * width, b"0") for rest in rests])
+        return bytes((OF_DIGITS + width, base)) + unhexlify(digits)
+    if length <= MAX_CODE and b"\0" not in last:
+        return bytes((length, base)) + b"".join([rest.ljust(length, b"\0") for rest in rests])
+    return b""
+
+
+def _rests(group: list[bytes]) -> list[tuple[int, bytes]]:
+    """How much of each separator is known from the fence or the one before, and the rest of it."""
+    rests = [(min(len(group[0]), FENCE_BYTES), group[0][FENCE_BYTES:])]
+    for before, each in pairwise(group):
+        kept = common_prefix_length([before, each])
+        rests.append((kept, each[kept:]))
+    return rests
+
+
+def _front_coded(rests: list[tuple[int, bytes]], symbols: Symbols) -> bytes:
+    (known, rest), *others = rests
+    coded = symbols.coded(rest)
+    base = min([kept for kept, _ in others], default=0)
     out = BytesWriter()
     out.append(0)
-    _write_varint(out, len(group[0]))
-    out.write(group[0][FENCE_BYTES:])
+    _write_varint(out, known + len(coded))
+    out.write(coded)
     _write_varint(out, base)
-    for each, kept in zip(group[1:], shared, strict=True):
-        over, length = kept - base, len(each) - kept
+    for kept, rest in others:
+        coded = symbols.coded(rest)
+        over, length = kept - base, len(coded)
         out.append(min(over, LONG) << 4 | min(length, LONG))
         if over >= LONG:
             _write_varint(out, over - LONG)
         if length >= LONG:
             _write_varint(out, length - LONG)
-        out.write(each[kept:])
+        out.write(coded)
     return out.getvalue()
 
 

@@ -35,6 +35,7 @@ from lsmkv.sstable.index_layout import (
     row_bytes,
     u32,
 )
+from lsmkv.sstable.index_symbols import symbols_fit
 
 _NUMBERS_UNFIT: Final = "numbers of the index do not fit their section"
 _BROKEN: Final = "numbers of the index do not follow one another"
@@ -43,22 +44,38 @@ _NOT_ALL: Final = "entries of the index are not those of the table"
 
 
 def why_separators_do_not_fit(
-    data: bytes, fences: i64, starts: i64, keys: i64, end: i64, block_count: i64, largest: bytes
+    data: bytes,
+    fences: i64,
+    starts: i64,
+    symbols: i64,
+    keys: i64,
+    end: i64,
+    block_count: i64,
+    largest: bytes,
 ) -> str:
     """Why the groups of separators are not a table's, or "".
 
-    The section ``data`` has their fences, where they start, and them from ``keys`` to ``end``.  They must
-    ascend from an empty one up to ``largest``.  O(blocks).
+    The section ``data`` has their fences, where they start, their symbols unless ``symbols`` is 0, and
+    them from ``keys`` to ``end``.  They must ascend from an empty one up to ``largest``.  O(blocks).
     """
     try:
-        return _why_separators(data, fences, starts, keys, end, block_count, largest)
+        return _why_separators(data, fences, starts, symbols, keys, end, block_count, largest)
     except ValueError as error:
         return str(error)
 
 
 def _why_separators(
-    data: bytes, fences: i64, starts: i64, keys: i64, end: i64, block_count: i64, largest: bytes
+    data: bytes,
+    fences: i64,
+    starts: i64,
+    symbols: i64,
+    keys: i64,
+    end: i64,
+    block_count: i64,
+    largest: bytes,
 ) -> str:
+    if symbols and not symbols_fit(data, symbols, keys):
+        return "symbols of the index are not strings of 2 to 7 bytes"
     at = keys
     before = b""
     group: i64 = 0
@@ -70,7 +87,7 @@ def _why_separators(
         if data[at]:
             found, at = _outer_codes(data, at, end, count, stored)
         else:
-            found, at = front_coded(data, at + 1, end, count, stored)
+            found, at = front_coded(data, at + 1, end, count, stored, symbols)
         if stored != fence(found[0], 0, len(found[0])):
             return "fences of the index are not those of its separators"
         if group == 0 and found[0]:

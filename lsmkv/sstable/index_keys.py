@@ -11,7 +11,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.sstable.index_layout import FENCE_BYTES, LONG
+from lsmkv.sstable.index_symbols import decoded
 
 UNFIT: Final = "separators of the index do not fit their section"
 
@@ -82,13 +84,18 @@ def uncoded(code: bytes, of_digits: bool) -> bytes:
     return digits_of(code) if of_digits else code.rstrip(b"\0")
 
 
-def front_coded(data: bytes, at: i64, end: i64, count: i64, stored: int) -> tuple[list[bytes], i64]:
-    """The separators of a group without codes, and where it ends; ``stored`` is its fence."""
+def front_coded(
+    data: bytes, at: i64, end: i64, count: i64, stored: int, symbols: i64
+) -> tuple[list[bytes], i64]:
+    """The separators of a group without codes, and where it ends.
+
+    ``stored`` is its fence, ``symbols`` where its symbols are, or 0.
+    """
     length, at = varint(data, at, end)
     rest = max(i64(0), length - FENCE_BYTES)
     if at + rest > end or stored < 0:
         raise ValueError(UNFIT)
-    found = [first_bytes(stored)[:length] + data[at : at + rest]]
+    found = [first_bytes(stored)[:length] + decoded(data, at, at + rest, symbols)]
     base, at = varint(data, at + rest, end)
     for _ in range(count - 1):
         if at >= end:
@@ -98,9 +105,12 @@ def front_coded(data: bytes, at: i64, end: i64, count: i64, stored: int) -> tupl
         kept += base
         if at + length > end or kept > len(before):
             raise ValueError(UNFIT)
-        if length > 0 and kept < len(before) and data[at] == before[kept]:
+        rest_of = decoded(data, at, at + length, symbols)
+        if kept + len(rest_of) > MAX_KEY_BYTES:
+            raise ValueError(UNFIT)
+        if rest_of[:1] == before[kept : kept + 1] != b"":
             raise ValueError("separators of the index share more than they say")
-        found.append(before[:kept] + data[at : at + length])
+        found.append(before[:kept] + rest_of)
         at += length
     return found, at
 

@@ -8,7 +8,7 @@ separators between these are the key itself, and the newest version is in the fi
 The index is searched as it stands in the file.  Integers are little-endian::
 
     u32 block_count n, u32 prefix_length (bytes that every key of the table shares), u32 chunk_count c
-    u32 keys_length
+    u32 keys_length, u32 symbol_count s
     fences          ceil(n / 16) u64   the fence of the first separator of each group of 16
     key_starts      ceil(n / 16) u32   where the group starts in ``keys``
     number_starts   ceil(n / 64) u32   where each group of 64 blocks starts in ``numbers``
@@ -16,6 +16,8 @@ The index is searched as it stands in the file.  Integers are little-endian::
                                        chunk_starts[j] .. chunk_starts[j+1]; one filter of the
                                        whole table is one chunk
     chunk_checksums c u64              XXH3-64 of each chunk
+    symbol_of       256 u8             only with symbols: the number of each byte's symbol from 1, or 0
+    symbols         s times 7 bytes, u8    a symbol's string of 2 to 7 bytes, zero-padded, and its length
     keys            keys_length bytes
     numbers         the rest, without the last 8 bytes
     8 zero bytes
@@ -41,6 +43,9 @@ so the zeros at the end of a code are padding.  All other groups are front-coded
         varint     only where s is 15: what s exceeds 15 by
         varint     only where t is 15: what t exceeds 15 by
         t bytes
+
+In front-coded groups a byte that ``symbol_of`` gives a symbol stands for its string.  There t, and what
+the length of the first separator exceeds 7 by, count such a byte once; s counts what it stands for.
 
 A varint has 7 bits a byte, the lowest first, and 128 where more follow.
 
@@ -68,7 +73,7 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.words import common_prefix_length
 
-HEADER: Final = struct.Struct("<IIII")
+HEADER: Final = struct.Struct("<IIIII")
 NUMBERS: Final = struct.Struct("<QIIIIBBBBB")
 NUMBERS_BYTES: Final = 29
 # Where in a group of numbers its fields stand.

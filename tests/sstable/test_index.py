@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.workloads.key_shapes import keys_of
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.encoding.fences import fence
@@ -74,10 +75,14 @@ def opened(
 
 
 def index_of(spans: Spans, filter_lengths: list[int] | None = None) -> TableIndex:
-    data = section(spans, filter_lengths)
+    return opened_whole(section(spans, filter_lengths), spans, sum(filter_lengths or [0]))
+
+
+def opened_whole(data: bytes, spans: Spans, filters_length: int = 0) -> TableIndex:
+    """The index ``data`` of a table with the blocks of :func:`section`."""
     lengths = [BLOCK_BYTES + number * number % 77 for number in range(len(spans))]
     counts = [number % 9 + 1 for number in range(len(spans))]
-    return opened(data, spans, sum(lengths), sum(filter_lengths or [0]), sum(counts))
+    return opened(data, spans, sum(lengths), filters_length, sum(counts))
 
 
 def separators_of(spans: Spans) -> list[bytes]:
@@ -94,6 +99,7 @@ def plain_find(spans: Spans, key: bytes) -> int:
 
 
 DIGITS_AND_NEIGHBOURS = b"/09:@A`afg"
+WORDS = [b"/reports-of-", b"summary", b"sum", b"\0\0\xff\xff", b"2", b"\xff", b"s"]
 
 
 @st.composite
@@ -101,8 +107,10 @@ def span_lists(draw: st.DrawFn) -> Spans:
     """Blocks in order: some have one key, some start with the previous block's last key."""
     prefix = draw(st.sampled_from([b"", b"user:", b"\0" * 8, b"\xff" * 30, b"p" * 500]))
     alphabets = [b"ab", b"\0\1", b"\0\xff", b"0123456789abcdef", DIGITS_AND_NEIGHBOURS]
-    alphabet = draw(st.sampled_from([*alphabets, bytes(range(256))]))
-    suffixes = st.lists(st.sampled_from(list(alphabet)), max_size=14).map(bytes)
+    alphabets.append(bytes(range(256)))
+    parts = [[bytes([byte]) for byte in alphabet] for alphabet in alphabets]
+    part = st.sampled_from(draw(st.sampled_from([*parts, WORDS, WORDS])))
+    suffixes = st.lists(part, max_size=14).map(b"".join)
     keys = sorted(prefix + suffix for suffix in draw(st.sets(suffixes, min_size=1, max_size=40)))
     spans: Spans = []
     at = 0
@@ -234,18 +242,23 @@ KEYS = {
     "digits": [b"%016d" % (number * 7919 * 1_000_003 % 10**16) for number in range(40_000)],
     "hex": [hashlib.sha256(b"%d" % number).hexdigest()[:32].encode() for number in range(40_000)],
     "random": [hashlib.sha256(b"%d" % number).digest() for number in range(40_000)],
+    "names": keys_of("names", 40_000, seed=1),
+    "paths": keys_of("paths", 40_000, seed=1),
 }
 
 
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("per_block", [4, 35])
-def test_a_block_takes_at_most_ten_bytes(kind: str, per_block: int) -> None:
+def test_a_block_takes_at_most_ten_bytes_and_one_of_long_keys_fourteen(
+    kind: str, per_block: int
+) -> None:
     keys = sorted(KEYS[kind])
     blocks = [keys[at : at + per_block] for at in range(0, len(keys), per_block)]
     index = index_of(
         [(block[0], block[-1]) for block in blocks], [40 + len(keys) % 5] * len(blocks)
     )
-    assert index.memory_bytes <= 10 * len(blocks)
+    most = 14 if kind in ("names", "paths") else 10
+    assert index.memory_bytes <= most * len(blocks)
 
 
 # --- chunks of filters ---
@@ -300,10 +313,16 @@ def open_section(data: bytes) -> TableIndex:
     return opened(data, SPANS, DATA_LENGTH, sum(LENGTHS), 10)
 
 
-def test_every_cut_is_noticed() -> None:
-    for length in range(len(SECTION)):
+PATHS = [b"/srv/%02d/reports-2024/summary-of-%d-pages-" % (n, n * n) for n in range(20)]
+PATH_SPANS: Spans = [(path + b"5", after + b"2") for path, after in pairwise(PATHS)]
+
+
+@pytest.mark.parametrize("spans", [SPANS, PATH_SPANS], ids=["codes", "symbols"])
+def test_every_cut_is_noticed(spans: Spans) -> None:
+    whole = section(spans)
+    for length in range(len(whole)):
         with pytest.raises(CorruptionError) as caught:
-            open_section(SECTION[:length])
+            opened_whole(whole[:length], spans)
         assert (caught.value.path, caught.value.offset) == (PATH, 5000)
 
 
@@ -313,32 +332,32 @@ def test_bytes_too_many_are_noticed(extra: bytes) -> None:
         open_section(SECTION + extra)
 
 
-@pytest.mark.parametrize("field", range(4))
+@pytest.mark.parametrize("field", range(5))
 @pytest.mark.parametrize("change", [-1, 1, 1 << 20, 0xFFFF_FFFF])
 def test_a_wrong_number_in_the_header_is_noticed_before_memory_is_taken(
     field: int, change: int
 ) -> None:
-    fields = list(struct.unpack_from("<IIII", SECTION))
+    fields = list(struct.unpack_from("<IIIII", SECTION))
     fields[field] = fields[field] + change & 0xFFFF_FFFF
     if field == 1 and fields[1] == 2:
         return  # fewer shared bytes are a sound index of longer separators
     with pytest.raises(CorruptionError):
-        open_section(struct.pack("<IIII", *fields) + SECTION[16:])
+        open_section(struct.pack("<IIIII", *fields) + SECTION[20:])
 
 
-KEYS_AT = 16 + 8 + 4 + 4 + 8 + 8
+KEYS_AT = 20 + 8 + 4 + 4 + 8 + 8
 NUMBERS_AT = KEYS_AT + 2 + 4
 
 
 @pytest.mark.parametrize(
     ("at", "data", "what"),
     [
-        (16, struct.pack("<Q", 1 << 10), "fences .* are not those"),
-        (16, struct.pack("<Q", 1 << 63), "do not fit"),
-        (24, struct.pack("<I", 1), "separators .* do not fit"),
-        (28, struct.pack("<I", 1), "numbers .* do not fit"),
-        (32, struct.pack("<I", 1), "filter chunks"),
-        (36, struct.pack("<I", 5), "filter chunks"),
+        (20, struct.pack("<Q", 1 << 10), "fences .* are not those"),
+        (20, struct.pack("<Q", 1 << 63), "do not fit"),
+        (28, struct.pack("<I", 1), "separators .* do not fit"),
+        (32, struct.pack("<I", 1), "numbers .* do not fit"),
+        (36, struct.pack("<I", 1), "filter chunks"),
+        (40, struct.pack("<I", 5), "filter chunks"),
         (KEYS_AT, b"\x08", "separators .* do not fit"),
         (KEYS_AT, b"\x07", "separators .* do not fit"),
         (KEYS_AT + 1, b"\x08", "separators .* do not fit"),
@@ -398,26 +417,48 @@ def test_front_coded_separators_that_do_not_fit_are_noticed(
 LETTER_SPANS: Spans = [(b"k", b"p"), (b"q", b"r"), (b"s", b"sz"), (b"t", b"z")]
 
 
+PATH_SECTION = section(PATH_SPANS)
+SYMBOLS_AT = (
+    20 + 2 * (8 + 4) + 4 + 8 + 8
+)  # after two groups of separators, one of numbers, one chunk
+SYMBOLS = PATH_SECTION[SYMBOLS_AT : SYMBOLS_AT + 256]
+(COUNT,) = struct.unpack_from("<I", PATH_SECTION, 16)
+
+
 @pytest.mark.parametrize(
-    "spans", [SPANS, LETTER_SPANS, LONG_SPANS], ids=["digits", "codes", "front-coded"]
+    ("at", "byte"),
+    [(SYMBOLS.index(1), COUNT + 1), (256 + 7, 1), (256 + 8 * COUNT - 1, 8), (256 + 7, 255)],
+    ids=["number", "short", "long", "negative"],
 )
-def test_no_changed_byte_makes_another_error(spans: Spans) -> None:
-    sound = section(spans, LENGTHS)
-    for at in range(16, len(sound)):
+def test_a_symbol_that_is_no_string_is_noticed(at: int, byte: int) -> None:
+    data = bytearray(PATH_SECTION)
+    data[SYMBOLS_AT + at] = byte
+    with pytest.raises(CorruptionError, match="symbols of the index"):
+        opened_whole(bytes(data), PATH_SPANS)
+
+
+@pytest.mark.parametrize(
+    ("spans", "filters"),
+    [(SPANS, LENGTHS), (LETTER_SPANS, LENGTHS), (LONG_SPANS, LENGTHS), (PATH_SPANS, [0] * 19)],
+    ids=["digits", "codes", "front-coded", "symbols"],
+)
+def test_no_changed_byte_makes_another_error(spans: Spans, filters: list[int]) -> None:
+    sound = section(spans, filters)
+    for at in range(20, len(sound), 1 + len(sound) // 200):
         for change in (1, 2, 16, 128, 255):
             data = bytearray(sound)
             data[at] ^= change
             try:
-                index = opened(bytes(data), spans, DATA_LENGTH, sum(LENGTHS), 10)
+                index = opened_whole(bytes(data), spans, sum(filters))
             except CorruptionError as error:
                 assert (error.path, error.offset) == (PATH, 5000)
                 continue
-            separators = [index.separator(number) for number in range(4)]
+            separators = [index.separator(number) for number in range(len(spans))]
             assert separators == sorted(separators)
             for number, (first, last) in enumerate(spans):
                 assert index.offset(number) <= index.offset(number + 1)
                 for key in (first, last):
                     assert index.find(key) == bisect_right(separators[1:], key)
                 start, length, parameter = index.filter_place(number)
-                assert 0 <= start <= start + length <= sum(LENGTHS)
+                assert 0 <= start <= start + length <= sum(filters)
                 assert 0 <= parameter <= 255

@@ -9,7 +9,7 @@ from typing import Final
 
 from lsmkv.encoding.checksums import checksum
 
-_HEADER: Final = struct.Struct("<IIII")
+_HEADER: Final = struct.Struct("<IIIII")
 _NUMBERS: Final = struct.Struct("<QIIIIBBBBB")
 _ARRAYS: Final = {
     "fences": "Q",
@@ -70,10 +70,11 @@ class NumberGroup:
 
 @dataclass
 class IndexParts:
-    """All parts of an index: its header, arrays by name, bytes of separators, groups of numbers."""
+    """All parts of an index: header, arrays by name, symbols, bytes of separators, groups of numbers."""
 
     head: list[int]
     arrays: dict[str, list[int]]
+    symbols: bytes
     keys: bytes
     groups: list[NumberGroup]
 
@@ -81,7 +82,7 @@ class IndexParts:
     def of(cls, section: bytes, *, walks: bool = False) -> IndexParts:
         """The parts of an index; with ``walks`` separators end where the last one does."""
         head = list(_HEADER.unpack_from(section))
-        count, _, chunk_count, keys_length = head
+        count, _, chunk_count, keys_length, symbol_count = head
         groups = -(-count // _KEY_GROUP)
         lengths = groups, groups, -(-count // _NUMBER_GROUP), chunk_count + 1, chunk_count
         at = _HEADER.size
@@ -89,20 +90,22 @@ class IndexParts:
         for (name, form), length in zip(_ARRAYS.items(), lengths, strict=True):
             arrays[name] = list(struct.unpack_from(f"<{length}{form}", section, at))
             at += length * struct.calcsize(form)
-        body = section[at:]
+        symbols = section[at : at + (256 + 8 * symbol_count if symbol_count else 0)]
+        body = section[at + len(symbols) :]
         if walks:
             *_, keys_length = _key_groups(body, count)
         numbers, at = [], keys_length
         for start in range(0, count, _NUMBER_GROUP):
             group, at = NumberGroup.at(body, at, min(_NUMBER_GROUP, count - start))
             numbers.append(group)
-        return cls(head, arrays, body[:keys_length], numbers)
+        return cls(head, arrays, symbols, body[:keys_length], numbers)
 
     def encoded(self) -> bytes:
         return b"".join(
             (
                 _packed(self.head, "I"),
                 *(_packed(self.arrays[name], form) for name, form in _ARRAYS.items()),
+                self.symbols,
                 self.keys,
                 *(group.encoded() for group in self.groups),
                 _PADDING,
@@ -141,8 +144,15 @@ class IndexParts:
             first = head[: self.keys[at + 1]] + code
         else:
             length, at = _varint(self.keys, at + 1)
-            first = head[:length] + self.keys[at : at + max(0, length - _FENCE_BYTES)]
+            rest = self.keys[at : at + max(0, length - _FENCE_BYTES)]
+            first = head[:length] + b"".join(map(self._stands_for, rest))
         return int.from_bytes(first[:8].ljust(8, b"\0"), "big") >> 1
+
+    def _stands_for(self, byte: int) -> bytes:
+        if not self.symbols or not (number := self.symbols[byte]):
+            return bytes([byte])
+        word = self.symbols[248 + 8 * number : 256 + 8 * number]
+        return word[: word[7]] if len(word) == 8 else b""
 
     def seal_chunks(self, filters: bytes, ends: list[int]) -> None:
         """Correct the checksums of chunks; ``ends`` are those of :meth:`follow`."""

@@ -270,7 +270,8 @@ def _index_seeds() -> list[bytes]:
     keys = sorted(b"%0*d" % (1 + 40 * (n % 3), n * n) + b"z" * (n % 20) for n in range(40))
     keys[9:12] = [keys[9]] * 3
     keys += [b"~key%03d" % (n * n) for n in range(30)]
-    builder, numbers = IndexBuilder(), [(4000 + n * n, n % 30, 1 + n % 7) for n in range(70)]
+    keys += [b"~srv/%02d/reports-2024/summary-of-%d" % (n, n * n) for n in range(30)]  # symbols
+    builder, numbers = IndexBuilder(), [(4000 + n * n, n % 30, 1 + n % 7) for n in range(100)]
     for number, key in enumerate(keys):
         builder.add(key, *numbers[number], number % 9)
     sizes = sum(n[0] for n in numbers), sum(n[1] for n in numbers), sum(n[2] for n in numbers)
