@@ -18,7 +18,7 @@ from lsmkv.sstable.index_keys import (
     digits_code,
     digits_code_below,
     first_bytes,
-    front_coded,
+    front_coded_one,
     lengths,
     uncoded,
     varint,
@@ -307,8 +307,7 @@ class TableIndex:
         width = i64(data[at])
         if width == 0:
             end, symbols = self._numbers, self._symbols
-            found = front_coded(data, at + 1, end, number + 1, stored, symbols)[0]
-            return self._prefix + found[number]
+            return self._prefix + front_coded_one(data, at + 1, end, number, stored, symbols)
         of_digits = width > OF_DIGITS
         if of_digits:
             width -= OF_DIGITS

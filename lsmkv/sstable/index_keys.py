@@ -9,10 +9,11 @@ from binascii import hexlify
 from bisect import bisect_left
 from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.sstable.index_layout import FENCE_BYTES, LONG
+from lsmkv.sstable.index_layout import FENCE_BYTES, KEY_GROUP, LONG
 from lsmkv.sstable.index_symbols import decoded
 
 UNFIT: Final = "separators of the index do not fit their section"
@@ -113,6 +114,44 @@ def front_coded(
         found.append(before[:kept] + rest_of)
         at += length
     return found, at
+
+
+def front_coded_one(
+    data: bytes, at: i64, end: i64, number: i64, stored: int, symbols: i64
+) -> bytes:
+    """One separator of a group that was checked; arguments as of :func:`front_coded`.
+
+    Only the parts of it are decoded.
+    """
+    kept = vec[i64]([0] * KEY_GROUP)
+    starts = vec[i64]([0] * KEY_GROUP)
+    ends = vec[i64]([0] * KEY_GROUP)
+    length, at = varint(data, at, end)
+    starts[0] = at
+    kept[0] = min(length, i64(FENCE_BYTES))
+    at += length - kept[0]
+    ends[0] = at
+    base, at = varint(data, at, end)
+    each: i64 = 1
+    while each <= number:
+        kept[each], length, at = lengths(data, at + 1, end, i64(data[at]))
+        kept[each] += base
+        starts[each] = at
+        at += length
+        ends[each] = at
+        each += 1
+    parts = [decoded(data, starts[number], ends[number], symbols)]
+    known = kept[number]
+    while number > 0 and known > 0:  # what it has from the ones before
+        number -= 1
+        if kept[number] < known:
+            part = decoded(data, starts[number], ends[number], symbols)
+            parts.append(part[: known - kept[number]])
+            known = kept[number]
+    if known > 0:
+        parts.append(first_bytes(stored)[:known])
+    parts.reverse()
+    return b"".join(parts)
 
 
 def lengths(data: bytes, at: i64, end: i64, both: i64) -> tuple[i64, i64, i64]:

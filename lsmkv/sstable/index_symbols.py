@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_be, read_i64_le
+from librt.strings import BytesWriter, read_i64_be, read_i64_le
 from mypy_extensions import i64
 
 _MAP_BYTES: Final = 256  # of each byte the number of its symbol from 1, or 0
@@ -18,7 +18,7 @@ _WORD_BYTES: Final = 8  # of a symbol: 7 bytes of its string, then the length of
 _MOST_BYTES: Final = 7
 _WORDS: Final = _MAP_BYTES - _WORD_BYTES  # where the word of symbol 1 would have one before it
 _ROUNDS: Final = 3
-_SAMPLES: Final = 256
+_SAMPLES: Final = 256  # at most, and of every fourth text
 _SAMPLE_BYTES: Final = 64  # of each text
 _LEAST_BYTES: Final = 512  # fewer are not worth their symbols
 
@@ -60,7 +60,7 @@ def _strings(texts: list[bytes], most: int) -> list[bytes]:
 
     Each round counts parts of the texts and pairs of neighbours, and takes the best for the next.
     """
-    sample = [text[:_SAMPLE_BYTES] for text in texts[:: max(1, len(texts) // _SAMPLES)]]
+    sample = [text[:_SAMPLE_BYTES] for text in texts[:: max(4, len(texts) // _SAMPLES)]]
     weight = len(texts) / len(sample)
     chosen: list[bytes] = []
     net = 0.0
@@ -129,15 +129,22 @@ def symbols_fit(data: bytes, symbols: i64, end: i64) -> bool:
 
 def decoded(data: bytes, at: i64, end: i64, symbols: i64) -> bytes:
     """What ``data[at:end]`` stands for, by the symbols at ``symbols``; 0 is none."""
-    coded = data[at:end]
     if symbols == 0:
-        return coded
-    parts = []
-    for code in coded:
+        return data[at:end]
+    out = BytesWriter()
+    while at < end:
+        code = data[at]
+        at += 1
         number = i64(data[symbols + code])
+        if number == 0:
+            out.append(code)
+            continue
         place = symbols + _WORDS + _WORD_BYTES * number
-        parts.append(data[place : place + data[place + _MOST_BYTES]] if number else bytes([code]))
-    return b"".join(parts)
+        stop = place + i64(data[place + _MOST_BYTES])
+        while place < stop:
+            out.append(data[place])
+            place += 1
+    return out.getvalue()
 
 
 def compare(
