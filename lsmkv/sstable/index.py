@@ -192,7 +192,7 @@ class TableIndex:
         return low
 
     def _is_above(self, group: i64, key: bytes) -> bool:
-        """Whether the first separator of a group is above ``key``, of which it has the fence."""
+        """Whether a group's first separator is above ``key``, which has its fence."""
         data = self.section
         at, start = self._group(group), self.prefix_length + FENCE_BYTES
         if read_i64_le(data, at) & 0xFF == 0 and start <= len(key):

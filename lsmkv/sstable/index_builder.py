@@ -152,7 +152,7 @@ def _u32s(numbers: list[int]) -> bytes:
 
 
 def _encode(groups: list[list[bytes]]) -> tuple[list[bytes], Symbols]:
-    """Groups of separators as they are stored, and the symbols in those that are front-coded."""
+    """Groups of separators as stored, and the symbols of those front-coded."""
     keys = list(map(_codes, groups))
     front_coded = [number for number, codes in enumerate(keys) if not codes]
     rests = [_rests(groups[number]) for number in front_coded]
@@ -180,7 +180,10 @@ def _codes(group: list[bytes]) -> bytes:
 
 
 def _rests(group: list[bytes]) -> list[tuple[int, bytes]]:
-    """How much of each separator is known from the fence or the one before, and the rest of it."""
+    """What is known of each separator, and its rest.
+
+    Known is what the fence holds of the first, and what another shares with the one before.
+    """
     rests = [(min(len(group[0]), FENCE_BYTES), group[0][FENCE_BYTES:])]
     for before, each in pairwise(group):
         kept = common_prefix_length([before, each])

@@ -95,7 +95,7 @@ def _by_start(strings: list[bytes]) -> dict[bytes, list[bytes]]:
 
 
 def _parts(text: bytes, by_start: dict[bytes, list[bytes]]) -> list[bytes]:
-    """A text cut from its start into the longest strings that there are, and single bytes."""
+    """A text cut into the longest of the strings, and single bytes."""
     parts = []
     at = 0
     while at < len(text):
@@ -115,7 +115,7 @@ def symbols_length(count: i64) -> i64:
 
 
 def symbols_fit(data: bytes, symbols: i64, end: i64) -> bool:
-    """Whether symbols, each of 2 to 7 bytes, stand from ``symbols`` to ``end``."""
+    """Whether symbols of 2 to 7 bytes each fill ``data[symbols:end]``."""
     count = (end - symbols - _MAP_BYTES) // _WORD_BYTES
     if max(data[symbols : symbols + _MAP_BYTES]) > count or count >= _MAP_BYTES:
         return False
