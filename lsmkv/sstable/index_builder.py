@@ -157,8 +157,11 @@ def _encode(groups: list[list[bytes]]) -> tuple[list[bytes], Symbols]:
     front_coded = [number for number, codes in enumerate(keys) if not codes]
     rests = [_rests(groups[number]) for number in front_coded]
     symbols = Symbols([rest for group in rests for _, rest in group])
+    start = 0
     for number, group in zip(front_coded, rests, strict=True):
-        keys[number] = _front_coded(group, symbols)
+        end = start + len(group)
+        keys[number] = _front_coded([known for known, _ in group], symbols.coded[start:end])
+        start = end
     return keys, symbols
 
 
@@ -191,24 +194,21 @@ def _rests(group: list[bytes]) -> list[tuple[int, bytes]]:
     return rests
 
 
-def _front_coded(rests: list[tuple[int, bytes]], symbols: Symbols) -> bytes:
-    (known, rest), *others = rests
-    coded = symbols.coded(rest)
-    base = min([kept for kept, _ in others], default=0)
+def _front_coded(known: list[int], rests: list[bytes]) -> bytes:
+    base = min(known[1:], default=0)
     out = BytesWriter()
     out.append(0)
-    _write_varint(out, known + len(coded))
-    out.write(coded)
+    _write_varint(out, known[0] + len(rests[0]))
+    out.write(rests[0])
     _write_varint(out, base)
-    for kept, rest in others:
-        coded = symbols.coded(rest)
-        over, length = kept - base, len(coded)
+    for kept, rest in zip(known[1:], rests[1:], strict=True):
+        over, length = kept - base, len(rest)
         out.append(min(over, LONG) << 4 | min(length, LONG))
         if over >= LONG:
             _write_varint(out, over - LONG)
         if length >= LONG:
             _write_varint(out, length - LONG)
-        out.write(coded)
+        out.write(rest)
     return out.getvalue()
 
 

@@ -17,96 +17,85 @@ _MAP_BYTES: Final = 256  # of each byte the number of its symbol from 1, or 0
 _WORD_BYTES: Final = 8  # of a symbol: 7 bytes of its string, then the length of it
 _MOST_BYTES: Final = 7
 _WORDS: Final = _MAP_BYTES - _WORD_BYTES  # where the word of symbol 1 would have one before it
-_ROUNDS: Final = 3
-_SAMPLES: Final = 256  # at most, and of every fourth text
+_ROUNDS: Final = 4
+_SAMPLES: Final = 512  # at most, and of every fourth text
 _SAMPLE_BYTES: Final = 64  # of each text
 _LEAST_BYTES: Final = 512  # fewer are not worth their symbols
 
 
 class Symbols:
-    """Symbols for some texts; none where they take more bytes than they save."""
+    """Symbols for some texts; none where they take more bytes than they save.
+
+    Attributes:
+        section: how they are stored.
+        coded: the texts, in their order, with symbols for what these stand for.
+    """
 
     def __init__(self, texts: list[bytes]) -> None:
-        self._by_start: dict[bytes, list[bytes]] = {}
-        self._codes: dict[bytes, bytes] = {}
         self.count = 0
         self.section = b""
-        joined = b"".join(texts)
-        if len(joined) < _LEAST_BYTES:
+        self.coded = texts
+        used = set(b"".join(texts))
+        free = bytes([byte for byte in range(256) if byte not in used])
+        if sum(map(len, texts)) < _LEAST_BYTES or not free:
             return
-        used = set(joined)
-        free = [byte for byte in range(256) if byte not in used]
-        strings = _strings(texts, len(free))
+        border, codes = free[:1], free[1:]
+        strings = _strings(texts, border, codes)
         if not strings:
             return
-        self._by_start = _by_start(strings)
-        self._codes = {text: bytes([code]) for code, text in zip(free, strings, strict=False)}
+        self.count = len(strings)
         numbers = bytearray(_MAP_BYTES)
-        for number, code in enumerate(free[: len(strings)]):
+        for number, code in enumerate(codes[: self.count]):
             numbers[code] = number + 1
         words = [text.ljust(_MOST_BYTES, b"\0") + bytes([len(text)]) for text in strings]
-        self.count = len(strings)
         self.section = bytes(numbers) + b"".join(words)
-
-    def coded(self, text: bytes) -> bytes:
-        """``text`` with symbols for what they stand for."""
-        if not self._by_start:
-            return text
-        return b"".join([self._codes.get(part, part) for part in _parts(text, self._by_start)])
+        self.coded = _replaced(border.join(texts), strings, codes).split(border)
 
 
-def _strings(texts: list[bytes], most: int) -> list[bytes]:
-    """At most ``most`` strings, which save more bytes than they take; or none.
+def _strings(texts: list[bytes], border: bytes, codes: bytes) -> list[bytes]:
+    """The strings to stand for, the longest first; none if they save nothing.
 
     Each round counts parts of the texts and pairs of neighbours, and takes the best for the next.
     """
-    sample = [text[:_SAMPLE_BYTES] for text in texts[:: max(4, len(texts) // _SAMPLES)]]
-    weight = len(texts) / len(sample)
+    step = max(4, len(texts) // _SAMPLES)
+    sample = border.join([text[:_SAMPLE_BYTES] for text in texts[::step]])
     chosen: list[bytes] = []
-    net = 0.0
+    net = 0
     for last in (*[False] * _ROUNDS, True):
-        by_start = _by_start(chosen)
+        parts = [bytes([byte]) for byte in range(256)]
+        for code, text in zip(codes, chosen, strict=False):
+            parts[code] = text
         counts: dict[bytes, int] = {}
-        for text in sample:
-            before = b""
-            for part in _parts(text, by_start):
+        before = b""
+        for code in _replaced(sample, chosen, codes):
+            part = parts[code]
+            if part == border:
+                before = b""
+                continue
+            if len(part) > 1:
                 counts[part] = counts.get(part, 0) + 1
-                if before and not last and len(before) + len(part) <= _MOST_BYTES:
-                    pair = before + part
-                    counts[pair] = counts.get(pair, 0) + 1
-                before = part
-        saved = [
-            (count * (len(text) - 1) * weight - _WORD_BYTES, text)
-            for text, count in counts.items()
-            if count > 1
-        ]
-        best = sorted([each for each in saved if each[0] > 0], reverse=True)[:most]
-        chosen = [text for _, text in best]
-        net = sum([bytes_saved for bytes_saved, _ in best])
+            if before and not last and len(before) + len(part) <= _MOST_BYTES:
+                pair = before + part
+                counts[pair] = counts.get(pair, 0) + 1
+            before = part
+        found = list(counts)
+        # Integers of what a string saves and its place sort faster than pairs of them.
+        best = sorted(
+            [(counts[text] * (len(text) - 1) << 20) + at for at, text in enumerate(found)],
+            reverse=True,
+        )
+        least = -(-_WORD_BYTES // step) + 1
+        best = [each for each in best[: len(codes)] if each >> 20 >= least]
+        net = sum([(each >> 20) * step - _WORD_BYTES for each in best])
+        chosen = sorted([found[each & 0xF_FFFF] for each in best], key=len, reverse=True)
     return chosen if net > _MAP_BYTES else []
 
 
-def _by_start(strings: list[bytes]) -> dict[bytes, list[bytes]]:
-    """Strings by their first two bytes, the longest first."""
-    found: dict[bytes, list[bytes]] = {}
-    for text in sorted(strings, key=len, reverse=True):
-        found.setdefault(text[:2], []).append(text)
-    return found
-
-
-def _parts(text: bytes, by_start: dict[bytes, list[bytes]]) -> list[bytes]:
-    """A text cut into the longest of the strings, and single bytes."""
-    parts = []
-    at = 0
-    while at < len(text):
-        part = text[at : at + 1]
-        for string in by_start.get(text[at : at + 2], ()):
-            if text.startswith(string, at):
-                part = string
-                break
-        parts.append(part)
-        at += len(part)
-    return parts
+def _replaced(text: bytes, strings: list[bytes], codes: bytes) -> bytes:
+    """A text with a code for each of the strings that it has."""
+    for at, string in enumerate(strings):
+        text = text.replace(string, codes[at : at + 1])
+    return text
 
 
 def symbols_length(count: i64) -> i64:
