@@ -18,7 +18,7 @@ _WORD_BYTES: Final = 8  # of a symbol: 7 bytes of its string, then the length of
 _MOST_BYTES: Final = 7
 _WORDS: Final = _MAP_BYTES - _WORD_BYTES  # where the word of symbol 1 would have one before it
 _ROUNDS: Final = 4
-_SAMPLES: Final = 512  # at most, and of every fourth text
+_SAMPLES: Final = 512  # texts or more, but no more than half of them
 _SAMPLE_BYTES: Final = 64  # of each text
 _LEAST_BYTES: Final = 512  # fewer are not worth their symbols
 
@@ -57,7 +57,7 @@ def _strings(texts: list[bytes], border: bytes, codes: bytes) -> list[bytes]:
 
     Each round counts parts of the texts and pairs of neighbours, and takes the best for the next.
     """
-    step = max(4, len(texts) // _SAMPLES)
+    step = max(2, len(texts) // _SAMPLES)
     sample = border.join([text[:_SAMPLE_BYTES] for text in texts[::step]])
     chosen: list[bytes] = []
     net = 0
@@ -84,7 +84,7 @@ def _strings(texts: list[bytes], border: bytes, codes: bytes) -> list[bytes]:
             [(counts[text] * (len(text) - 1) << 20) + at for at, text in enumerate(found)],
             reverse=True,
         )
-        least = -(-_WORD_BYTES // step) + 1
+        least = -(-2 * _WORD_BYTES // step)  # twice what it takes: a sample promises too much
         best = [each for each in best[: len(codes)] if each >> 20 >= least]
         net = sum([(each >> 20) * step - _WORD_BYTES for each in best])
         chosen = sorted([found[each & 0xF_FFFF] for each in best], key=len, reverse=True)
@@ -92,7 +92,7 @@ def _strings(texts: list[bytes], border: bytes, codes: bytes) -> list[bytes]:
 
 
 def _replaced(text: bytes, strings: list[bytes], codes: bytes) -> bytes:
-    """A text with a code for each of the strings that it has."""
+    """A text with codes in place of strings."""
     for at, string in enumerate(strings):
         text = text.replace(string, codes[at : at + 1])
     return text
