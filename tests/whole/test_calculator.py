@@ -87,7 +87,7 @@ def test_the_address_holds_the_numbers_and_a_narrow_page_does_not_overflow() -> 
         page.goto(f"{PAGE.as_uri()}#keys=5000&runs=1&absent=100&memory=2")
         assert page.input_value("[name=keys]") == "5000"
         page.fill("[name=runs]", "3")
-        assert "keys=5000&entry=116&block=4096&runs=3&absent=100&memory=2" in page.url
+        page.wait_for_url("**keys=5000&entry=116&block=4096&runs=3&absent=100&memory=2*")
         assert "without filters" in page.inner_text("#answer")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         for store in STORES:
