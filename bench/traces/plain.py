@@ -1,9 +1,9 @@
 """Plain lines: what ``lsmkv.layers.TracedDB`` records, or keys to look up, one a line.
 
 ``put KEY SIZE``, ``put KEY SIZE TTL_S``, ``get KEY``, ``multi-get KEY ...``, ``delete KEY``,
-``delete-range FIRST END``, ``scan FIRST COUNT`` and ``scan-reverse LAST COUNT``; ``time SECONDS`` says
-when what follows was.  A blank ends a key, so other bytes than letters, digits and ``_.~/:-`` are
-``%`` and two hexadecimal digits (``urllib.parse.quote``); ``-`` alone is the empty key, or no end.
+``delete-range FIRST END``, ``scan FIRST COUNT`` and ``scan-reverse LAST COUNT``; ``time SECONDS`` is the
+time of the lines after it.  A key has letters, digits and ``_.~/:-``; each other byte is ``%`` and two
+hexadecimal digits (``urllib.parse.quote``).  ``-`` alone is the empty key, or no end.
 
 A line without a blank is a key as it stands: it is looked up.
 """

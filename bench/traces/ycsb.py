@@ -1,7 +1,7 @@
 """What YCSB prints with ``-db basic`` (``site.ycsb.BasicDB``): https://github.com/brianfrankcooper/YCSB.
 
 ``INSERT``, ``UPDATE``, ``READ``, ``SCAN`` and ``DELETE``, each with table, key, for a scan the number of
-records, and fields in brackets.  A record's value is what stands in the brackets: names, values, blanks.
+records, and fields in brackets.  A record's value is the text in brackets.
 An update writes the whole value that the line has.  A key stands behind its table's name.  Other lines,
 such as YCSB's properties and statistics, are no operations.
 """

@@ -59,47 +59,34 @@ def why_separators_do_not_fit(
     them from ``keys`` to ``end``.  They must ascend from an empty one up to ``largest``.  O(blocks).
     """
     try:
-        return _why_separators(data, fences, starts, symbols, keys, end, block_count, largest)
+        if symbols and not symbols_fit(data, symbols, keys):
+            return "symbols of the index are not strings of 2 to 7 bytes"
+        at = keys
+        before = b""
+        group: i64 = 0
+        while group * KEY_GROUP < block_count:
+            if keys + u32(data, starts + 4 * group) != at or at >= end:
+                return UNFIT
+            count = min(block_count - KEY_GROUP * group, i64(KEY_GROUP))
+            stored: int = read_i64_le(data, fences + 8 * group)
+            if data[at]:
+                found, at = _outer_codes(data, at, end, count, stored)
+            else:
+                found, at = front_coded(data, at + 1, end, count, stored, symbols)
+            if stored != fence(found[0], 0, len(found[0])):
+                return "fences of the index are not those of its separators"
+            if group == 0 and found[0]:
+                return "first separator of the index is not empty"
+            for each in found:
+                if each < before or len(each) > MAX_KEY_BYTES:
+                    return _DESCENDING
+                before = each
+            group += 1
+        if at != end or before > largest:
+            return "separators of the index do not fill their section, or end above its keys"
+        return ""
     except ValueError as error:
         return str(error)
-
-
-def _why_separators(
-    data: bytes,
-    fences: i64,
-    starts: i64,
-    symbols: i64,
-    keys: i64,
-    end: i64,
-    block_count: i64,
-    largest: bytes,
-) -> str:
-    if symbols and not symbols_fit(data, symbols, keys):
-        return "symbols of the index are not strings of 2 to 7 bytes"
-    at = keys
-    before = b""
-    group: i64 = 0
-    while group * KEY_GROUP < block_count:
-        if keys + u32(data, starts + 4 * group) != at or at >= end:
-            return UNFIT
-        count = min(block_count - KEY_GROUP * group, i64(KEY_GROUP))
-        stored: int = read_i64_le(data, fences + 8 * group)
-        if data[at]:
-            found, at = _outer_codes(data, at, end, count, stored)
-        else:
-            found, at = front_coded(data, at + 1, end, count, stored, symbols)
-        if stored != fence(found[0], 0, len(found[0])):
-            return "fences of the index are not those of its separators"
-        if group == 0 and found[0]:
-            return "first separator of the index is not empty"
-        for each in found:
-            if each < before or len(each) > MAX_KEY_BYTES:
-                return _DESCENDING
-            before = each
-        group += 1
-    if at != end or before > largest:
-        return "separators of the index do not fill their section, or end above its keys"
-    return ""
 
 
 def _outer_codes(

@@ -16,9 +16,9 @@ from mypy_extensions import i64
 _MAP_BYTES: Final = 256  # of each byte the number of its symbol from 1, or 0
 _WORD_BYTES: Final = 8  # of a symbol: 7 bytes of its string, then the length of it
 _MOST_BYTES: Final = 7
-_WORDS: Final = _MAP_BYTES - _WORD_BYTES  # where the word of symbol 1 would have one before it
+_WORDS: Final = _MAP_BYTES - _WORD_BYTES  # symbols are numbered from 1
 _ROUNDS: Final = 4
-_SAMPLES: Final = 512  # texts or more, but no more than half of them
+_SAMPLES: Final = 512  # texts: at least as many, unless that is more than half
 _SAMPLE_BYTES: Final = 64  # of each text
 _LEAST_BYTES: Final = 512  # fewer are not worth their symbols
 
@@ -35,9 +35,9 @@ class Symbols:
         self.count = 0
         self.section = b""
         self.coded = texts
-        used = set(b"".join(texts))
-        free = bytes([byte for byte in range(256) if byte not in used])
-        if sum(map(len, texts)) < _LEAST_BYTES or not free:
+        joined = b"".join(texts)
+        free = bytes(sorted(set(range(256)) - set(joined)))
+        if len(joined) < _LEAST_BYTES or not free:
             return
         border, codes = free[:1], free[1:]
         strings = _strings(texts, border, codes)

@@ -1,4 +1,4 @@
-"""What others published of filters, trees and caches, beside what comes out here."""
+"""Published figures of filters, trees and caches, and our counts beside them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def section() -> str:
 def published() -> str:
     """What others published of filters, trees and caches."""
     lines = [
-        "**What others published, what comes out here**",
+        "**Published figures, and those of this command**",
         "",
         "| what | published | here | source | more by `python -m bench` |",
         "|---|---|---|---|---|",
