@@ -280,7 +280,6 @@ class _Replay:
             trace=os.path.basename(task.trace.path),
             format=task.trace.format,
             window=window,
-            seed=task.seed,
             buffer_bytes=task.trace.buffer_bytes,
             memory_bytes=task.memory_bytes,
             metadata_bytes=self.metadata_bytes,
