@@ -114,7 +114,7 @@ class Snapshot(StoreReader):
         # A read-only store's super version has nothing that is newer than the snapshot.
         checked = keys_bytes(keys)
         self._super_version()
-        found = kept.get_many(checked, self._live_pin().moment, self._state.stats)
+        found = kept.get_many(checked, self._live_pin().moment, None, self._state.stats)
         self._live_pin()
         return found
 

@@ -62,7 +62,7 @@ class Readers:
         """The present values of ``keys``.  Raises as ``DB.multi_get``."""
         checked = keys_bytes(keys)
         moment = Moment(self.state.clock)
-        return self.state.require_open().get_many(checked, moment, self._stats)
+        return self.state.require_open().get_many(checked, moment, self._cache, self._stats)
 
     def pin_current(self) -> tuple[SuperVersion, Pin]:
         """The current super version, and a pin on the last write."""

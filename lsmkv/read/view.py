@@ -83,22 +83,27 @@ class SuperVersion:
                 return found
         return ABSENT
 
-    def get_many(self, keys: list[bytes], moment: Moment, stats: Stats) -> list[Value]:
-        """The value of each of ``keys`` at ``moment``; None where there is none."""
+    def get_many(
+        self, keys: list[bytes], moment: Moment, cache: BlockCache | None, stats: Stats
+    ) -> list[Value]:
+        """The value of each of ``keys`` at ``moment``; None where there is none.
+
+        Without ``cache`` no entry cache is asked: it may know newer writes than this view.
+        """
         found: list[Value] = []
         together = self.version.lookups_together
         for start in range(0, len(keys), together):
             end = start + together
-            for held in self._held_by(keys[start:end], stats):
+            for held in self._held_by(keys[start:end], cache, stats):
                 found.append(moment.value_of(held) if isinstance(held, Expiring) else held)
         stats.get_hits += len(keys) - found.count(None)
         return found
 
-    def _held_by(self, keys: list[bytes], stats: Stats) -> list[Held]:
+    def _held_by(self, keys: list[bytes], cache: BlockCache | None, stats: Stats) -> list[Held]:
         """:meth:`held` of each key; those beside range deletes are looked up one by one."""
         ranges = self.range_deletes
         if ranges is None:
-            return self._get_together(keys, stats)
+            return self._get_together(keys, cache, stats)
         held: dict[bytes, Held] = {}
         others: list[bytes] = []
         for key in keys:
@@ -106,30 +111,46 @@ class SuperVersion:
                 held[key] = held_at(self.memtables, self.version, ranges, key, MAX_SEQUENCE, stats)
             else:
                 others.append(key)
-        held.update(zip(others, self._get_together(others, stats), strict=True))
+        held.update(zip(others, self._get_together(others, cache, stats), strict=True))
         return [held[key] for key in keys]
 
-    def _get_together(self, keys: list[bytes], stats: Stats) -> list[Held]:
+    def _get_together(
+        self, keys: list[bytes], cache: BlockCache | None, stats: Stats
+    ) -> list[Held]:
         count = len(keys)
         stats.gets += count
         values: list[Held] = [None] * count
-        wanted = vec[i64]([0] * count)
+        asked = vec[i64]([0] * count)
         hashes = vec[i64]([0] * count)
         left: i64 = 0
         for position, key in enumerate(keys):
             known = self._get_in_memory(key)
             if isinstance(known, Absent):
-                hashes[position] = hash_key(key)
-                wanted[left] = position
-                left += 1
+                h = hash_key(key)
+                if cache is not None:
+                    known = cache.entries.get(key, h)
+                if isinstance(known, Absent):
+                    hashes[position] = h
+                    asked[left] = position
+                    left += 1
+                    continue
+                stats.entry_cache_hits += 1
             else:
-                values[position] = known
                 stats.memtable_hits += 1
-        wanted = wanted[:left]
+            values[position] = known
+        asked = asked[:left]
+        wanted = asked
+        miss_count: i64 = 0 if cache is None else cache.miss_count
         for run in self.version.runs:
             if len(wanted):
                 wanted = run.get_many(keys, hashes, wanted, values, stats)
                 self.version.charge_wasted_probes(len(wanted))
+        # Keys that share blocks find them in the block cache.
+        if cache is not None and cache.miss_count - miss_count >= max(1, left - len(wanted)):
+            for position in asked:
+                held = values[position]
+                if held is not None:
+                    cache.put_entry(keys[position], hashes[position], held, self.version.epoch)
         return values
 
 

@@ -16,7 +16,7 @@ from lsmkv.sstable.index_layout import separator
 from lsmkv.sstable.table_end import with_room
 from lsmkv.storage.storage import Storage
 
-_WRITE_BYTES: Final = 256 * 1024  # blocks are appended to the file in pieces of about this size
+_WRITE_BYTES: Final = 1024 * 1024  # blocks are appended to the file in pieces of about this size
 _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are addressed with 32 bits
 
 

@@ -48,6 +48,30 @@ def test_an_entry_is_found_after_its_block_has_left(path: str) -> None:
     assert (spent.gets, spent.get_hits, spent.filter_true_positives) == (1, 1, 0)
 
 
+def test_multi_get_finds_entries_that_get_read(path: str) -> None:
+    with open_store(path) as db:
+        fill(db)
+        read_once(db, b"key00007")
+        before = db.stats()
+        assert db.multi_get([b"key00007", b"absent"]) == [b"key00007" * 5, None]
+        assert (db.stats() - before).entry_cache_hits == 1
+
+
+def test_multi_get_keeps_entries_whose_blocks_it_read(path: str) -> None:
+    far_apart = KEYS[::300]
+    with open_store(path) as db:
+        fill(db)
+        assert db.multi_get(far_apart) == [key * 5 for key in far_apart]
+        assert all(db.explain(key).in_entry_cache for key in far_apart)
+
+
+def test_multi_get_of_neighbours_keeps_their_block_alone(path: str) -> None:
+    with open_store(path) as db:
+        fill(db)
+        assert db.multi_get(KEYS[:20]) == [key * 5 for key in KEYS[:20]]
+        assert not any(db.explain(key).in_entry_cache for key in KEYS[:20])
+
+
 def test_explain_and_memory_usage_tell_it(path: str) -> None:
     with open_store(path) as db:
         fill(db)
@@ -145,9 +169,23 @@ def test_a_snapshot_and_a_view_never_ask_it(path: str) -> None:
         read_once(db, b"key00007")
         before = db.stats()
         assert snapshot.get(b"key00007") == b"key00007" * 5
+        assert snapshot.multi_get([b"key00007"]) == [b"key00007" * 5]
         assert (b"key00007", b"key00007" * 5) in view
         assert (db.stats() - before).entry_cache_hits == 0
         snapshot.close()
+
+
+def test_a_readers_snapshot_does_not_ask_it_for_newer_writes(path: str) -> None:
+    with open_store(path) as writer:
+        fill(writer)
+        with open_store(path, read_only=True) as reader:
+            snapshot = reader.snapshot()
+            writer.put(b"key00007", b"new")
+            writer.flush()
+            reader.refresh()
+            read_once(reader, b"key00007")
+            assert snapshot.multi_get([b"key00007"]) == [b"key00007" * 5]
+            snapshot.close()
 
 
 def test_a_reader_that_takes_in_a_writers_news_forgets_what_it_had(path: str) -> None:
@@ -196,7 +234,10 @@ def test_random_programs_read_what_a_dict_has(path: str, tmp_path: Path, seed: i
             act = dice.randrange(100)
             if act < 70:
                 value, due_s = model.get(key, (None, 0.0))
-                assert db.get(key) == (value if due_s > clock.now_s else None), (turn, key)
+                expected = value if due_s > clock.now_s else None
+                assert db.get(key) == expected, (turn, key)
+                if act < 10:
+                    assert db.multi_get([key, b"absent"]) == [expected, None], (turn, key)
             elif act < 90:
                 ttl_s = dice.choice([1e9, 50])
                 model[key] = (b"%d" % turn * 20, clock.now_s + ttl_s)

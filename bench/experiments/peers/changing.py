@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from itertools import chain, cycle
@@ -79,6 +80,7 @@ def compacting(stores: Stores) -> Outcome:
         merges = type(store).compact is not Store.compact
 
         def look_up(begun: threading.Event, stop: threading.Event) -> None:
+            gc.freeze()
             clock = time.perf_counter_ns
             for key in cycle(keys):
                 began = clock()

@@ -32,6 +32,7 @@ class Outcome:
     latency_us_p50: float | None = None
     latency_us_p99: float | None = None
     latency_us_p999: float | None = None
+    latency_us_most: float | None = None
     writer_operations: int | None = None
     compacting_share: float | None = None
 
@@ -71,7 +72,7 @@ def median_outcome(passes: Sequence[Outcome]) -> Outcome:
 
 
 def with_latencies(outcome: Outcome, taken_ns: Iterable[int]) -> Outcome:
-    """Add percentiles (nearest rank) of the nanoseconds of single operations."""
+    """Add percentiles (nearest rank) and the longest of the nanoseconds of single operations."""
     ordered = sorted(taken_ns)
 
     def at(part: float) -> float:
@@ -80,6 +81,7 @@ def with_latencies(outcome: Outcome, taken_ns: Iterable[int]) -> Outcome:
     outcome.latency_us_p50 = at(0.5)
     outcome.latency_us_p99 = at(0.99)
     outcome.latency_us_p999 = at(0.999)
+    outcome.latency_us_most = at(1)
     return outcome
 
 

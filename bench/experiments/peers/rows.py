@@ -34,6 +34,7 @@ class Row(Observation):
     latency_us_p50: float | None = column("median of single operations, microseconds", "time")
     latency_us_p99: float | None = column("99th percentile of the same", "time")
     latency_us_p999: float | None = column("99.9th percentile of the same", "time")
+    latency_us_most: float | None = column("the longest of the same", "time")
     cpu_s: float | None = column("CPU seconds, background threads and children included", "time")
     peak_memory_bytes: int | None = column(
         "peak resident memory from opening the store on, above that before (mapped pages count)",

@@ -252,6 +252,7 @@ def _latency_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
             ("p50", lambda row: row.latency_us_p50),
             ("p99", lambda row: row.latency_us_p99),
             ("p99.9", lambda row: row.latency_us_p999),
+            ("longest", lambda row: row.latency_us_most),
             ("puts by the writer", lambda row: row.writer_operations),
             ("part with a compaction", lambda row: row.compacting_share),
         ):
