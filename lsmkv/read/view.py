@@ -120,6 +120,7 @@ class SuperVersion:
         count = len(keys)
         stats.gets += count
         values: list[Held] = [None] * count
+        entries = None if cache is None or not len(cache.entries) else cache.entries
         asked = vec[i64]([0] * count)
         hashes = vec[i64]([0] * count)
         left: i64 = 0
@@ -127,8 +128,8 @@ class SuperVersion:
             known = self._get_in_memory(key)
             if isinstance(known, Absent):
                 h = hash_key(key)
-                if cache is not None:
-                    known = cache.entries.get(key, h)
+                if entries is not None:
+                    known = entries.get(key, h)
                 if isinstance(known, Absent):
                     hashes[position] = h
                     asked[left] = position

@@ -8,19 +8,26 @@ be read without the others.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_be, read_i64_le
+from librt.vecs import vec
 from mypy_extensions import i64
 
 _MAP_BYTES: Final = 256  # of each byte the number of its symbol from 1, or 0
 _WORD_BYTES: Final = 8  # of a symbol: 7 bytes of its string, then the length of it
 _MOST_BYTES: Final = 7
 _WORDS: Final = _MAP_BYTES - _WORD_BYTES  # symbols are numbered from 1
-_ROUNDS: Final = 4
+_ROUNDS: Final = 3
 _SAMPLES: Final = 512  # texts: at least as many, unless that is more than half
 _SAMPLE_BYTES: Final = 64  # of each text
 _LEAST_BYTES: Final = 512  # fewer are not worth their symbols
+# While they are looked for, strings are numbers: their bytes, and their length above.
+_STRING_BITS: Final = 56
+_STRING: Final = (1 << _STRING_BITS) - 1
+_FIRST: Final = 48  # bits after the first of 7 bytes
+_COUNTERS: Final = 2048
 
 
 class Symbols:
@@ -36,66 +43,152 @@ class Symbols:
         self.section = b""
         self.coded = texts
         joined = b"".join(texts)
-        free = bytes(sorted(set(range(256)) - set(joined)))
+        free = bytes([byte for byte in range(256) if byte not in joined])
         if len(joined) < _LEAST_BYTES or not free:
             return
         border, codes = free[:1], free[1:]
-        strings = _strings(texts, border, codes)
-        if not strings:
+        strings = _trained(texts, border, len(codes))
+        self.count = len(strings.numbers)
+        if not self.count:
             return
-        self.count = len(strings)
         numbers = bytearray(_MAP_BYTES)
         for number, code in enumerate(codes[: self.count]):
             numbers[code] = number + 1
-        words = [text.ljust(_MOST_BYTES, b"\0") + bytes([len(text)]) for text in strings]
-        self.section = bytes(numbers) + b"".join(words)
-        self.coded = _replaced(border.join(texts), strings, codes).split(border)
+        self.section = bytes(numbers) + b"".join(map(_word, strings.numbers))
+        self.coded = _coded(border.join(texts), strings, codes).split(border)
 
 
-def _strings(texts: list[bytes], border: bytes, codes: bytes) -> list[bytes]:
-    """The strings to stand for, the longest first; none if they save nothing.
+class _Strings:
+    """Strings to stand for, of at least 2 bytes, in the order of their first bytes.
 
-    Each round counts parts of the texts and pairs of neighbours, and takes the best for the next.
+    Attributes:
+        numbers: the strings; of the same first byte, the longest come first.
+        starts: for each byte, where strings that begin with it start.
+    """
+
+    def __init__(self, numbers: list[int]) -> None:
+        ordered = sorted(sorted(numbers, reverse=True), key=_first_byte)
+        self.numbers = vec[i64](ordered)
+        starts = [0] * 257
+        for number in ordered:
+            starts[_first_byte(number) + 1] += 1
+        self.starts = vec[i64](list(accumulate(starts)))
+
+    def longest(self, ahead: i64) -> i64:
+        """The place of the longest string at the beginning of 7 bytes; -1: none is."""
+        first = ahead >> _FIRST
+        place, end = self.starts[first], self.starts[first + 1]
+        while place < end:
+            number = self.numbers[place]
+            bits = 8 * (number >> _STRING_BITS)
+            if ahead >> (_STRING_BITS - bits) == number & _STRING:
+                return place
+            place += 1
+        return -1
+
+
+def _first_byte(number: int) -> int:
+    length = number >> _STRING_BITS
+    return (number & _STRING) >> 8 * (length - 1)
+
+
+def _word(number: int) -> bytes:
+    """A string as stored."""
+    length = number >> _STRING_BITS
+    return (number & _STRING).to_bytes(length, "big").ljust(_MOST_BYTES, b"\0") + bytes([length])
+
+
+class _Counters:
+    """About how often strings occur: of two in the same place the frequent one stays."""
+
+    def __init__(self) -> None:
+        self.numbers = vec[i64]([0] * _COUNTERS)
+        self.counts = vec[i64]([0] * _COUNTERS)
+
+    def add(self, number: i64) -> None:
+        mixed = number ^ number >> 11 ^ number >> 22 ^ number >> 45
+        place = mixed & (_COUNTERS - 1)
+        if self.numbers[place] == number:
+            self.counts[place] += 1
+        elif self.counts[place] <= 1:
+            self.numbers[place] = number
+            self.counts[place] = 1
+
+    def best(self, most: int, least: int) -> list[tuple[int, int]]:
+        """The strings that save most bytes, at least ``least`` each, after what they save."""
+        found: list[tuple[int, int]] = []
+        place: i64 = 0
+        while place < _COUNTERS:
+            count = self.counts[place]
+            if count:
+                saved = count * ((self.numbers[place] >> _STRING_BITS) - 1)
+                if saved >= least:
+                    found.append((saved, self.numbers[place]))
+            place += 1
+        return sorted(found, reverse=True)[:most]
+
+
+def _trained(texts: list[bytes], border: bytes, most: int) -> _Strings:
+    """The strings to stand for, ``most`` of them; none if they save nothing.
+
+    Each round counts parts of a sample and pairs of neighbours, and takes the best for the next.
     """
     step = max(2, len(texts) // _SAMPLES)
     sample = border.join([text[:_SAMPLE_BYTES] for text in texts[::step]])
-    chosen: list[bytes] = []
+    least = -(-2 * _WORD_BYTES // step)  # twice what it takes: a sample promises too much
+    strings = _Strings([])
     net = 0
     for last in (*[False] * _ROUNDS, True):
-        parts = [bytes([byte]) for byte in range(256)]
-        for code, text in zip(codes, chosen, strict=False):
-            parts[code] = text
-        counts: dict[bytes, int] = {}
-        before = b""
-        for code in _replaced(sample, chosen, codes):
-            part = parts[code]
-            if part == border:
-                before = b""
-                continue
-            if len(part) > 1:
-                counts[part] = counts.get(part, 0) + 1
-            if before and not last and len(before) + len(part) <= _MOST_BYTES:
-                pair = before + part
-                counts[pair] = counts.get(pair, 0) + 1
-            before = part
-        found = list(counts)
-        # Integers of what a string saves and its place sort faster than pairs of them.
-        best = sorted(
-            [(counts[text] * (len(text) - 1) << 20) + at for at, text in enumerate(found)],
-            reverse=True,
-        )
-        least = -(-2 * _WORD_BYTES // step)  # twice what it takes: a sample promises too much
-        best = [each for each in best[: len(codes)] if each >> 20 >= least]
-        net = sum([(each >> 20) * step - _WORD_BYTES for each in best])
-        chosen = sorted([found[each & 0xF_FFFF] for each in best], key=len, reverse=True)
-    return chosen if net > _MAP_BYTES else []
+        counters = _Counters()
+        _count(sample, border[0], strings, counters, not last)
+        best = counters.best(most, least)
+        net = sum([saved * step - _WORD_BYTES for saved, _ in best])
+        strings = _Strings([number for _, number in best])
+    return strings if net > _MAP_BYTES else _Strings([])
 
 
-def _replaced(text: bytes, strings: list[bytes], codes: bytes) -> bytes:
+def _count(
+    sample: bytes, border: i64, strings: _Strings, counters: _Counters, with_pairs: bool
+) -> None:
+    """Count the strings that the sample is made of, and pairs of neighbours."""
+    length: i64 = len(sample)
+    padded = sample + bytes(8)
+    before: i64 = 0
+    at: i64 = 0
+    while at < length:
+        ahead = (read_i64_be(padded, at) >> 8) & _STRING
+        place = strings.longest(ahead)
+        part = (1 << _STRING_BITS) | (ahead >> _FIRST) if place < 0 else strings.numbers[place]
+        size = part >> _STRING_BITS
+        at += size
+        if ahead >> _FIRST == border:
+            before = 0
+            continue
+        if size > 1:
+            counters.add(part)
+        pair_size = (before >> _STRING_BITS) + size
+        if with_pairs and before and pair_size <= _MOST_BYTES:
+            pair = (before & _STRING) << 8 * size | part & _STRING
+            counters.add(pair_size << _STRING_BITS | pair)
+        before = part
+
+
+def _coded(text: bytes, strings: _Strings, codes: bytes) -> bytes:
     """A text with codes in place of strings."""
-    for at, string in enumerate(strings):
-        text = text.replace(string, codes[at : at + 1])
-    return text
+    length: i64 = len(text)
+    padded = text + bytes(8)
+    out = BytesWriter()
+    at: i64 = 0
+    while at < length:
+        ahead = (read_i64_be(padded, at) >> 8) & _STRING
+        place = strings.longest(ahead)
+        if place < 0:
+            out.append(padded[at])
+            at += 1
+        else:
+            out.append(codes[place])
+            at += strings.numbers[place] >> _STRING_BITS
+    return out.getvalue()
 
 
 def symbols_length(count: i64) -> i64:

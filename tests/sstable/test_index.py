@@ -20,6 +20,7 @@ from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.index_builder import IndexBuilder
 from lsmkv.sstable.index_layout import separator
+from lsmkv.sstable.index_symbols import Symbols
 
 Spans = list[tuple[bytes, bytes]]  # first and last key of each block
 
@@ -245,6 +246,31 @@ KEYS = {
     "names": keys_of("names", 40_000, seed=1),
     "paths": keys_of("paths", 40_000, seed=1),
 }
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_find_is_a_plain_search_among_many_blocks(kind: str) -> None:
+    keys = sorted(KEYS[kind])[:8_000]
+    spans = [(keys[at], keys[at + 3]) for at in range(0, len(keys), 4)]
+    index, separators = index_of(spans), separators_of(spans)
+    assert [index.separator(number) for number in range(1, len(spans))] == separators[1:]
+    for key in probes_within(spans, separators):
+        assert index.find(key) == bisect_right(separators, key) - 1, key
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [bytes([byte % 200 for byte in key]) for key in KEYS["random"][:300]],
+        [b"/reports/%d" % number for number in range(36)],
+        [b"%d/reports" % (number * 7919**5) for number in range(36)],
+        [b"%d" % (number * 7919**5) for number in range(64)],
+    ],
+    ids=["random", "few", "long", "digits"],
+)
+def test_symbols_take_no_more_than_they_save(texts: list[bytes]) -> None:
+    symbols = Symbols(texts)
+    assert len(symbols.section) + sum(map(len, symbols.coded)) <= sum(map(len, texts))
 
 
 @pytest.mark.parametrize("kind", KEYS)
