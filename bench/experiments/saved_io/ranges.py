@@ -205,7 +205,7 @@ def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
 
     def reads(length: int) -> Shown:
         return Shown(
-            f"{length:,}\nnumbers",
+            f"range\nof {length:,}",
             lambda row: _reads(cells[*_filters(row), row.correlation, length]),
         )
 
@@ -225,12 +225,12 @@ def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
             Shown("filters", lambda row: row.filter_policy if row.error_rate_requested else "none"),
             Shown("bits\n/key", "filter_bits_per_key", ".2f"),
             *map(reads, LENGTHS),
-            Shown("100\nentries", lambda row: _reads(cells[*_filters(row), None, None])),
+            Shown("of 100\nkeys", lambda row: _reads(cells[*_filters(row), None, None])),
             Shown("wasted by\nabsent keys", "absent_reads_wasted_mean", ".4f"),
             Shown("by present\nkeys", "present_reads_wasted_mean", ".4f"),
         ),
         f"Keys are numbers drawn evenly; {here[0].run_count} runs. Blocks read for a range of 1 to "
-        f"{LENGTHS[-1]:,} numbers, none of which is there, and of {LONG_ENTRIES} that are. D: the range "
+        f"{LENGTHS[-1]:,} numbers, none of which is there, and of {LONG_ENTRIES} keys. D: the range "
         "begins 1 to 2^(30 (1 - D)) numbers after a key; 1: just after it. prefix-N: Bloom filters of "
         "the prefix that N numbers share; a range of several prefixes is read. Filters none and bloom "
         "read the same at any D. Wasted: blocks read in vain by a lookup of the first number of a "
