@@ -117,7 +117,7 @@ def answers(directory: str, keys: Iterable[bytes]) -> Answers:
                 continue
             block = int(table.index.find(key))
             filters = table.filters
-            may_hold = filters.may_hold(block, h)
+            may_hold = filters.may_hold(block, filters.hash_of(key, h))
             if may_hold:
                 reads[number][block] += times
                 if table.block(block, True).find(key, h) >= 0:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from bisect import bisect_left
 from pathlib import Path
 
 import pytest
 
 import lsmkv
 from bench.experiments.saved_io import limited
-from bench.experiments.saved_io.datasets import LIMITED, NUMBER_GAP, RANGES, content
+from bench.experiments.saved_io.datasets import LIMITED, PREFIXES, RANGES, content, data_set_named
 from bench.experiments.saved_io.limited import Limited, limited_columns, limited_pass, limited_story
 from bench.experiments.saved_io.measure import measure
-from bench.experiments.saved_io.ranges import EMPTY, KINDS, LONG, TINY, range_story, ranges_of
+from bench.experiments.saved_io.ranges import (
+    CORRELATIONS,
+    LENGTHS,
+    LONG_ENTRIES,
+    empty_ranges,
+    range_story,
+    rates_of_ranges,
+    shared_prefix,
+)
 from bench.experiments.saved_io.rows import Row, join
+from bench.experiments.saved_io.stores import build, filter_key
 from bench.experiments.saved_io.tasks import StoreTask
 from bench.harness import page_cache
 from bench.harness.memory_group import why_no_memory_group
@@ -22,54 +32,94 @@ from bench.harness.sweep import sweep
 from lsmkv.options import KIB, MIB
 
 ENTRIES = 2000
+RATE = 0.001
+
+
+def task_of(name: str, policy: str, rate: float | None) -> StoreTask:
+    return StoreTask(name, ENTRIES, 4 * KIB, 4, policy, rate, (0.0,), 500, 0, 1970)
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    """Four runs of numbers, without filters and with Bloom and Grafite filters."""
+    """Four runs of numbers of 8 bytes with each kind of filters and without, and some of 32 bytes."""
     tasks = [
-        StoreTask(RANGES, ENTRIES, 4 * KIB, 4, policy, rate, (0.0,), 400, 0, 1970)
-        for policy, rates in (("bloom", (None, 0.01)), ("grafite", (None, 0.01, 0.0025)))
-        for rate in rates
+        task_of(name, policy, rate)
+        for name, policies in (
+            ("ranges-8", data_set_named("ranges-8").policies),
+            ("ranges-32", ("bloom", "grafite")),
+        )
+        for policy in policies
+        for rate in rates_of_ranges(policy, (None, RATE))
     ]
     return join(sweep(measure, tasks, None))
 
 
-def of(rows: list[Row], kind: str, policy: str, rate: float) -> Row:
-    (row,) = (
-        row
+def reads(rows: list[Row], policy: str, *axes: float | None) -> float:
+    """Blocks read for a range of so many numbers of 8 bytes, with that correlation."""
+    return next(
+        (row.data_block_reads or 0) / row.lookup_count
         for row in rows
-        if (row.lookups_of, row.filter_policy, row.error_rate_requested) == (kind, policy, rate)
+        if (row.filter_policy, row.range_numbers, row.correlation) == (policy, *axes)
+        and row.error_rate_requested
     )
-    return row
 
 
-def test_ranges_hold_what_their_kind_says() -> None:
-    keys = sorted(key for key, _ in content(RANGES, ENTRIES, 1970).entries)
-    first = int.from_bytes(keys[0], "big") // NUMBER_GAP
-    for kind, entries in ((EMPTY, 0), (TINY, 1), (LONG, 100)):
-        for start, stop in ranges_of(kind, first, ENTRIES, 200, seed=1):
-            assert sum(start <= key < stop for key in keys) == entries
-            numbers = int.from_bytes(stop, "big") - int.from_bytes(start, "big")
-            assert (1 <= numbers <= 8) == (kind != LONG)
+@pytest.mark.parametrize("name", RANGES)
+def test_empty_ranges_lie_between_two_keys_as_near_as_the_correlation_says(name: str) -> None:
+    keys = [key for key, _ in content(name, ENTRIES, 1970).entries]
+    assert {len(key) for key in keys} == {RANGES[name]} and keys == sorted(keys)
+    numbers = [int.from_bytes(key, "big") for key in keys]
+    for length, correlation, farthest in ((4096, 0.0, 2**30), (64, 0.5, 2**15), (1, 1.0, 1)):
+        gaps = []
+        for asked in empty_ranges(keys, length, correlation, 500, seed=1):
+            start, stop = (int.from_bytes(bound, "big") for bound in asked)
+            after = bisect_left(numbers, start)
+            assert stop - start == length and stop <= numbers[after]
+            gaps.append(start - numbers[after - 1])
+        assert len(gaps) == 500 and min(gaps) >= 1 and farthest / 2 < max(gaps) <= farthest
 
 
-def test_both_counts_of_ranges_agree(rows: list[Row]) -> None:
-    assert {row.lookups_of for row in rows} == set(KINDS)
-    assert all(row.miscounted == 0 and (row.data_block_reads or 0) > 0 for row in rows)
+def test_both_counts_agree_and_long_ranges_have_a_hundred_keys(rows: list[Row]) -> None:
+    assert len(rows) == (5 + 3) * (len(LENGTHS) * len(CORRELATIONS) + 1)
+    for row in rows:
+        entries = 0 if row.range_numbers else LONG_ENTRIES * row.lookup_count
+        assert (row.miscounted, row.found_count) == (0, entries)
 
 
-def test_bloom_filters_save_no_read_of_a_range_and_grafite_those_of_empty_ones(
-    rows: list[Row],
-) -> None:
-    for kind in KINDS:
-        assert of(rows, kind, "bloom", 0.01).reads_saved_gross == 0
-    empty = of(rows, EMPTY, "grafite", 0.0025)
-    assert (empty.data_block_reads_unfiltered or 0) > 3.5 * empty.lookup_count
-    assert (empty.data_block_reads or 0) <= 0.07 * empty.lookup_count
-    tiny = of(rows, TINY, "grafite", 0.0025)
-    assert 1 <= (tiny.data_block_reads or 0) / tiny.lookup_count <= 1.07
-    assert of(rows, LONG, "grafite", 0.0025).reads_saved_gross == 0
+def test_all_filters_have_the_bits_of_bloom_filters(rows: list[Row]) -> None:
+    bits = [row.filter_bits_per_key for row in rows if row.error_rate_requested]
+    assert max(bits) < 1.02 * min(bits)
+
+
+@pytest.mark.parametrize("policy", PREFIXES)
+def test_filters_of_prefixes_never_deny_a_range_that_has_a_key(policy: str, tmp_path: Path) -> None:
+    data, task = content("ranges-8", ENTRIES, 1970), task_of("ranges-8", policy, RATE)
+    build(task, data, str(tmp_path))
+    with lsmkv.open(tmp_path, read_only=True) as db:
+        for key, value in data.entries:
+            stop = (int.from_bytes(key, "big") + 1).to_bytes(8, "big")
+            prefix = shared_prefix((key, stop), filter_key(task))
+            assert prefix == key[: 8 - PREFIXES[policy]]
+            assert list(db.items(start=key, stop=stop, prefix=prefix)) == [(key, value)]
+        assert db.stats().prefix_filter_skips > 2.9 * ENTRIES
+
+
+def test_ranges_over_several_prefixes_or_with_many_keys_are_read(rows: list[Row]) -> None:
+    assert shared_prefix((b"\1\0", b"\2\0"), lsmkv.FixedPrefix(1)) == b"\1"
+    assert shared_prefix((b"\1\1", b"\2\1"), lsmkv.FixedPrefix(1)) is None
+    for policy in ("bloom", "prefix-256", "grafite"):
+        assert reads(rows, policy, 4096, 0.0) == reads(rows, "bloom", 1, 0.0)
+        assert reads(rows, policy, None, None) == reads(rows, "bloom", None, None)
+
+
+def test_prefixes_save_far_from_keys_alone_and_grafite_anywhere(rows: list[Row]) -> None:
+    for policy in PREFIXES:
+        assert reads(rows, policy, 8, 0.0) < 0.3 and reads(rows, policy, 1, 1.0) > 0.9
+    assert all(reads(rows, "grafite", 8, correlation) < 0.1 for correlation in CORRELATIONS)
+    near = {row.filter_policy: row for row in rows if row.correlation == 1.0}
+    assert (near["prefix-256"].absent_reads_wasted_mean or 0) > 0.9
+    assert (near["grafite"].absent_reads_wasted_mean or 0) < 0.1
+    assert all((row.present_reads_wasted_mean or 0) < 0.1 for row in near.values())
 
 
 def test_ranges_that_pass_more_often_than_theory_allows_fail_the_report(rows: list[Row]) -> None:
@@ -78,7 +128,7 @@ def test_ranges_that_pass_more_often_than_theory_allows_fail_the_report(rows: li
     wrong = [
         dataclasses.replace(row, filter_false_positives=row.filter_trials or 0) for row in rows
     ]
-    assert len(range_story(wrong)[1]) == 4  # two kinds at two rates
+    assert len(range_story(wrong)[1]) == 2 * len(CORRELATIONS) * 3  # longer ranges have no bound
 
 
 # Data larger than memory

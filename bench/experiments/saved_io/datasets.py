@@ -130,33 +130,26 @@ def _yours(own: KeyFiles, seed: int) -> Content:
 _read_once = lru_cache(maxsize=2)(key_files.read_keys)
 
 
-NUMBER_GAP: Final = 16  # the distance of two neighbours in ranges: a range between them is empty
+def _numbers(key_bytes: int) -> Callable[[int, int], Content]:
+    """Numbers of so many bytes, the highest first, drawn evenly: all but a few lie far apart."""
 
+    def make(entries: int, seed: int) -> Content:
+        values, draw = Values(KEY_BYTES + 100 - key_bytes, seed), random.Random(f"numbers/{seed}")
+        keys = sorted({draw.randbytes(key_bytes) for _ in range(entries)})
+        return Content(
+            [(key, values.of(number)) for number, key in enumerate(keys)],
+            [key[:-1] + bytes([key[-1] ^ 1]) for key in keys[1:-1]],
+        )
 
-def number_key(number: int) -> bytes:
-    """A number as a key: 8 bytes, the highest first, so that numbers keep their order."""
-    return number.to_bytes(8, "big")
-
-
-def first_number(seed: int) -> int:
-    """The number of the first entry: each seed has its own keys."""
-    return seed % _SEEDS * _APART
-
-
-def _numbers(entries: int, seed: int) -> Content:
-    values = Values(KEY_BYTES + 100 - 8, seed)
-    numbers = range(first_number(seed), first_number(seed) + entries)
-    return Content(
-        [(number_key(NUMBER_GAP * number), values.of(number)) for number in numbers],
-        [number_key(NUMBER_GAP * number + 1) for number in numbers[:-1]],
-    )
+    return make
 
 
 def _cells(size_bytes: int) -> Callable[[int, int], Content]:
     def make(entries: int, seed: int) -> Content:
         values = Values(size_bytes - KEY_BYTES, seed)
         # The same keys would make the same filters.
-        numbers = range(first_number(seed), first_number(seed) + entries)
+        first = seed % _SEEDS * _APART
+        numbers = range(first, first + entries)
         return Content(
             [(present_key(number), values.of(number)) for number in numbers],
             # None after the last key: all lie between two present keys.
@@ -273,18 +266,23 @@ for _name, _size_bytes in VALUES.items():
             rates=(_REFERENCE_RATES, _REFERENCE_RATES),
         )
     )
-RANGES: Final = "ranges"
-_RANGE_RATES: Final = (None, 0.1, 0.01, 0.0025, 0.001)
-register(
-    DataSet(
-        RANGES,
-        _numbers,
-        runs=_FOUR_RUNS,
-        rates=(_RANGE_RATES, _RANGE_RATES),
-        is_made=True,
-        policies=("bloom", "grafite"),
+RANGES: Final = {f"ranges-{key_bytes}": key_bytes for key_bytes in (8, 16, 32)}
+"""The data sets of numbers of so many bytes, by name."""
+
+PREFIXES: Final = {"prefix-256": 1, "prefix-65536": 2}
+"""Bloom filters of prefixes, which so many numbers share: the bytes that a prefix leaves out."""
+
+for _name, _key_bytes in RANGES.items():
+    register(
+        DataSet(
+            _name,
+            _numbers(_key_bytes),
+            runs=_FOUR_RUNS,
+            rates=((None, 0.001), (None, 0.01, 0.001, 0.0001)),
+            is_made=True,
+            policies=("bloom", *PREFIXES, "grafite"),
+        )
     )
-)
 LIMITED: Final = "larger-than-memory"
 _LIMITED_RATES: Final = (None, 0.1, 0.01)
 register(
@@ -301,7 +299,12 @@ register(
         is_limited=True,
     )
 )
-GROUPS: Final = {"skew": SKEWED, "values": tuple(VALUES), RANGES: (RANGES,), LIMITED: (LIMITED,)}
+GROUPS: Final = {
+    "skew": SKEWED,
+    "values": tuple(VALUES),
+    "ranges": tuple(RANGES),
+    LIMITED: (LIMITED,),
+}
 """Data sets that are measured together, only when they are asked for, and have tables of their own."""
 
 ASIDE: Final = frozenset(name for names in GROUPS.values() for name in names)

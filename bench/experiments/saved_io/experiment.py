@@ -20,6 +20,7 @@ from .datasets import (
     DIGITS,
     GROUPS,
     OWN,
+    RANGES,
     YOURS,
     DataSet,
     content,
@@ -27,6 +28,7 @@ from .datasets import (
     data_sets,
 )
 from .measure import measure
+from .ranges import rates_of_ranges
 from .rows import Row, join
 from .story import HEADLINE_RATES, story
 from .tasks import EqualTask, StoreTask, Task
@@ -224,7 +226,8 @@ def _stores(plan: Plan, wanted: Sequence[str], policy: str) -> Iterator[StoreTas
         entries = plan.options.entries if data_set.is_made else None
         for kib in data_set.block_kib[not plan.quick]:
             for runs in data_set.runs[not plan.quick]:
-                for rate in data_set.rates[not plan.quick] or ERROR_RATES:
+                rates = data_set.rates[not plan.quick] or ERROR_RATES
+                for rate in rates_of_ranges(policy, rates) if name in RANGES else rates:
                     yield StoreTask(
                         name, entries or data_set.entries[not plan.quick], kib * KIB, runs, policy,
                         rate, ratios, lookups, cold, plan.seed, own, limited,

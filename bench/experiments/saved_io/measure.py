@@ -16,7 +16,7 @@ from ...harness.block_device import NOT_TOLD, block_device
 from ...harness.process_meter import os_read_bytes
 from ...workloads.keys import lookups
 from . import rows
-from .datasets import RANGES, Content, content, first_number
+from .datasets import RANGES, Content, content
 from .equal import measure_equal
 from .limited import Limited, limited_columns, limited_pass
 from .ranges import range_rows
@@ -34,8 +34,8 @@ def measure(task: Task, directory: str) -> list[rows.Row]:
 def _measure_store(task: StoreTask, directory: str) -> Iterator[rows.Row]:
     data = content(task.dataset, task.entries, task.seed, task.own)
     built = build(task, data, directory)
-    if task.dataset == RANGES:
-        yield from range_rows(task, built, directory, first_number(task.seed))
+    if task.dataset in RANGES:
+        yield from range_rows(task, built, directory, [key for key, _ in data.entries])
         return
     for asked in _of_trace(data.trace, directory) if data.trace else _drawn(task, data):
         keys = asked.keys

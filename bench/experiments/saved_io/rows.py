@@ -10,6 +10,7 @@ from typing import Final
 from ...harness.intervals import FEWEST_EVENTS
 from ...harness.records import Observation, column, optional
 from ...harness.tables import percent
+from .datasets import RANGES
 
 OS_TOLERANCE: Final = 0.01
 """The largest accepted difference between the operating system's count of bytes and ours."""
@@ -34,17 +35,23 @@ class Row(Observation):
     dataset: str = column(
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
         "Python; tenant: digits, of which a tenth gets most lookups; zipf-N: digits, of which some "
-        "stretches get most; values-N: digits with values of N bytes; ranges: numbers of 8 bytes, 16 "
-        "apart; larger-than-memory: digits with values of 400 bytes; yours: --keys and --lookups",
+        "stretches get most; values-N: digits with values of N bytes; ranges-N: evenly drawn numbers of "
+        "N bytes; larger-than-memory: digits with values of 400 bytes; yours: --keys and --lookups",
         "setting",
     )
-    filter_policy: str = column("kind of filter", "setting")
+    filter_policy: str = column(
+        "kind of filter; prefix-N: Bloom filters of prefixes that N numbers share", "setting"
+    )
     block_size_bytes: int | None = optional("size at which a data block is closed", "setting")
     run_count: int | None = optional("sorted runs, each spanning all keys", "setting")
     lookups_of: str = column(
         "drawn: keys drawn at random; trace: the data set's own lookups, all of them or those of "
-        "absent or of present keys; empty, tiny and long ranges: scans with both bounds",
+        "absent or of present keys; empty and long ranges: scans with both bounds",
         "setting",
+    )
+    range_numbers: int | None = optional("numbers in an empty range", "setting")
+    correlation: float | None = optional(
+        "D: an empty range begins 1 to 2^(30 (1 - D)) numbers after a present key", "setting"
     )
     hit_ratio: float = column(
         "part of the lookups whose key is there", "setting", heading="present\n%", form=percent
@@ -85,6 +92,12 @@ class Row(Observation):
     range_rate_most: float | None = optional(
         "the most that may pass by theory of the ranges of which a block has no key: the exact rate of "
         "keys, times the numbers in the range"
+    )
+    absent_reads_wasted_mean: float | None = optional(
+        "blocks read in vain by a lookup of the first number of an empty range"
+    )
+    present_reads_wasted_mean: float | None = optional(
+        "blocks read in vain by a lookup of a present number"
     )
     filters_asked_half: int | None = optional(
         "the fewest filters that half of the questions went to",
@@ -217,10 +230,12 @@ def join(measured: Iterable[list[Row]]) -> list[Row]:
 def _shape(row: Row) -> tuple[object, ...]:
     return (
         row.dataset,
-        row.filter_policy,
+        row.dataset in RANGES or row.filter_policy,  # of ranges the base is measured once
         row.block_size_bytes,
         row.run_count,
         row.lookups_of,
+        row.range_numbers,
+        row.correlation,
         row.hit_ratio,
     )
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 import lsmkv
 
 from ...harness.filter_answers import Answers, answers, section_bytes
+from ...harness.intervals import Interval
 from ...harness.shapes import exact_rate, filter_disk_bytes
 from ...workloads.keys import chunks
-from .datasets import Content
+from .datasets import PREFIXES, RANGES, Content
 from .tasks import StoreTask
 
 _NEVER: Final = 1000
@@ -44,9 +45,11 @@ class Built:
 
 def build(task: StoreTask, data: Content, directory: str) -> Built:
     """Write the store: ``task.runs`` runs, each with every ``runs``-th entry of a random order."""
+    policy = "bloom" if task.policy in PREFIXES else task.policy
     options = lsmkv.Options(
         error_rate=0.01 if task.error_rate is None else task.error_rate,
-        filter_policy="none" if task.error_rate is None else task.policy,
+        filter_policy="none" if task.error_rate is None else policy,
+        filter_key=filter_key(task),
         filter_allocation="uniform",
         block_size_bytes=task.block_size_bytes,
         fit_pages=False,  # the same blocks with any filters
@@ -87,6 +90,13 @@ def build(task: StoreTask, data: Content, directory: str) -> Built:
         )
 
 
+def filter_key(task: StoreTask) -> lsmkv.filters.FilterKey:
+    """The part of keys that the store's filters hold."""
+    if task.policy not in PREFIXES:
+        return lsmkv.WholeKey()
+    return lsmkv.FixedPrefix(RANGES[task.dataset] - PREFIXES[task.policy])
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """The lookups of some keys, counted twice: by the store, and filter by filter."""
@@ -119,19 +129,10 @@ def count(directory: str, keys: Sequence[bytes]) -> Counted:
 def counts(built: Built, counted: Counted) -> dict[str, Any]:
     """The columns that are counted."""
     stats, found = counted.stats, counted.answers
-    rate = found.interval()
     trials = sum(found.trials)
     return {
-        "entry_count": built.entry_count,
-        "table_count": built.table_count,
-        "block_count": built.block_count,
-        "data_bytes": built.data_bytes,
         "found_count": stats.get_hits,
-        "error_rate_exact": built.error_rate_exact,
-        "error_rate_measured": rate.rate if rate else None,
-        "error_rate_low": rate.low if rate else None,
-        "error_rate_high": rate.high if rate else None,
-        "design_effect": rate.design_effect if rate else None,
+        **rate_columns(found.interval()),
         "filters_asked_half": _most_asked(found.trials),
         "filter_trials": trials,
         "filter_negatives": stats.filter_negatives,
@@ -145,7 +146,16 @@ def counts(built: Built, counted: Counted) -> dict[str, Any]:
         "filter_page_bytes": built.filter_page_bytes,
         "index_read_bytes": stats.index_read_bytes,
         "index_page_bytes": built.index_page_bytes,
-        **costs(built),
+        **shape_and_costs(built),
+    }
+
+
+def rate_columns(rate: Interval | None) -> dict[str, Any]:
+    return {
+        "error_rate_measured": rate.rate if rate else None,
+        "error_rate_low": rate.low if rate else None,
+        "error_rate_high": rate.high if rate else None,
+        "design_effect": rate.design_effect if rate else None,
     }
 
 
@@ -164,9 +174,14 @@ def _most_asked(trials: Sequence[int]) -> int:
     return count
 
 
-def costs(built: Built) -> dict[str, Any]:
+def shape_and_costs(built: Built) -> dict[str, Any]:
     keys = built.entry_count
     return {
+        "entry_count": keys,
+        "table_count": built.table_count,
+        "block_count": built.block_count,
+        "data_bytes": built.data_bytes,
+        "error_rate_exact": built.error_rate_exact,
         "filter_bytes": built.filter_bytes,
         "filter_bits_per_key": 8 * built.filter_bytes / keys,
         "filter_bytes_per_key": built.filter_bytes / keys,

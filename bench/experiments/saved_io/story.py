@@ -63,7 +63,7 @@ def _one_store_each(rows: Sequence[Row]) -> list[Row]:
         rate = row.error_rate_exact if row.is_store else row.comparison
         asked = row.error_rate_requested if rate is None else None
         found = (*_shape(row), row.lookups_of, row.hit_ratio, rate, asked, row.filter_bytes)
-        kept.setdefault(found, row)
+        kept.setdefault((*found, row.range_numbers, row.correlation), row)
     return list(kept.values())
 
 
