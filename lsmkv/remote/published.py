@@ -21,7 +21,7 @@ from lsmkv.remote.generation import (
     newest_generation,
     read_generation,
 )
-from lsmkv.remote.object_file import ObjectFile, OneFile, RangeCache
+from lsmkv.remote.object_file import ObjectFile, OneFile
 from lsmkv.remote.urls import checked_url, missing_folder
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
@@ -48,7 +48,7 @@ class PublishedStore:
         stats = storage.stats
         self.storage = storage
         self.found_more = self.found_another = False
-        self._cache: RangeCache | None = None
+        self._cache: DiskCache | None = None
         if missing_folder(checked_url(url)):  # a bucket would make it
             raise NotAStoreError(f"{url} holds no published store (there is no such folder)")
         self.bucket = Bucket(url, options, stats)
@@ -146,7 +146,7 @@ class PublishedTables(VersionSet):
     def __init__(
         self,
         bucket: Bucket,
-        ranges: RangeCache | None,
+        ranges: DiskCache | None,
         storage: Storage,
         options: Options,
         cache: BlockCache,
