@@ -119,8 +119,12 @@ def delete(
     if prefix is None:
         if yes or as_json:
             raise click.UsageError("--yes and --json go with --prefix")
-        with lsmkv.open(store, create_if_missing=False, wait_s=wait_s) as db:
-            _delete_keys(db, keys)
+        with (
+            lsmkv.open(store, create_if_missing=False, wait_s=wait_s) as db,
+            db.write_batch() as batch,
+        ):
+            for key in keys:
+                batch.delete(key)
         return
     if not prefix:  # as from a variable that is not set
         raise click.UsageError('--prefix is empty: every key; "lsmkv destroy" removes a store')
@@ -134,12 +138,6 @@ def delete(
         print_json({"deleted": found})
     else:
         click.echo(f"Deleted {count_entries(found)}.", err=True)
-
-
-def _delete_keys(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
-    with db.write_batch() as batch:
-        for key in keys:
-            batch.delete(key)
 
 
 @click.command()
