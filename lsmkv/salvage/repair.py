@@ -21,7 +21,7 @@ from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
 from lsmkv.salvage.damaged_table import holds_whole_block
-from lsmkv.salvage.logs import SalvagedLogs, salvage_logs
+from lsmkv.salvage.logs import SalvagedLogs
 from lsmkv.salvage.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.salvage.report import LOST_FOLDER, RepairReport
 from lsmkv.salvage.state import FoundState, find_state, live_tables
@@ -99,7 +99,10 @@ def repair(
     source = absolute_path(path)
     target = source if output is None else absolute_path(output, "output")
     _check_source(storage, source)
-    _check_target(storage, source, None if in_place else target)
+    if in_place:
+        _check_lost_folder(source)
+    else:
+        _check_target(storage, source, target)
     with contextlib.ExitStack() as stack_of_locks:
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:
@@ -131,22 +134,14 @@ def _check_source(storage: Storage, source: str) -> None:
             raise
 
 
-def _check_target(storage: Storage, source: str, target: str | None) -> None:
-    """Refuse an output that is not empty, or not outside the store; None: in place."""
-    if target is None:
-        _check_lost_folder(source)
-        return
-    parent = os.path.realpath(target)
-    while True:
-        with contextlib.suppress(FileNotFoundError):  # ``output`` need not exist yet
-            if os.path.samefile(parent, source):
-                raise ValueError(
-                    f"output={target!r} is the damaged store's own directory, or inside it; "
-                    "give another directory, or in_place=True instead"
-                )
-        if parent == os.path.dirname(parent):
-            break
-        parent = os.path.dirname(parent)
+def _check_target(storage: Storage, source: str, target: str) -> None:
+    """Refuse an output that is not empty, or not outside the store."""
+    store, output = map(os.path.realpath, (source, target))
+    if os.path.commonpath((store, output)) == store:
+        raise ValueError(
+            f"output={target!r} is the damaged store's own directory, or inside it; "
+            "give another directory, or in_place=True instead"
+        )
     if storage.exists(target):
         _check_free(storage, target)
 
@@ -201,7 +196,8 @@ class _Repair:
     def run(self) -> RepairReport:
         try:
             found = find_state(self._storage, self._source, self._numbers)
-            logs = salvage_logs(self._storage, self._source, self._numbers["log"], found.state)
+            numbers = self._numbers["log"]
+            logs = SalvagedLogs(self._storage, self._source, numbers, found.state)
             kept = (found.range_deletes or []) if found.state is None else found.state.range_deletes
             self._ranges = [*dict.fromkeys([*kept, *logs.range_deletes])]
             self._rescue.newest_range = max([seq for _, _, seq in self._ranges], default=0)
