@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable
@@ -165,8 +166,10 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
             check.problems.append(Problem(path, None, "it is missing"))
             return None
         except UNREADABLE as error:
-            if number is not None and _is_replaced(storage, directory, number):
-                continue
+            if number is not None:
+                with contextlib.suppress(NotAStoreError, *UNREADABLE):
+                    if read_current(storage, directory) != number:  # a writer has replaced it
+                        continue
             check.problems.append(Problem.of(error, path))
             return None
         check.torn += contents.torn_bytes
@@ -179,13 +182,6 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
         Problem(path, None, f"it changed during each of {MAX_READ_ATTEMPTS} attempts")
     )
     return None
-
-
-def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
-    try:
-        return read_current(storage, directory) != number
-    except (NotAStoreError, *UNREADABLE):
-        return False
 
 
 def _check_chain(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
