@@ -103,15 +103,6 @@ def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
     return lookup.kind if lookup.kind == "absent" or lookup.false_positives else "typed"
 
 
-def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
-    try:
-        table.block(number)
-    except lsmkv.CorruptionError as error:
-        name = os.path.basename(error.path)
-        return contract.Damage(table.number, number, name, error.offset, error.reason)
-    return None
-
-
 class Exploration:
     """Explores a store, for any number of threads; ``settings`` and errors are those of its opening.
 
@@ -272,7 +263,13 @@ class Exploration:
                     "lsmkv verify checks all."
                 )
                 break
-            self._checked[table.number, number] = _damage_of(table, number)
+            damage = None
+            try:
+                table.block(number)
+            except lsmkv.CorruptionError as error:
+                name = os.path.basename(error.path)
+                damage = contract.Damage(table.number, number, name, error.offset, error.reason)
+            self._checked[table.number, number] = damage
         return [found for found in self._checked.values() if found is not None]
 
     def _filters(

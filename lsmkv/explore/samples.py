@@ -7,7 +7,7 @@ import random
 import string
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Final
 
@@ -88,14 +88,10 @@ class KeySampler:
             if len(found) >= count:
                 break
             near = self._absent_near(key, by_prefix=self._draw.random() < 0.5)
-            if near is not None and self._has_no_entry(near):
-                found[near] = None
+            with contextlib.suppress(CorruptionError):
+                if near is not None and self._db.explain(near).outcome == "absent":
+                    found[near] = None
         return list(found)
-
-    def _has_no_entry(self, key: bytes) -> bool:
-        with contextlib.suppress(CorruptionError):
-            return self._db.explain(key).outcome == "absent"
-        return False
 
     def _stored(self, go_on: GoOn) -> Iterator[bytes]:
         """Present keys; where all keys are deleted, these."""
@@ -115,12 +111,13 @@ class KeySampler:
     def _absent_near(self, key: bytes, *, by_prefix: bool) -> bytes | None:
         """An absent key beside ``key``, or None; ``by_prefix``: its filtered prefix is absent too."""
         tables = self._db.tables()
-        within = bool(tables) and self._draw.random() < _SHARE_WITHIN
+        may_lie_outside = not tables or self._draw.random() >= _SHARE_WITHIN
         prefixes = (table.filter_key for table in tables if not table.filter_key.is_whole)
         filter_key = next(prefixes, None) if by_prefix else None
         for _ in range(_TRIES):
             near = _beside(key, filter_key, self._draw)
-            if (not within or _is_spanned(tables, near)) and self._is_absent(near, filter_key):
+            fits = may_lie_outside or any(it.smallest <= near <= it.largest for it in tables)
+            if fits and self._is_absent(near, filter_key):
                 return near
         if filter_key is not None:
             near = _longer_prefix(key, filter_key, self._draw)
@@ -205,11 +202,6 @@ def _longer_prefix(key: bytes, filter_key: FilterKey, draw: random.Random) -> by
     part = filter_key.part(key)
     longer = part[:-1] + draw.choice(string.ascii_letters).encode() + part[-1:]
     return (longer + key[len(part) :])[:MAX_KEY_BYTES]
-
-
-def _is_spanned(tables: Sequence[Table], key: bytes) -> bool:
-    """Whether the keys of some table lie on both sides of ``key``."""
-    return any(table.smallest <= key <= table.largest for table in tables)
 
 
 def changed(key: bytes, draw: random.Random) -> bytes:
