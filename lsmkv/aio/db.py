@@ -266,7 +266,7 @@ class AsyncDB(AsyncReader):
         store is closed.  A second call waits for the first.  OSError: syncing failed; the store is closed
         anyway, and one call that is not cancelled gets the error.
         """
-        await self._work.end(self._reader.close if self._close_db else _nothing)
+        await self._work.end(self._reader.close if self._close_db else lambda: None)
 
     async def __aenter__(self) -> Self:
         self._work.check()
@@ -277,9 +277,6 @@ class AsyncDB(AsyncReader):
 
     def __repr__(self) -> str:
         return f"<lsmkv.aio.AsyncDB of {self._reader!r}>"
-
-
-def _nothing() -> None: ...
 
 
 class Opening:
