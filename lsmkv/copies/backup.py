@@ -27,9 +27,9 @@ from lsmkv.compaction.picker import output_error_rate
 from lsmkv.copies.contents import content_of, copy_table, install, source_path, with_empty_log
 from lsmkv.copies.lineage import Previous, check_descends, previous_backup
 from lsmkv.copies.record import Fingerprint, TableRecord, new_record, write_records
-from lsmkv.copies.target import Progress, Steps, check_new, check_outside, new_copy
+from lsmkv.copies.target import Steps, check_new, check_outside, new_copy
 from lsmkv.errors import CorruptionError
-from lsmkv.inspection.report import Report, count
+from lsmkv.inspection.report import Progress, Report, count
 from lsmkv.inspection.table_check import UNREADABLE, open_uncached
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.options import Options

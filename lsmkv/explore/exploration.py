@@ -21,10 +21,9 @@ from typing import Any, Final, Self
 import lsmkv
 from lsmkv.explore import contract, messages
 from lsmkv.explore.devices import DEVICES
-from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
-from lsmkv.explore.lookups import Explorer
+from lsmkv.explore.lookups import Explorer, filter_of
 from lsmkv.explore.program import ProgramReader
 from lsmkv.explore.samples import KeySampler, within
 from lsmkv.explore.survey import Extent, Survey

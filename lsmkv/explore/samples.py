@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Final
 
-from lsmkv import DB, MAX_KEY_BYTES, CorruptionError, FilterKey, Table
+from lsmkv import DB, MAX_KEY_BYTES, CorruptionError, FilterKey
 
 _TRIES: Final = 50
 _MOST_FAILURES: Final = 100  # draws that met a damaged block
@@ -157,11 +157,14 @@ class KeySampler:
             if near is None:
                 continue
             tried += 1
-            # Filters first, which are quick.  A deletion may end the lookup before it asks them.
-            if any(_passes(run, near) for run in runs):
-                with contextlib.suppress(CorruptionError):
-                    if self._db.explain(near).false_positives:
-                        found.append(near)
+            for run in runs:  # filters first, which are quick
+                at = bisect_right(run, near, key=lambda table: table.smallest) - 1
+                if at >= 0 and run[at].asks_filters and run[at].may_contain(near):
+                    # A deletion may end the lookup before it asks them.
+                    with contextlib.suppress(CorruptionError):
+                        if self._db.explain(near).false_positives:
+                            found.append(near)
+                    break
         return found, tried
 
     def absent_within(self, keys: list[bytes], count: int, filter_key: FilterKey) -> list[bytes]:
@@ -220,9 +223,3 @@ def changed(key: bytes, draw: random.Random) -> bytes:
     if kind is None and letter in string.printable:
         other = ord(draw.choice(string.ascii_lowercase))
     return key[:at] + bytes([other]) + key[at + 1 :]
-
-
-def _passes(run: list[Table], key: bytes) -> bool:
-    """Whether a block spans an absent key, and its filter allows it."""
-    at = bisect_right(run, key, key=lambda table: table.smallest) - 1
-    return at >= 0 and run[at].asks_filters and run[at].may_contain(key)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol, Self
 
 from lsmkv.errors import CorruptionError
 from lsmkv.html import Row, table
+
+Progress = Callable[[int, int], object]  # takes how much is done, and of how much
 
 _BYTES_TYPES: Final = ("bytes", "bytes | None", bytes, bytes | None)  # as text or evaluated
 _MOST_ITEMS: Final = 40

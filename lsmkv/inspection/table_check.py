@@ -37,7 +37,7 @@ class TableCheck:
     problems: tuple[Problem, ...]
 
 
-def check_table(table: TableReader, step: Callable[[], None] | None = None) -> TableCheck:
+def check_table(table: TableReader, step: Callable[[], object] | None = None) -> TableCheck:
     """Check a table's blocks, sections and properties; calls ``step`` after each block."""
     problems: list[Problem] = []
     damaged: list[int] = []

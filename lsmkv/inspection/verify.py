@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from lsmkv.errors import CorruptionError, NotAStoreError
-from lsmkv.inspection.report import Problem, Report, count, count_entries
+from lsmkv.inspection.report import Problem, Progress, Report, count, count_entries
 from lsmkv.inspection.table_check import UNREADABLE, check_table, open_uncached
 from lsmkv.log.batch import decode_batch
 from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, missing_logs, read_chain
@@ -21,8 +20,6 @@ from lsmkv.storage.file_names import CURRENT, ERASED, manifest_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.erased_file import read_erased
 from lsmkv.tree.manifest import State, read_current, read_manifest
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,9 @@ class DiskCache:
             numbers = self._numbers()
             self._learn(numbers)
             for number in reversed(numbers):  # go on with one that is not full: few stay small
-                file = self._claim(number) if self._is_small(number) else None
+                if number not in self._known or self._size(number) > self._segment_bytes // 2:
+                    continue
+                file = self._claim(number)
                 if file is not None and self._load(number):  # its writer may have gone on since
                     self._hold(file, number)
                     if self._has_room(size_bytes):
@@ -230,9 +232,6 @@ class DiskCache:
             assert file is not None
             self._hold(file, number)
         return True
-
-    def _is_small(self, number: int) -> bool:
-        return number in self._known and self._size(number) <= self._segment_bytes // 2
 
     def _hold(self, records: AppendFile, number: int) -> None:
         """Append to a segment; one without records begins anew."""

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from typing import Final
 
 from lsmkv.encoding.checksums import running_content_checksum
 from lsmkv.errors import CorruptionError, PublishConflictError
+from lsmkv.inspection.report import Progress
 from lsmkv.read.view import SuperVersion
 from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket
 from lsmkv.remote.generation import (
@@ -45,8 +46,6 @@ from lsmkv.remote.generation import (
 from lsmkv.remote.report import PublishReport
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
-
-Progress = Callable[[int, int], None]
 
 _TABLES_AT_ONCE: Final = 4  # tables that are being sent
 

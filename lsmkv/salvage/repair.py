@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from lsmkv.encoding.entry_batch import Entry, batches_of
 from lsmkv.encoding.range_deletes import RangeDelete, united
 from lsmkv.errors import NotAStoreError
+from lsmkv.inspection.report import Progress
 from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
@@ -43,8 +44,6 @@ from lsmkv.tree.manifest import (
 from lsmkv.tree.ownership import IS_A_FILE, check_is_ours, is_free, other_program
 
 _COPY_BYTES: Final = 1 << 20
-
-Progress = Callable[[int, int], None]
 
 
 def repair(
