@@ -194,9 +194,11 @@ def test_a_removed_segment_is_a_miss(cache: DiskCache, directory: str) -> None:
     assert cache.damaged == 0
 
 
-def test_a_smaller_budget_holds_from_the_opening_on(directory: str) -> None:
+@pytest.mark.parametrize("size_bytes", [BLOCK, 1])  # of many ranges the places take much
+def test_a_smaller_budget_holds_from_the_opening_on(directory: str, size_bytes: int) -> None:
     cache = DiskCache(directory, 4 * CAPACITY)
-    put(cache, range(1000))
+    for number in range(6000):
+        cache.put("table", number, block(number, size_bytes))
     cache.close()
     assert size(directory) > 2 * CAPACITY
     cache = DiskCache(directory, CAPACITY)
