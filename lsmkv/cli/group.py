@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
 import click
@@ -163,18 +161,6 @@ def describe(error: BaseException) -> str:
         beside = os.path.join(os.path.dirname(error.path), CURRENT)
         text += _ON_DAMAGE if os.path.lexists(beside) else ""  # it may be in no store
     return " ".join(text.split())
-
-
-@contextlib.contextmanager
-def saying_how_far(done: Callable[[], str]) -> Iterator[None]:
-    """Add ``done()``, say "3 entries loaded", to what stops the block."""
-    try:
-        yield
-    except (lsmkv.Error, OSError, ValueError, MemoryError) as error:
-        raise click.ClickException(f"{describe(error)} ({done()} before that)") from error
-    except KeyboardInterrupt:
-        click.echo(f"stopped ({done()} before that)", err=True)
-        raise
 
 
 def _drop_unwritable_output() -> None:

@@ -12,7 +12,7 @@ import click
 import lsmkv
 from lsmkv.cli import parameters
 from lsmkv.cli.fields import Fields
-from lsmkv.cli.group import describe, saying_how_far
+from lsmkv.cli.group import describe
 from lsmkv.cli.keys import Form
 from lsmkv.cli.output import REPORT_EVERY, output_file, progress, reading, refuse_inside
 from lsmkv.cli.records import (
@@ -219,15 +219,20 @@ def load(  # more than 60 lines: its parameters and its help
 @contextlib.contextmanager
 def _telling(file: str, is_guess: bool, loaded: Callable[[], int]) -> Iterator[None]:
     """Name file, guessed format and entries loaded in errors of the block."""
-    with saying_how_far(lambda: f"{count_entries(loaded())} loaded"):
-        try:
-            yield
-        except ValueError as error:
-            advice = ""
-            if is_guess and isinstance(error, BadRecordError) and error.line == 1:
-                advice = "; it was read as jsonl, --format says if it is another: tsv or csv "
-                advice += "(with any --delimiter), or keys, one on each line"
-            raise ValueError(f"{file}: {describe(error)}{advice}") from error
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"stopped ({count_entries(loaded())} loaded before that)", err=True)
+        raise
+    except (lsmkv.Error, OSError, ValueError, MemoryError) as error:
+        text = describe(error)
+        if isinstance(error, ValueError):
+            text = f"{file}: {text}"
+        if is_guess and isinstance(error, BadRecordError) and error.line == 1:
+            text += "; it was read as jsonl, --format says if it is another: tsv or csv "
+            text += "(with any --delimiter), or keys, one on each line"
+        told = f"{text} ({count_entries(loaded())} loaded before that)"
+        raise click.ClickException(told) from error
 
 
 def _ascending(records: Iterator[Record]) -> Iterator[Record]:
