@@ -26,7 +26,7 @@ from lsmkv.compaction.merge import flushed_batches
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.copies.contents import content_of, copy_table, install, source_path, with_empty_log
 from lsmkv.copies.lineage import Previous, check_descends, previous_backup
-from lsmkv.copies.record import Fingerprint, TableRecord, new_record, write_records
+from lsmkv.copies.record import Fingerprint, TableRecord, encode_records, new_record
 from lsmkv.copies.target import Steps, check_new, check_outside, new_copy
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Progress, Report, count
@@ -35,7 +35,7 @@ from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
-from lsmkv.storage.file_names import parse_file_name, table_path
+from lsmkv.storage.file_names import BACKUP, parse_file_name, table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.capture import Capture
@@ -163,7 +163,8 @@ class _Backup:
         earlier = [] if self.previous is None else [self.previous.record]
         self.storage.sync_directory(self.target)
         record = new_record(self.capture, records)
-        write_records(self.storage, self.target, [*earlier, record])
+        records_path = os.path.join(self.target, BACKUP)
+        self.storage.write_atomically(records_path, encode_records([*earlier, record]))
         store_id = "" if self.previous is None else self.previous.state.store_id
         install(self.storage, self.target, state, store_id)
 

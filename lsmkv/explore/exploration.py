@@ -332,7 +332,9 @@ class Exploration:
             self._places = places
             self._revision += 1
             numbers = {table.number for table in tables}
-            self._explorer.forget_all_but(numbers)
+            wasted = self._explorer.wasted
+            for place in [place for place in wasted if place[0] not in numbers]:
+                del wasted[place]
             for gone in self._codecs.keys() - numbers:
                 del self._codecs[gone]
         return tables

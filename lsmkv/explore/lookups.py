@@ -52,11 +52,6 @@ class Explorer:
                 _tell_part(run.filter, tables[step.table], explained.key, step)
         return lookup
 
-    def forget_all_but(self, tables: set[int]) -> None:
-        """Forget the wasted reads of other tables than these."""
-        for place in [place for place in self.wasted if place[0] not in tables]:
-            del self.wasted[place]
-
     def filters_asked(self, lookup: contract.Lookup) -> list[contract.Filter]:
         """The filters that a lookup asked, if their tables are still there."""
         tables = {table.number: table for table in self._db.tables()}
