@@ -83,7 +83,7 @@ def explain(
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         explanation = db.explain(key)
     if as_json:
-        print_json(explanation.as_dict())
+        print_json(explanation)
         return
     has_colour = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
     for line in explanation.lines(with_filters=filters):
@@ -104,7 +104,7 @@ def _explain_lookups(store: str, file: str, worst: int, as_json: bool) -> None:
             raise ValueError(f"{file}: {describe(error)}") from error
         found = counted.report(db.tables(), worst)
     if as_json:
-        print_json(found.as_dict())
+        print_json(found)
     else:
         _print_wasted(found)
 

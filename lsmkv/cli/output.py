@@ -35,7 +35,7 @@ def print_json(value: object) -> None:
 
 def print_report(report: Report, as_json: bool) -> None:
     if as_json:
-        print_json(report.as_dict())
+        print_json(report)
     else:
         click.echo(str(report))
 

@@ -34,13 +34,18 @@ class Report:
         Bytes are hexadecimal text under their name followed by ``_hex``; nested reports are
         dictionaries, and tuples are lists.
         """
-        result: dict[str, object] = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            name = f"{field.name}_hex" if field.type in _BYTES_TYPES else field.name
-            result[name] = _json_safe(getattr(self, field.name))
-        for name in self.derived:
-            result[name] = _json_safe(getattr(self, name))
-        return result
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
+        of_bytes = {field.name for field in fields if field.type in _BYTES_TYPES}
+        return {
+            f"{name}_hex" if name in of_bytes else name: _json_safe(value)
+            for name, value in self.values().items()
+        }
+
+    def values(self) -> dict[str, object]:
+        """The fields and the derived properties, by name."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        names = [*(field.name for field in fields), *self.derived]
+        return {name: getattr(self, name) for name in names}
 
     def text(self) -> str:
         """The report as text, as ``print`` shows it."""
@@ -48,10 +53,8 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Its attributes; a tuple has a row for each item."""
-        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
         rows: list[Row] = []
-        for name in (*names, *self.derived):
-            value = getattr(self, name)
+        for name, value in self.values().items():
             items = value if isinstance(value, tuple) else (value,)
             shown = [_plain(item) for item in items[:_MOST_ITEMS]]
             if len(items) > _MOST_ITEMS:
