@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, MutableMapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, SupportsIndex, Unpack
 
@@ -37,26 +37,19 @@ class error(OSError):  # noqa: N801, N818  # what every dbm module calls it
     """A store could not be opened or used; ``__cause__`` is lsmkv's own error, if it had one."""
 
 
-class _Translated:
-    """Raises lsmkv's own errors as :class:`error`.  (``contextlib.contextmanager`` takes longer.)"""
-
-    def __init__(self, path: str | None = None) -> None:
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, cause: object, _trace: object) -> None:
-        if isinstance(cause, lsmkv.NotAStoreError):
-            raise error(errno.ENOENT, str(cause), self._path) from cause
-        if isinstance(cause, lsmkv.Error):
-            raise error(str(cause)) from cause
-
-
-_translated: Final = _Translated()
+@contextmanager
+def _translated(path: str | None = None) -> Iterator[None]:
+    """Raise lsmkv's own errors as :class:`error`."""
+    try:
+        yield
+    except lsmkv.NotAStoreError as cause:
+        raise error(errno.ENOENT, str(cause), path) from cause
+    except lsmkv.Error as cause:
+        raise error(str(cause)) from cause
 
 
 def _translating(keys: Iterator[bytes]) -> Iterator[bytes]:
-    with _translated:
+    with _translated():
         yield from keys
 
 
@@ -88,66 +81,75 @@ class Database(MutableMapping[bytes, bytes]):
         self._db = db
 
     def __getitem__(self, key: _Text) -> bytes:
-        with _translated:
-            return self._db[_encoded(key, "key")]
+        data = key if type(key) is bytes else _encoded(key, "key")
+        try:
+            return self._db[data]
+        except lsmkv.Error as cause:
+            raise error(str(cause)) from cause
 
     def get(self, key: _Text, default: Any = None) -> Any:
         """The value of ``key``, or ``default`` when it is not there."""
-        with _translated:
-            return self._db.get(_encoded(key, "key"), default)
+        data = key if type(key) is bytes else _encoded(key, "key")
+        try:
+            return self._db.get(data, default)
+        except lsmkv.Error as cause:
+            raise error(str(cause)) from cause
 
     def __contains__(self, key: object) -> bool:
-        with _translated:
+        with _translated():
             return _encoded(key, "key") in self._db
 
     def __len__(self) -> int:
         """The number of keys.  O(n): scans them."""
-        with _translated:
+        with _translated():
             return len(self._db)
 
     def __bool__(self) -> bool:
         """Whether there is any key.  Looks for the first only."""
-        with _translated:
+        with _translated():
             return bool(self._db)
 
     def __iter__(self) -> Iterator[bytes]:
         """The keys in order, as they are when the iteration starts."""
-        with _translated:
+        with _translated():
             keys = iter(self._db)  # at once: list() asks for the length next
         return _translating(keys)
 
     def keys(self) -> list[bytes]:  # type: ignore[override]  # a list, as in every dbm module
         """All keys in order, as a list."""
-        with _translated:
+        with _translated():
             return list(self._db)
 
     def values(self) -> list[bytes]:  # type: ignore[override]
         """All values in the order of their keys, as a list."""
-        with _translated:
+        with _translated():
             return list(self._db.values())
 
     def items(self) -> list[tuple[bytes, bytes]]:  # type: ignore[override]
         """All keys in order, each with its value, as a list."""
-        with _translated:
+        with _translated():
             return list(self._db.items())
 
     def firstkey(self) -> bytes | None:
         """The first key in order, or None if there is none."""
-        with _translated:
+        with _translated():
             return next(iter(self._db), None)
 
     def nextkey(self, key: _Text) -> bytes | None:
         """The first key above ``key``, which need not be there; or None."""
-        with _translated:
-            data = _encoded(key, "key")
+        data = _encoded(key, "key")
+        with _translated():
             return next((found for found in self._db.keys(start=data) if found != data), None)
 
     def __setitem__(self, key: _Text, value: _Text) -> None:
-        with _translated:
-            self._db.put(_encoded(key, "key"), _encoded(value, "value"))
+        data, content = _encoded(key, "key"), _encoded(value, "value")
+        try:
+            self._db.put(data, content)
+        except lsmkv.Error as cause:
+            raise error(str(cause)) from cause
 
     def __delitem__(self, key: _Text) -> None:
-        with _translated:
+        with _translated():
             if self._db.read_only:  # also where the key is not there
                 raise error(f"{self._db.path} was opened with flag 'r'; use 'w' to write")
             del self._db[_encoded(key, "key")]
@@ -155,34 +157,34 @@ class Database(MutableMapping[bytes, bytes]):
     def pop(self, key: _Text, default: Any = _MISSING) -> Any:
         """Remove ``key`` in one step, and return its value or ``default``; KeyError without either."""
         data = _encoded(key, "key")
-        with _translated:
+        with _translated():
             return self._db.pop(data) if default is _MISSING else self._db.pop(data, default)
 
     def popitem(self) -> tuple[bytes, bytes]:
         """Remove the first key, in one step; returns it with its value.  KeyError: there is none."""
-        with _translated:
+        with _translated():
             return self._db.popitem()
 
     def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
         """The value of ``key``; set to ``default`` if missing, in one step."""
         data, value = _encoded(key, "key"), _encoded(default, "value")
-        with _translated:
+        with _translated():
             return self._db.setdefault(data, value)
 
     def clear(self) -> None:
         """Remove every key."""
-        with _translated:
+        with _translated():
             self._db.clear()
 
     def sync(self) -> None:
         """Make every write so far survive a power failure.  Does nothing on flag ``"r"``."""
         if not self._db.read_only:  # a shelf syncs whatever it closes
-            with _translated:
+            with _translated():
                 self._db.sync()
 
     def reorganize(self) -> None:
         """Free the space of what was deleted: merge all into one run."""
-        with _translated:
+        with _translated():
             self._db.compact_range()
 
     def close(self) -> None:
@@ -231,7 +233,7 @@ def open(
     name = os.fsdecode(path)
     if flag != "r":
         options.setdefault("file_mode", _without_umask(mode))
-    with _Translated(name):
+    with _translated(name):
         if flag == "n":
             _destroy(name)
         return Database(

@@ -140,10 +140,13 @@ class Lines:
 
     def _piece(self) -> bytes:
         """The present line, or the next part of a long one."""
-        piece, self._head = self._head, b""
         try:
-            if not piece.endswith(b"\n"):
-                piece += self._stream.readline(_PIECE_BYTES - len(piece))
+            if self._head:
+                piece, self._head = self._head, b""
+                if not piece.endswith(b"\n"):
+                    piece += self._stream.readline(_PIECE_BYTES - len(piece))
+            else:
+                piece = self._stream.readline(_PIECE_BYTES)
         except ValueError as error:
             raise ValueError(f"line {self._number}: {error}") from error
         self._size_bytes += len(piece)

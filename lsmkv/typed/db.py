@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Generic, overload
 
 import lsmkv
 from lsmkv.layers.coding import Bound, Coding, K, ReadWritable, V
 from lsmkv.layers.mapped import MappedBatch, MappedDB, MappedReader, MappedSnapshot, MappedStore
 from lsmkv.layers.prefixed import PrefixedBatch, PrefixedDB, PrefixedMapping, PrefixedSnapshot
-from lsmkv.typed.keys import Codec, KeyCodec, T, codec_advice
+from lsmkv.typed.keys import Codec, KeyCodec, codec_advice
 
 _SHOWN = 200  # characters of a key in an error
 
@@ -51,7 +50,10 @@ class TypedCoding(Coding[K, V, K, V]):
         self.value = value
 
     def encode_key(self, key: K) -> bytes:
-        return _encoded(self.key.encode, key, self.key, "key", key)
+        try:
+            return self.key.encode(key)
+        except (TypeError, ValueError) as error:
+            raise _refused(f"key {_shown(key)}", self.key, error) from error
 
     def decode_key(self, data: bytes) -> K:
         try:
@@ -60,7 +62,10 @@ class TypedCoding(Coding[K, V, K, V]):
             raise DecodeError("stored key", data, self.key, error, data) from error
 
     def encode_value(self, key: K, value: V) -> bytes:
-        return _encoded(self.value.encode, value, self.value, "value of key", key)
+        try:
+            return self.value.encode(value)
+        except (TypeError, ValueError) as error:
+            raise _refused(f"value of key {_shown(key)}", self.value, error) from error
 
     def decode_value(self, key: bytes, data: bytes) -> V:
         try:
@@ -70,7 +75,10 @@ class TypedCoding(Coding[K, V, K, V]):
             raise DecodeError("value of key", name, self.value, error, data) from error
 
     def encode_bound(self, key: Bound[K]) -> bytes:
-        return _encoded(self.key.bound, key, self.key, "bound", key)
+        try:
+            return self.key.bound(key)
+        except (TypeError, ValueError) as error:
+            raise _refused(f"bound {_shown(key)}", self.key, error) from error
 
     def encode_range(
         self, start: Bound[K] | None, stop: Bound[K] | None, prefix: Bound[K] | None
@@ -79,7 +87,10 @@ class TypedCoding(Coding[K, V, K, V]):
         high = None if stop is None else self.encode_bound(stop)
         if prefix is None:
             return low, high, None
-        head, end = _encoded(self.key.prefix, prefix, self.key, "prefix", prefix)
+        try:
+            head, end = self.key.prefix(prefix)
+        except (TypeError, ValueError) as error:
+            raise _refused(f"prefix {_shown(prefix)}", self.key, error) from error
         ends = [bound for bound in (high, end) if bound is not None]
         return low, min(ends, default=None), head
 
@@ -90,14 +101,9 @@ def _check_codec(name: str, codec: object, kind: type) -> None:
         raise TypeError(f"{name} is an lsmkv.typed.{kind.__name__}, not {codec!r}{advice}")
 
 
-def _encoded(
-    encode: Callable[[Any], T], given: object, codec: object, what: str, shown: object
-) -> T:
-    try:
-        return encode(given)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{what} {_shown(shown)} does not encode as {codec!r}: {error}") from error
+def _refused(what: str, codec: object, error: Exception) -> Exception:
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{what} does not encode as {codec!r}: {error}")
 
 
 class _Typed(Generic[K, V]):
