@@ -44,11 +44,16 @@ class Steps:
 
 def check_outside(source: str, target: str) -> None:
     """Raise ValueError if ``target`` is the store's directory, or inside it."""
-    store, copy = map(os.path.realpath, (source, target))
-    if os.path.commonpath((store, copy)) == store:
-        raise ValueError(
-            f"{target} is the store's own directory, or inside it: give a directory outside"
-        )
+    parent = os.path.realpath(target)
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # the target need not exist yet
+            if os.path.samefile(parent, source):
+                raise ValueError(
+                    f"{target} is the store's own directory, or inside it: give a directory outside"
+                )
+        if parent == os.path.dirname(parent):
+            return
+        parent = os.path.dirname(parent)
 
 
 def check_new(storage: Storage, target: str) -> None:

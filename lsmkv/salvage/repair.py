@@ -135,12 +135,17 @@ def _check_source(storage: Storage, source: str) -> None:
 
 def _check_target(storage: Storage, source: str, target: str) -> None:
     """Refuse an output that is not empty, or not outside the store."""
-    store, output = map(os.path.realpath, (source, target))
-    if os.path.commonpath((store, output)) == store:
-        raise ValueError(
-            f"output={target!r} is the damaged store's own directory, or inside it; "
-            "give another directory, or in_place=True instead"
-        )
+    parent = os.path.realpath(target)
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # ``output`` need not exist yet
+            if os.path.samefile(parent, source):
+                raise ValueError(
+                    f"output={target!r} is the damaged store's own directory, or inside it; "
+                    "give another directory, or in_place=True instead"
+                )
+        if parent == os.path.dirname(parent):
+            break
+        parent = os.path.dirname(parent)
     if storage.exists(target):
         _check_free(storage, target)
 
