@@ -53,7 +53,7 @@ class TableCount(msgspec.Struct, forbid_unknown_fields=True):
     table: Count
     level: Count
     false_positives: Count
-    filter_negatives: Count = 0
+    filter_negatives: Count
 
 
 class LevelCount(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,7 +84,7 @@ class Counters(msgspec.Struct, forbid_unknown_fields=True):
     interval_s: Annotated[float, msgspec.Meta(ge=_LEAST_S, le=_MOST_S)]
     stats: dict[Name, Count | Seconds]
     tables: Annotated[list[TableCount], msgspec.Meta(max_length=_MOST_TABLES)]
-    levels: Annotated[list[LevelCount], msgspec.Meta(max_length=_MOST_LEVELS)] = []
+    levels: Annotated[list[LevelCount], msgspec.Meta(max_length=_MOST_LEVELS)]
     age_s: float = 0.0
 
     @property

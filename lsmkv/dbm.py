@@ -80,8 +80,6 @@ class Database(MutableMapping[bytes, bytes]):
     def __init__(self, db: lsmkv.DB) -> None:
         self._db = db
 
-    # Reading
-
     def __getitem__(self, key: _Text) -> bytes:
         data = key if type(key) is bytes else _encoded(key, "key")
         try:
@@ -143,8 +141,6 @@ class Database(MutableMapping[bytes, bytes]):
         with _translated():
             return next((found for found in self._db.keys(start=data) if found != data), None)
 
-    # Writing
-
     def __setitem__(self, key: _Text, value: _Text) -> None:
         data, content = _encoded(key, "key"), _encoded(value, "value")
         try:
@@ -179,8 +175,6 @@ class Database(MutableMapping[bytes, bytes]):
         """Remove every key."""
         with _translated():
             self._db.clear()
-
-    # Upkeep
 
     def sync(self) -> None:
         """Make every write so far survive a power failure.  Does nothing on flag ``"r"``."""

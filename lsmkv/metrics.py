@@ -25,7 +25,7 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lsmkv import DB, Histogram, MemoryUsage, Stats
 from lsmkv.errors import ClosedError, ForkedError, MissingExtraError
@@ -170,10 +170,7 @@ _GAUGES: Final[tuple[tuple[str, str, str, Callable[[_Found], int]], ...]] = (
 
 def _families(found: list[_Found]) -> Iterator[Metric]:
     for field in dataclasses.fields(Stats):
-        if field.default is dataclasses.MISSING:
-            yield _histogram(field.name, found)
-        else:
-            yield _counter(field.name, found)
+        yield _of_field(field.name, field.default is dataclasses.MISSING, found)
     memory = GaugeMetricFamily(
         "lsmkv_memory",
         "Memory by purpose (DB.memory_usage)",
@@ -197,39 +194,20 @@ def _label(name: str) -> str:
     return name.encode(errors="backslashreplace").decode()
 
 
-def _help_of(field: str) -> str:
-    return _HELP.get(field, f"lsmkv.Stats.{field}")
-
-
-def _unit_of(field: str) -> _Unit:
-    return next((unit for unit in _UNITS if field.endswith(unit.ending)), _NO_UNIT)
-
-
-def _name_of(field: str, unit: _Unit) -> str:
-    """``write_stop_s`` -> ``lsmkv_write_stop_seconds``."""
-    name = f"lsmkv_{field.removesuffix(unit.ending)}"
-    return f"{name}_{unit.name}" if unit.name else name
-
-
-def _counter(field: str, found: list[_Found]) -> Metric:
-    unit = _unit_of(field)
-    metric = CounterMetricFamily(
-        _name_of(field, unit), _help_of(field), labels=_LABELS, unit=unit.name
-    )
-    for name, stats, *_ in found:
-        metric.add_metric([name], getattr(stats, field) * unit.factor)
-    return metric
-
-
-def _histogram(field: str, found: list[_Found]) -> Metric:
-    unit = _unit_of(field)
-    metric = HistogramMetricFamily(
-        _name_of(field, unit), _help_of(field), labels=_LABELS, unit=unit.name
-    )
-    for name, stats, *_ in found:
-        values: Histogram = getattr(stats, field)
-        metric.add_metric([name], _buckets(values, unit), values.total * unit.factor)
-    return metric
+def _of_field(field: str, is_histogram: bool, found: list[_Found]) -> Metric:
+    """The metric of a field of ``Stats``: of ``write_stop_s``, ``lsmkv_write_stop_seconds``."""
+    unit = next((unit for unit in _UNITS if field.endswith(unit.ending)), _NO_UNIT)
+    name = f"lsmkv_{field.removesuffix(unit.ending)}{unit.name and '_' + unit.name}"
+    kind: Any = HistogramMetricFamily if is_histogram else CounterMetricFamily
+    metric = kind(name, _HELP.get(field, f"lsmkv.Stats.{field}"), labels=_LABELS, unit=unit.name)
+    for store in found:
+        value = getattr(store.stats, field)
+        if is_histogram:
+            metric.add_metric([store.name], _buckets(value, unit), value.total * unit.factor)
+        else:
+            metric.add_metric([store.name], value * unit.factor)
+    made: Metric = metric
+    return made
 
 
 def _buckets(values: Histogram, unit: _Unit) -> list[tuple[str, float]]:

@@ -31,15 +31,22 @@ class _Sync:
 
 
 def _in_thread(
-    method: Callable[Concatenate[lsmkv.DB, P], T],
+    method: Callable[Concatenate[lsmkv.DB, P], T], *, writes: bool = False
 ) -> Callable[Concatenate[AsyncDB, P], Coroutine[Any, Any, T]]:
-    """The same method of an ``AsyncDB``: it runs in a thread, on copies of its buffers."""
+    """The same method of an ``AsyncDB``: it runs in a thread, on copies of its buffers.
+
+    One that ``writes`` runs in the order of writes.
+    """
 
     @wraps(method)
     async def run(db: AsyncDB, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        own = {name: copied(value) for name, value in kwargs.items()}
         call: Callable[..., T] = getattr(db._reader, method.__name__)
-        return await db._work.read(call, *map(copied, args), **own)
+        own = {name: copied(value) for name, value in kwargs.items()}
+        run_on_copies = partial(call, *map(copied, args), **own)
+        if not writes:
+            return await db._work.read(run_on_copies)
+        await db._begin_write()
+        return await db._work.write(run_on_copies)
 
     return run
 
@@ -90,19 +97,6 @@ class AsyncDB(AsyncReader):
         if sync:
             await self._sync()
 
-    async def touch(
-        self,
-        key: Buffer,
-        *,
-        ttl_s: float | None = None,
-        expires_at: float | None = None,
-        sync: bool = False,
-    ) -> bool:
-        """Set anew when ``key`` goes; returns whether it was there: ``DB.touch``."""
-        self._work.check()
-        touch = partial(self._reader.touch, copied(key), ttl_s=ttl_s, expires_at=expires_at)
-        return await self._work.write(touch, sync=sync)
-
     async def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Remove ``key`` if it is there.  Arguments as :meth:`put`."""
         key = copied(key)
@@ -114,19 +108,10 @@ class AsyncDB(AsyncReader):
         if sync:
             await self._sync()
 
-    async def delete_range(
-        self,
-        start: Buffer | None = None,
-        stop: Buffer | None = None,
-        *,
-        prefix: Buffer | None = None,
-        sync: bool = False,
-    ) -> None:
-        """Remove every key of a range, in one step: ``DB.delete_range``."""
-        start, stop, prefix = copied(start), copied(stop), copied(prefix)
-        await self._begin_write()
-        delete_range = self._reader.delete_range
-        await self._work.write(delete_range, start, stop, prefix=prefix, sync=sync)
+    touch = _in_thread(lsmkv.DB.touch, writes=True)
+    delete_range = _in_thread(lsmkv.DB.delete_range, writes=True)
+    popitem = _in_thread(lsmkv.DB.popitem, writes=True)
+    clear = _in_thread(lsmkv.DB.clear, writes=True)
 
     def write_batch(self, *, sync: bool = False) -> AsyncBatch:
         """Operations that the end of the ``async with`` applies, all or none."""
@@ -150,16 +135,6 @@ class AsyncDB(AsyncReader):
             self._reader.get(key)
         if sync:
             self._reader.sync()
-
-    async def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value; KeyError without one."""
-        self._work.check()
-        return await self._work.write(self._reader.popitem)
-
-    async def clear(self) -> None:
-        """Remove every key, in one step."""
-        self._work.check()
-        await self._work.write(self._reader.clear)
 
     async def _begin_write(self) -> None:
         self._work.check()
@@ -266,7 +241,7 @@ class AsyncDB(AsyncReader):
         store is closed.  A second call waits for the first.  OSError: syncing failed; the store is closed
         anyway, and one call that is not cancelled gets the error.
         """
-        await self._work.end(self._reader.close if self._close_db else _nothing)
+        await self._work.end(self._reader.close if self._close_db else lambda: None)
 
     async def __aenter__(self) -> Self:
         self._work.check()
@@ -277,9 +252,6 @@ class AsyncDB(AsyncReader):
 
     def __repr__(self) -> str:
         return f"<lsmkv.aio.AsyncDB of {self._reader!r}>"
-
-
-def _nothing() -> None: ...
 
 
 class Opening:

@@ -76,25 +76,21 @@ class AsyncReader:
 
     async def expires_at(self, key: Buffer, *, in_thread: bool = False) -> int | None:
         """When ``key`` goes: ``DB.expires_at``.  Arguments as :meth:`get`."""
-        key = copied(key)
-        if in_thread:
-            return await self._work.read(self._reader.expires_at, key)
-        self._work.check()
-        if self._work.turns.must_wait():
-            await self._work.turns.wait()
-        return self._reader.expires_at(key)
+        return await self._look(self._reader.expires_at, copied(key), in_thread)
 
     async def multi_get(
         self, keys: Iterable[Buffer], *, in_thread: bool = False
     ) -> list[bytes | None]:
         """The value of each key, in order, or None.  Without ``in_thread`` the event loop waits."""
+        return await self._look(self._reader.multi_get, all_copied(keys), in_thread)
+
+    async def _look(self, look_up: Callable[[Any], _T], wanted: Any, in_thread: bool) -> _T:
         if in_thread:
-            return await self._work.read(self._reader.multi_get, all_copied(keys))
+            return await self._work.read(look_up, wanted)
         self._work.check()
         if self._work.turns.must_wait():
-            keys = all_copied(keys)
             await self._work.turns.wait()
-        return self._reader.multi_get(keys)
+        return look_up(wanted)
 
     keys = _async_range(lsmkv.DB.keys, len)
     values = _async_range(lsmkv.DB.values, len)

@@ -34,8 +34,6 @@ class Work:
         self._error: BaseException | None = None  # of the end, until a caller is told
         self.turns = Turns(self._loop)
 
-    # In the event loop
-
     def check(self) -> None:
         """Raise in another event loop, and once the end has begun."""
         if self._ending is not None:
@@ -50,8 +48,6 @@ class Work:
     def is_writing(self) -> bool:
         """Whether a write in the loop could overtake one in the thread."""
         return self._unfinished_writes > 0
-
-    # In threads
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``function`` in a thread.  A cancellation drops it if it has not begun."""
@@ -76,8 +72,6 @@ class Work:
     def begin_sync(self, function: Callable[[], None]) -> Future[None]:
         """Start ``function`` in the thread that syncs, right after a check."""
         return self._syncer.submit(function)
-
-    # The end
 
     @property
     def has_ended(self) -> bool:

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from lsmkv.encoding.expiry import held_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.html import Row
-from lsmkv.inspection.index_and_filters import IndexAndFilters
+from lsmkv.inspection.report import IndexAndFilters
 from lsmkv.log.batch import OPERATION_OVERHEAD_BYTES
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.bounds import Bounds, bounds_within

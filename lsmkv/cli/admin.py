@@ -54,7 +54,7 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
         if not is_url(store):
             message += '; "lsmkv repair" can rebuild the store'
         if as_json:
-            print_json(VerifyReport(0, 0, 0, 0, 0, 0, 0, (problem,)).as_dict())
+            print_json(VerifyReport(0, 0, 0, 0, 0, 0, 0, (problem,)))
         else:
             click.echo(f"Error: {message}", err=True)
         ctx.exit(DAMAGED)

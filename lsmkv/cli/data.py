@@ -119,8 +119,12 @@ def delete(
     if prefix is None:
         if yes or as_json:
             raise click.UsageError("--yes and --json go with --prefix")
-        with lsmkv.open(store, create_if_missing=False, wait_s=wait_s) as db:
-            _delete_keys(db, keys)
+        with (
+            lsmkv.open(store, create_if_missing=False, wait_s=wait_s) as db,
+            db.write_batch() as batch,
+        ):
+            for key in keys:
+                batch.delete(key)
         return
     if not prefix:  # as from a variable that is not set
         raise click.UsageError('--prefix is empty: every key; "lsmkv destroy" removes a store')
@@ -136,12 +140,6 @@ def delete(
         click.echo(f"Deleted {count_entries(found)}.", err=True)
 
 
-def _delete_keys(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
-    with db.write_batch() as batch:
-        for key in keys:
-            batch.delete(key)
-
-
 @click.command()
 @parameters.store_argument
 @parameters.range_options
@@ -155,14 +153,7 @@ def _delete_keys(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
 @click.option("--keys-only", is_flag=True, help="Print keys without their values.")
 @parameters.json_option("Print JSON lines.")
 def scan(
-    store: str,
-    start: bytes | None,
-    stop: bytes | None,
-    prefix: bytes | None,
-    reverse: bool,
-    limit: int | None,
-    keys_only: bool,
-    as_json: bool,
+    store: str, reverse: bool, limit: int | None, keys_only: bool, as_json: bool, **bounds: Any
 ) -> None:
     """Print the entries of STORE in key order: key, tab, value.
 
@@ -178,10 +169,9 @@ def scan(
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         entries: Iterable[tuple[bytes, bytes | None]]
         if keys_only:
-            keys = db.keys(start=start, stop=stop, prefix=prefix, reverse=reverse)
-            entries = ((key, None) for key in keys)
+            entries = ((key, None) for key in db.keys(reverse=reverse, **bounds))
         else:
-            entries = db.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
+            entries = db.items(reverse=reverse, **bounds)
         for key, value in islice(entries, limit):
             if as_json:
                 out.write(json_line(key, value))
@@ -195,13 +185,7 @@ def scan(
 @parameters.store_argument
 @parameters.range_options
 @parameters.json_option('Print {"count": N}.')
-def count(
-    store: str,
-    start: bytes | None,
-    stop: bytes | None,
-    prefix: bytes | None,
-    as_json: bool,
-) -> None:
+def count(store: str, as_json: bool, **bounds: Any) -> None:
     """Print how many keys STORE has, in all or in a range.
 
     The count is exact, and reads every key in the range.  "lsmkv stats" estimates it, and reads none.
@@ -210,7 +194,7 @@ def count(
     Example:  lsmkv count users.db --prefix user:
     """
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        number = len(db.keys(start=start, stop=stop, prefix=prefix))
+        number = len(db.keys(**bounds))
     if as_json:
         print_json({"count": number})
     else:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
@@ -13,7 +11,7 @@ import click
 import lsmkv
 from lsmkv.cli.group import describe
 from lsmkv.cli.keys import Form, parse
-from lsmkv.cli.output import percent, print_json, print_table, progress
+from lsmkv.cli.output import percent, print_json, print_table, reading
 from lsmkv.cli.parameters import BYTES, chosen_form, form_options, json_option, store_argument
 from lsmkv.cli.records import BadRecordError
 from lsmkv.cli.shape import shown_key, tell_of_cut_keys
@@ -25,7 +23,6 @@ from lsmkv.inspection.wasted_reads import WastedReads, WastedReadsCount
 _COLOURS: Final = {"+": "green", "-": "cyan", "!": "yellow"}  # by the sign of an explained step
 _LONGEST_LINE: Final = 4 * MAX_KEY_BYTES + 2  # \xNN for each byte, and the end of the line
 _WORST: Final = 10
-_REPORT_EVERY: Final = 1000  # lookups
 
 
 @click.command()
@@ -86,7 +83,7 @@ def explain(
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         explanation = db.explain(key)
     if as_json:
-        print_json(explanation.as_dict())
+        print_json(explanation)
         return
     has_colour = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
     for line in explanation.lines(with_filters=filters):
@@ -94,26 +91,20 @@ def explain(
 
 
 def _explain_lookups(store: str, file: str, worst: int, as_json: bool) -> None:
-    with contextlib.ExitStack() as stack:
-        stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
-        db = stack.enter_context(
-            lsmkv.open(
-                store, create_if_missing=False, read_only=True, block_cache_size_bytes=0
-            )  # a cache would hide reads
-        )
-        size = os.path.getsize(file) if os.path.isfile(file) else None  # a pipe has none
-        report = stack.enter_context(progress("Looking up", of_bytes=size is not None))
-        counted = WastedReadsCount()
+    counted = WastedReadsCount()
+    with (
+        reading("Looking up", file) as (stream, watched),
+        # A cache would hide reads.
+        lsmkv.open(store, create_if_missing=False, read_only=True, block_cache_size_bytes=0) as db,
+    ):
         try:
-            for number, key in enumerate(lookup_keys(stream, chosen_form()), 1):
+            for key in watched(lookup_keys(stream, chosen_form())):
                 counted.add(db.explain(key))
-                if number % _REPORT_EVERY == 0:
-                    report(number if size is None else stream.tell(), size)
         except ValueError as error:  # a line that is no key
             raise ValueError(f"{file}: {describe(error)}") from error
         found = counted.report(db.tables(), worst)
     if as_json:
-        print_json(found.as_dict())
+        print_json(found)
     else:
         _print_wasted(found)
 

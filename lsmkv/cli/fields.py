@@ -179,7 +179,8 @@ def _key(raw: msgspec.Raw, name: str) -> bytes:
         found = _text_or_bytes(text, name)
         if found is not None:
             return found
-    raise ValueError(f'{name}: a key is a string, a number or {{"hex": "..."}}, not {_shown(text)}')
+    shown = shortened(text.decode("utf-8", "replace"))
+    raise ValueError(f'{name}: a key is a string, a number or {{"hex": "..."}}, not {shown}')
 
 
 def _value(raw: msgspec.Raw, name: str) -> bytes:
@@ -213,10 +214,6 @@ def _compact(text: bytes) -> bytes:
     """The same JSON without spaces; numbers and escapes keep their spelling."""
     text.decode("utf-8")
     return msgspec.json.format(text, indent=-1)
-
-
-def _shown(text: bytes) -> str:
-    return shortened(text.decode("utf-8", "replace"))
 
 
 # Tables: TSV and CSV

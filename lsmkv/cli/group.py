@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
 import click
@@ -129,17 +127,15 @@ class CommandGroup(click.Group):
             _drop_output()
             ctx.exit(PIPE_CLOSED)
         except click.NoSuchOption as error:
-            if error.ctx is None or not any(_is_key(param) for param in error.ctx.command.params):
+            params = [] if error.ctx is None else error.ctx.command.params
+            arguments = [param for param in params if isinstance(param, click.Argument)]
+            if not any(isinstance(argument.type, Bytes) for argument in arguments):
                 raise
             hint = 'A key or value that starts with a dash goes after "--".'
             raise click.UsageError(f"{error.format_message()}\n{hint}", error.ctx) from None
         except (lsmkv.Error, OSError, ValueError, TypeError, MemoryError, EOFError) as error:
             _drop_unwritable_output()
             raise click.ClickException(describe(error)) from error
-
-
-def _is_key(param: click.Parameter) -> bool:
-    return isinstance(param, click.Argument) and isinstance(param.type, Bytes)
 
 
 def describe(error: BaseException) -> str:
@@ -161,25 +157,10 @@ def describe(error: BaseException) -> str:
     cause = error.__cause__
     if isinstance(error, lsmkv.Error) and cause is not None and str(cause) not in text:
         text += f": {describe(cause)}"
-    if isinstance(error, lsmkv.CorruptionError) and _is_in_store(error.path):
-        text += _ON_DAMAGE
+    if isinstance(error, lsmkv.CorruptionError):
+        beside = os.path.join(os.path.dirname(error.path), CURRENT)
+        text += _ON_DAMAGE if os.path.lexists(beside) else ""  # it may be in no store
     return " ".join(text.split())
-
-
-def _is_in_store(path: str) -> bool:
-    return os.path.lexists(os.path.join(os.path.dirname(path), CURRENT))
-
-
-@contextlib.contextmanager
-def saying_how_far(done: Callable[[], str]) -> Iterator[None]:
-    """Add ``done()``, say "3 entries loaded", to what stops the block."""
-    try:
-        yield
-    except (lsmkv.Error, OSError, ValueError, MemoryError) as error:
-        raise click.ClickException(f"{describe(error)} ({done()} before that)") from error
-    except KeyboardInterrupt:
-        click.echo(f"stopped ({done()} before that)", err=True)
-        raise
 
 
 def _drop_unwritable_output() -> None:

@@ -14,6 +14,7 @@ import enum
 from collections.abc import Mapping
 
 from lsmkv.encoding.text_form import from_text, shortened, to_text
+from lsmkv.inspection.report import Report
 
 
 class Form(enum.Enum):
@@ -57,22 +58,17 @@ def json_text(data: bytes) -> str | dict[str, str]:
 
 
 def jsonable(value: object) -> object:
-    """A report with its keys and values as :func:`json_text` writes them.
+    """A report, or what holds some, with bytes as :func:`json_text` writes them.
 
-    Names of hex strings lose their ending ``_hex``, because the text is no hex any more.
-
-    >>> jsonable({"first_hex": "6162", "counts": (1, 2)})
+    >>> jsonable({"first": b"ab", "counts": (1, 2)})
     {'first': 'ab', 'counts': [1, 2]}
     """
+    if isinstance(value, Report):
+        value = value.values()
     if isinstance(value, bytes):
         return json_text(value)
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    fields: dict[str, object] = {}
-    for name, item in value.items():
-        if name.endswith("_hex") and (item is None or isinstance(item, str)):
-            name, item = name.removesuffix("_hex"), item and bytes.fromhex(item)
-        fields[name] = jsonable(item)
-    return fields
+    if isinstance(value, Mapping):
+        return {name: jsonable(item) for name, item in value.items()}
+    return value

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import sys
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import click
 
 import lsmkv
 from lsmkv.cli import parameters
 from lsmkv.cli.fields import Fields
-from lsmkv.cli.group import describe, saying_how_far
+from lsmkv.cli.group import describe
 from lsmkv.cli.keys import Form
-from lsmkv.cli.output import Progress, output_file, progress, refuse_inside
+from lsmkv.cli.output import REPORT_EVERY, output_file, progress, reading, refuse_inside
 from lsmkv.cli.records import (
     FORMATS,
     KEYS,
@@ -31,7 +29,6 @@ from lsmkv.encoding.text_form import to_text
 from lsmkv.inspection.report import count_entries
 
 _BATCH_BYTES: Final = 4 * 1024 * 1024  # a batch takes its memory twice: here and in the memtable
-_REPORT_EVERY: Final = 1000  # entries
 
 _Item = tuple[bytes, bytes, int | None]  # key, value, when it is due
 
@@ -55,57 +52,26 @@ def _checked_delimiter(
     return given
 
 
-class Loader:
-    """Writes entries to a store in batches; ``loaded`` counts those written."""
-
-    def __init__(
-        self, db: lsmkv.DB, batch_size: int, sync: bool, ttl_s: float | None = None
-    ) -> None:
-        self.loaded = 0
-        self._db = db
-        self._ttl_s = ttl_s
-        self._batch_size = batch_size
-        self._sync = sync
-        self._waiting: list[_Item] = []
-        self._waiting_bytes = 0
-
-    def load(self, items: Iterator[_Item]) -> None:
+def batches(items: Iterator[_Item], most: int) -> Iterator[list[_Item]]:
+    """The items, up to ``most`` at a time; those before a bad line, too."""
+    batch, size_bytes = list[_Item](), 0
+    try:
         for item in items:
-            self._waiting.append(item)
-            self._waiting_bytes += len(item[0]) + len(item[1])
-            if len(self._waiting) >= self._batch_size or self._waiting_bytes >= _BATCH_BYTES:
-                self._write()
-        self._write()
-
-    def give_up(self) -> None:
-        """Keep what came before an error."""
-        self._write()
-
-    def _write(self) -> None:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        with self._db.write_batch(sync=self._sync) as batch:
-            for key, value, due_s in waiting:
-                batch.put(
-                    key, value, ttl_s=self._ttl_s if due_s is None else None, expires_at=due_s
-                )
-        self.loaded += len(waiting)
+            batch.append(item)
+            size_bytes += len(item[0]) + len(item[1])
+            if len(batch) >= most or size_bytes >= _BATCH_BYTES:
+                yield batch
+                batch, size_bytes = [], 0
+    except ValueError:
+        yield batch
+        raise
+    yield batch
 
 
-class BulkLoader:
-    """Adds all entries in one step; ``loaded`` counts them afterwards."""
-
-    def __init__(self, db: lsmkv.DB, is_sorted: bool, ttl_s: float | None) -> None:
-        self.loaded = 0
-        self._db = db
-        self._ttl_s = ttl_s
-        self._is_sorted = is_sorted
-
-    def load(self, items: Iterator[_Item]) -> None:
-        report = self._db.bulk_load(items, ttl_s=self._ttl_s, sorted=self._is_sorted)
-        self.loaded = report.entries
-
-    def give_up(self) -> None:
-        """Nothing is loaded."""
+def _write(db: lsmkv.DB, items: list[_Item], ttl_s: float | None, sync: bool) -> None:
+    with db.write_batch(sync=sync) as batch:
+        for key, value, due_s in items:
+            batch.put(key, value, ttl_s=ttl_s if due_s is None else None, expires_at=due_s)
 
 
 @click.command()
@@ -221,13 +187,14 @@ def load(  # more than 60 lines: its parameters and its help
     fields = Fields(key_field, value_field, header, delimiter)
     _refuse_header(file_format, fields)
     hints: list[str] = []
+    loaded = 0
     with contextlib.ExitStack() as stack:
         stack.callback(  # after the progress bar is gone
             lambda: click.echo(
                 "".join(f"Hint: {file}: {hint}\n" for hint in hints), None, False, True
             )
         )
-        stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
+        stream, watched = stack.enter_context(reading("Loading", file))
         records = read_records(
             stream, file_format, form, fields, hints.append, is_text=form is not Form.RAW
         )
@@ -236,32 +203,36 @@ def load(  # more than 60 lines: its parameters and its help
         db = stack.enter_context(
             lsmkv.open(store, create_if_missing=create, wait_s=wait_s, **settings)
         )
-        loader = BulkLoader(db, is_sorted, ttl_s) if bulk else Loader(db, batch_size, sync, ttl_s)
-        size = os.path.getsize(file) if os.path.isfile(file) else None  # a pipe has none
-        report = stack.enter_context(progress("Loading", of_bytes=size is not None))
         every = itertools.chain(first, records)
         checked = _ascending(every) if is_sorted else every
-        with _telling(file, is_guess, lambda: loader.loaded):
-            try:
-                loader.load(record[1:] for record in _reporting(checked, stream, size, report))
-            except ValueError:  # a bad line; those before it are good
-                loader.give_up()
-                raise
-    click.echo(f"Loaded {count_entries(loader.loaded)}.", err=True)
+        with _telling(file, is_guess, lambda: loaded):
+            items = (record[1:] for record in watched(checked))
+            if bulk:
+                loaded = db.bulk_load(items, ttl_s=ttl_s, sorted=is_sorted).entries
+            else:
+                for batch in batches(items, batch_size):
+                    _write(db, batch, ttl_s, sync)
+                    loaded += len(batch)
+    click.echo(f"Loaded {count_entries(loaded)}.", err=True)
 
 
 @contextlib.contextmanager
 def _telling(file: str, is_guess: bool, loaded: Callable[[], int]) -> Iterator[None]:
     """Name file, guessed format and entries loaded in errors of the block."""
-    with saying_how_far(lambda: f"{count_entries(loaded())} loaded"):
-        try:
-            yield
-        except ValueError as error:
-            advice = ""
-            if is_guess and isinstance(error, BadRecordError) and error.line == 1:
-                advice = "; it was read as jsonl, --format says if it is another: tsv or csv "
-                advice += "(with any --delimiter), or keys, one on each line"
-            raise ValueError(f"{file}: {describe(error)}{advice}") from error
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"stopped ({count_entries(loaded())} loaded before that)", err=True)
+        raise
+    except (lsmkv.Error, OSError, ValueError, MemoryError) as error:
+        text = describe(error)
+        if isinstance(error, ValueError):
+            text = f"{file}: {text}"
+        if is_guess and isinstance(error, BadRecordError) and error.line == 1:
+            text += "; it was read as jsonl, --format says if it is another: tsv or csv "
+            text += "(with any --delimiter), or keys, one on each line"
+        told = f"{text} ({count_entries(loaded())} loaded before that)"
+        raise click.ClickException(told) from error
 
 
 def _ascending(records: Iterator[Record]) -> Iterator[Record]:
@@ -275,16 +246,6 @@ def _ascending(records: Iterator[Record]) -> Iterator[Record]:
                 number, f"key {to_text(key)} {what}: with --sorted, keys ascend, each once"
             )
         before = key
-        yield record
-
-
-def _reporting(
-    records: Iterator[Record], stream: BinaryIO, size: int | None, report: Progress
-) -> Iterator[Record]:
-    """The same records; reports how much of ``stream`` is read, or how many there were."""
-    for number, record in enumerate(records, 1):
-        if number % _REPORT_EVERY == 0:
-            report(number if size is None else stream.tell(), size)
         yield record
 
 
@@ -351,7 +312,7 @@ def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
         expires = db.inspect().expiry is not None  # then each key is looked up once more
         for number, (key, value) in enumerate(snapshot.items(), 1):
             writer.add(key, value, snapshot.expires_at(key) if expires else None)
-            if number % _REPORT_EVERY == 0:
+            if number % REPORT_EVERY == 0:
                 report(number, max(total, number))
     if output != "-":
         click.echo(f"Dumped {count_entries(number)}.", err=True)

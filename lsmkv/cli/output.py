@@ -12,8 +12,8 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import BinaryIO, Final, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Final, cast
 
 import click
 
@@ -23,6 +23,7 @@ from lsmkv.inspection.report import Report
 Progress = Callable[[int, int | None], None]
 """Takes how much is done, and of how much (None: not known)."""
 
+REPORT_EVERY: Final = 1000  # entries, or lookups
 _PIPE_WIDTH: Final = 10_000  # columns: a terminal's width cuts rows, a pipe must not
 
 
@@ -34,7 +35,7 @@ def print_json(value: object) -> None:
 
 def print_report(report: Report, as_json: bool) -> None:
     if as_json:
-        print_json(report.as_dict())
+        print_json(report)
     else:
         click.echo(str(report))
 
@@ -103,6 +104,23 @@ def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) ->
     ) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def reading(what: str, file: str) -> Iterator[tuple[BinaryIO, Callable[[Iterable[Any]], Any]]]:
+    """A file to read, standard input for ``-``; and what shows the progress of items read from it."""
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
+        size = os.path.getsize(file) if os.path.isfile(file) else None  # a pipe has none
+        report = stack.enter_context(progress(what, of_bytes=size is not None))
+
+        def watched(items: Iterable[Any]) -> Iterator[Any]:
+            for number, item in enumerate(items, 1):
+                if number % REPORT_EVERY == 0:
+                    report(number if size is None else stream.tell(), size)
+                yield item
+
+        yield stream, watched
 
 
 def refuse_inside(store: str, option: str, path: str) -> None:

@@ -18,9 +18,6 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 _FORM: Final = "lsmkv.form"  # in a context's ``meta``: the form that --hex or --raw chose
 
 
-# The store
-
-
 def refuse_empty(_ctx: click.Context, _param: click.Parameter, store: str | None) -> str | None:
     if store == "":  # an unset shell variable must not mean the present directory
         raise click.BadParameter("it is empty; the present directory is .")
@@ -55,9 +52,6 @@ ttl_option = _ttl("How long what has no expiry of its own is there (default: for
 
 def json_option(prints: str = 'Print JSON; bytes that are not UTF-8 as {"hex": ...}.') -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=prints)
-
-
-# Keys and values
 
 
 def chosen_form() -> Form:
@@ -120,9 +114,6 @@ def form_options(command: Callable[..., None]) -> Callable[..., None]:
 def range_options(command: Callable[..., None]) -> Callable[..., None]:
     """``--start``, ``--stop`` and ``--prefix``, and the form of their keys."""
     return start_option(stop_option(prefix_option(form_options(command))))
-
-
-# Options of a store
 
 
 def _parse_settings(

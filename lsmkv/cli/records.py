@@ -71,9 +71,6 @@ def is_packed(path: str) -> bool:
     return path.lower().endswith(_PACKED)
 
 
-# Reading
-
-
 def read_records(
     stream: BinaryIO,
     file_format: str,
@@ -201,9 +198,6 @@ def _rows(lines: Lines, file_format: str, delimiter: str | None) -> Iterator[tup
         if row:
             yield number, row
         number = rows.line_num + 1
-
-
-# Writing
 
 
 class RecordWriter:

@@ -56,7 +56,7 @@ def stats(store: str, as_json: bool) -> None:
                 "approximate_count": about,
                 "memtable_key_counts": info.memtable_key_counts,
                 "levels": [_level_totals(level) for level in info.levels],
-                "memory": memory.as_dict(),
+                "memory": memory,
                 "opening": opening,
             }
         )
@@ -129,7 +129,7 @@ def inspect(store: str, blocks: bool, as_json: bool) -> None:
         found = {table.number: list(db.blocks(table.number)) for table in info.tables() if blocks}
     if as_json:
         tables = [_table_json(table, found.get(table.number)) for table in info.tables()]
-        print_json({"tables": tables} if blocks else info.as_dict())
+        print_json({"tables": tables} if blocks else info)
     elif blocks:
         if not found:
             click.echo(_no_tables(info))
@@ -186,10 +186,7 @@ def _print_file(table: TableInfo) -> None:
 
 
 def _table_json(table: TableInfo, blocks: list[BlockInfo] | None) -> dict[str, object]:
-    described = table.as_dict()
-    if blocks is not None:
-        described["blocks"] = [block.as_dict() for block in blocks]
-    return described
+    return table.values() | ({} if blocks is None else {"blocks": blocks})
 
 
 def _no_tables(info: StoreInfo) -> str:

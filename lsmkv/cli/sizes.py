@@ -48,17 +48,15 @@ def ribbon_size(keys: int | None, bits: int | None, error_rate: float | None) ->
     if keys is None:
         assert bits is not None and error_rate is not None
         keys = keys_that_fit(layouts.ribbon_bits_for, bits, error_rate)
+    most = layouts.MAX_RIBBON_COLUMNS
     if error_rate is not None:
-        columns = layouts.ribbon_columns_for(error_rate)
-    else:
-        assert bits is not None
-        columns = layouts.MAX_RIBBON_COLUMNS
-        while columns and layouts.ribbon_bits_for(keys, layouts.ribbon_rate(columns)) > bits:
-            columns -= 1
-    if not keys or not columns:
-        return None
-    bit_count = layouts.ribbon_bits_for(keys, layouts.ribbon_rate(columns))
-    return RibbonSize(keys, bit_count, columns, layouts.ribbon_rate(columns), bit_count / keys)
+        most = layouts.ribbon_columns_for(error_rate)
+    for columns in range(most if keys else 0, 0, -1):
+        rate = layouts.ribbon_rate(columns)
+        bit_count = layouts.ribbon_bits_for(keys, rate)
+        if bits is None or bit_count <= bits:
+            return RibbonSize(keys, bit_count, columns, rate, bit_count / keys)
+    return None
 
 
 def filter_size(keys: int | None, bits: int | None, error_rate: float | None) -> FilterSize:

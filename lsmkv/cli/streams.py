@@ -30,31 +30,13 @@ class _Buffered(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class _Rejoined(io.RawIOBase):
-    """A stream with its first bytes, already read, put back."""
-
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self._head = head
-        self._rest = cast(_Buffered, rest)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # narrower
-        data = self._head or self._rest.read1(len(buffer))
-        count = min(len(data), len(buffer))
-        buffer[:count] = data[:count]
-        self._head = self._head[count:]
-        return count
-
-
 class _Unpacked(io.RawIOBase):
     """Unpacked gzip data; ValueError at damage, after all before it.  ``taken`` counts packed bytes."""
 
-    def __init__(self, packed: _Buffered) -> None:
-        self._packed = packed
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._packed = cast(_Buffered, rest)
         self._unpacker = zlib.decompressobj(_GZIP_WINDOW)
-        self._waiting = b""
+        self._waiting = head
         self.taken = 0
 
     def readable(self) -> bool:
@@ -112,15 +94,15 @@ class Lines:
     """
 
     def __init__(self, stream: BinaryIO, *, longest: int, is_text: bool = True) -> None:
-        head = stream.read(1)
-        if head == _GZIP[:1]:
-            head += stream.read(2)
-        plain = io.BufferedReader(_Rejoined(head, stream), _BUFFER_BYTES)
-        self._stream: BinaryIO = plain
+        self._head = stream.read(1)  # of the first line
+        if self._head == _GZIP[:1]:
+            self._head += stream.readline(2)
+        self._stream = stream
         self._unpacked: _Unpacked | None = None
-        if head == _GZIP:
-            self._unpacked = _Unpacked(plain)
+        if self._head == _GZIP:
+            self._unpacked = _Unpacked(self._head, stream)
             self._stream = io.BufferedReader(self._unpacked, _BUFFER_BYTES)
+            self._head = b""
         self._longest = longest
         self._unchecked_bytes = min(longest, ANY_TIMES_BYTES)
         self._is_text = is_text
@@ -159,7 +141,12 @@ class Lines:
     def _piece(self) -> bytes:
         """The present line, or the next part of a long one."""
         try:
-            piece = self._stream.readline(_PIECE_BYTES)
+            if self._head:
+                piece, self._head = self._head, b""
+                if not piece.endswith(b"\n"):
+                    piece += self._stream.readline(_PIECE_BYTES - len(piece))
+            else:
+                piece = self._stream.readline(_PIECE_BYTES)
         except ValueError as error:
             raise ValueError(f"line {self._number}: {error}") from error
         self._size_bytes += len(piece)

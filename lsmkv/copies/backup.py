@@ -16,6 +16,7 @@ Tables made of logs have numbers that the source reaches only after a million mo
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -25,16 +26,16 @@ from lsmkv.compaction.merge import flushed_batches
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.copies.contents import content_of, copy_table, install, source_path, with_empty_log
 from lsmkv.copies.lineage import Previous, check_descends, previous_backup
-from lsmkv.copies.record import Fingerprint, TableRecord, new_record, write_records
-from lsmkv.copies.target import Progress, Steps, check_new, check_outside, new_copy
+from lsmkv.copies.record import Fingerprint, TableRecord, encode_records, new_record
+from lsmkv.copies.target import Steps, check_new, check_outside, new_copy
 from lsmkv.errors import CorruptionError
-from lsmkv.inspection.report import Report, count
+from lsmkv.inspection.report import Progress, Report, count
 from lsmkv.inspection.table_check import UNREADABLE, open_uncached
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
-from lsmkv.storage.file_names import parse_file_name, table_path
+from lsmkv.storage.file_names import BACKUP, parse_file_name, table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import holds_store, lock_store
 from lsmkv.tree.capture import Capture
@@ -113,11 +114,14 @@ class _Backup:
 
     def run(self) -> BackupReport:
         tables = list(self.capture.state.levels.tables())
-        size_bytes = sum(table.size_bytes for table in tables)
-        steps = Steps(self.progress, size_bytes)
+        steps = Steps(self.progress, sum(table.size_bytes for table in tables))
         records = [self._table(table, steps) for table in tables]
         made = tables_of_logs(self.storage, self.target, self.capture, self.options)
-        records += [self._made(placed.meta) for placed in made]
+        for meta in [placed.meta for placed in made]:
+            with self.storage.open_random(table_path(self.target, meta.number)) as file:
+                content = content_of(file)
+            record = TableRecord(meta.number, meta.size_bytes, meta.checksum, content, None)
+            records.append(record)
         state = self._state(made)
         self._install(state, records)
         return BackupReport(
@@ -159,18 +163,17 @@ class _Backup:
         earlier = [] if self.previous is None else [self.previous.record]
         self.storage.sync_directory(self.target)
         record = new_record(self.capture, records)
-        write_records(self.storage, self.target, [*earlier, record])
+        records_path = os.path.join(self.target, BACKUP)
+        self.storage.write_atomically(records_path, encode_records([*earlier, record]))
         store_id = "" if self.previous is None else self.previous.state.store_id
         install(self.storage, self.target, state, store_id)
 
-    def _made(self, table: TableMeta) -> TableRecord:
-        with self.storage.open_random(table_path(self.target, table.number)) as file:
-            content = content_of(file)
-        return TableRecord(table.number, table.size_bytes, table.checksum, content, None)
-
     def _table(self, table: TableMeta, steps: Steps) -> TableRecord:
         """Have a table in the target, copied now or before."""
-        original = self._original(table.number)
+        original, path = None, source_path(self.capture, table.number)
+        if path is not None:
+            with contextlib.suppress(FileNotFoundError):  # a compaction has removed it
+                original = self.storage.fingerprint(path)
         content = self._content_there(table, original)
         if content is None:
             path = table_path(self.target, table.number)
@@ -182,12 +185,16 @@ class _Backup:
 
     def _content_there(self, table: TableMeta, original: Fingerprint | None) -> str | None:
         """The checksum of the table that the target has already; None if it is to be copied."""
-        if not self._is_whole(table):
+        path = table_path(self.target, table.number)
+        if not self.storage.exists(path):
+            return None
+        try:
+            open_uncached(self.storage, path, table)  # checks its length, properties and index
+        except UNREADABLE:
             return None
         known = None if self.previous is None else self.previous.tables.get(table.number)
         if known is not None and original is not None and known.original == original:
             return known.content
-        path = table_path(self.target, table.number)
         content = content_of(self.capture.tables[table.number])
         if known is None:  # an earlier attempt has left it
             with self.storage.open_random(path) as file:
@@ -199,24 +206,6 @@ class _Backup:
             )
             raise CorruptionError(path, None, reason, expected=known.content, got=content)
         return content
-
-    def _is_whole(self, table: TableMeta) -> bool:
-        """Whether the target has this table: its length, properties and index are checked."""
-        path = table_path(self.target, table.number)
-        if not self.storage.exists(path):
-            return False
-        try:
-            open_uncached(self.storage, path, table)
-        except UNREADABLE:
-            return False
-        return True
-
-    def _original(self, number: int) -> Fingerprint | None:
-        path = source_path(self.capture, number)
-        if path is not None:
-            with contextlib.suppress(FileNotFoundError):  # a compaction has removed it
-                return self.storage.fingerprint(path)
-        return None
 
     def _remove_old(self, state: State) -> int:
         """Remove files that the new backup does not need; returns how many tables.
@@ -250,9 +239,6 @@ class _Backup:
         return (name for _, name in found)
 
 
-# Tables made of the source's logs
-
-
 def highest_number(storage: Storage, directory: str) -> int:
     """The highest file number in a directory; 0 without files."""
     parsed = filter(None, map(parse_file_name, storage.list_directory(directory)))
@@ -267,7 +253,13 @@ def tables_of_logs(
     if not memtables:
         return []
     first = max(capture.state.next_file + _AHEAD, highest_number(storage, target) + 1)
-    numbers = _numbers(first, target)
+    numbers = itertools.count(first)
+
+    def allocate() -> int:
+        number = next(numbers)
+        check_file_number(number, target)
+        return number
+
     made: list[PlacedTable] = []
     for memtable in memtables:
         count = memtable.key_count_bound
@@ -277,17 +269,9 @@ def tables_of_logs(
             target,
             table_format(options, rate, is_flush=True),
             options.table_size_bytes,
-            lambda: next(numbers),
+            allocate,
             lambda: False,
         )
         metas = write_tables(flushed_batches(memtable.entry_batches(), [], False), job)
         made += [PlacedTable(0, metas[0].number, meta) for meta in metas]
     return made
-
-
-def _numbers(first: int, target: str) -> Iterator[int]:
-    number = first
-    while True:
-        check_file_number(number, target)
-        yield number
-        number += 1

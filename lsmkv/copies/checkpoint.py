@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lsmkv.copies.contents import copy_logs, copy_table, install, link_table, source_path
-from lsmkv.copies.target import Progress, Steps, check_new, check_outside, new_copy
-from lsmkv.inspection.report import Report, count
+from lsmkv.copies.target import Steps, check_new, check_outside, new_copy
+from lsmkv.inspection.report import Progress, Report, count
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.capture import Capture

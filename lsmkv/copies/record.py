@@ -101,11 +101,6 @@ def decode_records(data: bytes, path: str) -> list[Record]:
     return decode_line(data, path, Records, FORMAT, "backup record").records
 
 
-def write_records(storage: Storage, directory: str, records: list[Record]) -> None:
-    """Replace BACKUP durably."""
-    storage.write_atomically(os.path.join(directory, BACKUP), encode_records(records))
-
-
 def read_records(storage: Storage, directory: str) -> list[Record] | None:
     """The records in BACKUP; None without that file.  Raises as :func:`decode_records`."""
     path = os.path.join(directory, BACKUP)

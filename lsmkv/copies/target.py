@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from lsmkv.inspection.report import Progress
 from lsmkv.storage.file_names import (
     BACKUP,
     CURRENT,
@@ -25,8 +26,6 @@ from lsmkv.storage.file_names import (
 from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import lock_store
 from lsmkv.tree.ownership import UNFINISHED_NOTE, is_our_lock, is_unfinished_copy
-
-Progress = Callable[[int, int], object]
 
 
 class Steps:

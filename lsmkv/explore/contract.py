@@ -45,9 +45,6 @@ class Key(Part):
     byte_count: int
 
 
-# The map
-
-
 class Cells(Part):
     """The blocks of a table as columns: item i of each list describes cell i.
 
@@ -186,9 +183,6 @@ class Filter(Part):
     bits: str
 
 
-# Lookups
-
-
 class MemtableStep(Part):
     """The lookup in one memtable; see :class:`lsmkv.inspection.explain.MemtableStep`."""
 
@@ -296,9 +290,6 @@ class Lookup(Part):
     rebuilt: list[list[int]]
 
 
-# What if
-
-
 class Rebuilt(Part):
     """Filters of the sampled blocks, rebuilt, and what they answered.
 
@@ -339,9 +330,6 @@ class WhatIf(Part):
     absent_count: int
     present: Rebuilt | None
     rebuilt: list[Rebuilt]
-
-
-# Time
 
 
 class HistoryTable(Part):
@@ -389,9 +377,6 @@ class History(Part):
     begins_empty: bool
     skipped: int
     steps: list[HistoryStep]
-
-
-# The whole
 
 
 class Device(Part):

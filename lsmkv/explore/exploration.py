@@ -21,10 +21,9 @@ from typing import Any, Final, Self
 import lsmkv
 from lsmkv.explore import contract, messages
 from lsmkv.explore.devices import DEVICES
-from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
-from lsmkv.explore.lookups import Explorer
+from lsmkv.explore.lookups import Explorer, filter_of
 from lsmkv.explore.program import ProgramReader
 from lsmkv.explore.samples import KeySampler, within
 from lsmkv.explore.survey import Extent, Survey
@@ -101,15 +100,6 @@ def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
     if lookup.outcome == "found":
         return "present"
     return lookup.kind if lookup.kind == "absent" or lookup.false_positives else "typed"
-
-
-def _damage_of(table: lsmkv.Table, number: int) -> contract.Damage | None:
-    try:
-        table.block(number)
-    except lsmkv.CorruptionError as error:
-        name = os.path.basename(error.path)
-        return contract.Damage(table.number, number, name, error.offset, error.reason)
-    return None
 
 
 class Exploration:
@@ -272,7 +262,13 @@ class Exploration:
                     "lsmkv verify checks all."
                 )
                 break
-            self._checked[table.number, number] = _damage_of(table, number)
+            damage = None
+            try:
+                table.block(number)
+            except lsmkv.CorruptionError as error:
+                name = os.path.basename(error.path)
+                damage = contract.Damage(table.number, number, name, error.offset, error.reason)
+            self._checked[table.number, number] = damage
         return [found for found in self._checked.values() if found is not None]
 
     def _filters(
@@ -336,7 +332,9 @@ class Exploration:
             self._places = places
             self._revision += 1
             numbers = {table.number for table in tables}
-            self._explorer.forget_all_but(numbers)
+            wasted = self._explorer.wasted
+            for place in [place for place in wasted if place[0] not in numbers]:
+                del wasted[place]
             for gone in self._codecs.keys() - numbers:
                 del self._codecs[gone]
         return tables

@@ -5,16 +5,18 @@ Each runs without a block cache: reads that a cache spares would hide those that
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from lsmkv import DB, Explanation, RunStep, Table
 from lsmkv.explore import contract
-from lsmkv.explore.filters import filter_of
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
 from lsmkv.explore.what_if import Rebuilder
 
-_VALUE_CHARACTERS = 200
+MOST_SHOWN_BYTES: Final = 2048  # of a larger filter, such as a table's, the page shows this part
+_VALUE_CHARACTERS: Final = 200
 
 
 class Explorer:
@@ -49,11 +51,6 @@ class Explorer:
             if step.table in tables and run.filter is not None:
                 _tell_part(run.filter, tables[step.table], explained.key, step)
         return lookup
-
-    def forget_all_but(self, tables: set[int]) -> None:
-        """Forget the wasted reads of other tables than these."""
-        for place in [place for place in self.wasted if place[0] not in tables]:
-            del self.wasted[place]
 
     def filters_asked(self, lookup: contract.Lookup) -> list[contract.Filter]:
         """The filters that a lookup asked, if their tables are still there."""
@@ -105,4 +102,25 @@ def _run_step(step: RunStep) -> contract.RunStep:
         spanning_block=None if spanning is None else spanning.number,
         spanning_bytes=0 if spanning is None else spanning.length_bytes,
         index_bytes_per_block=step.index_bytes_per_block,
+    )
+
+
+def filter_of(table: Table, number: int) -> contract.Filter | None:
+    """The filter of a block, or of its table; None without one that lookups ask."""
+    content = table.filter_bits(number)
+    if not content:
+        return None
+    filter = table.filter(number)
+    shown = content[:MOST_SHOWN_BYTES]
+    return contract.Filter(
+        table=table.number,
+        block=None if filter.scope == "table" else number,
+        policy=filter.policy,
+        key_count=filter.key_count,
+        bit_count=filter.bit_count,
+        parameter=filter.probe_count,
+        rate=filter.expected_rate,
+        set_bits=int.from_bytes(content, "little").bit_count(),
+        shown_bits=8 * len(shown),
+        bits=base64.b64encode(shown).decode("ascii"),
     )

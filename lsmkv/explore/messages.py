@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from lsmkv.counters import LevelCount, TableCount
 from lsmkv.explore.contract import Filter, Key, Lookup, Part
 
 
@@ -48,24 +49,6 @@ class BlockReply(Part):
     first_key: Key
     last_key: Key
     filter: Filter | None
-
-
-class TableCount(Part):
-    """Answers of one table's filters to absent keys."""
-
-    table: int
-    level: int
-    false_positives: int
-    filter_negatives: int
-
-
-class LevelCount(Part):
-    """The same of the present tables of one level together."""
-
-    level: int
-    tables: int
-    false_positives: int
-    filter_negatives: int
 
 
 class Program(Part):

@@ -9,7 +9,6 @@ from typing import Final
 import lsmkv
 from lsmkv.counters import Counters, read
 from lsmkv.explore import messages
-from lsmkv.explore.contract import part_of
 from lsmkv.explore.keys import text_of
 
 _COUNTERS: Final = frozenset(field.name for field in dataclasses.fields(lsmkv.Stats))
@@ -40,8 +39,8 @@ class ProgramReader:
             silent_s=max(0, round(found.age_s)) if found.is_old else None,
             stats={name: number for name, number in found.stats.items() if name in _COUNTERS},
             per_second={} if found.is_old else self._per_second,
-            tables=[part_of(messages.TableCount, each) for each in found.tables[:_SHOWN_TABLES]],
-            levels=[part_of(messages.LevelCount, each) for each in found.levels],
+            tables=found.tables[:_SHOWN_TABLES],
+            levels=found.levels,
             problem=None,
         )
 

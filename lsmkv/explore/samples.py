@@ -7,11 +7,11 @@ import random
 import string
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Final
 
-from lsmkv import DB, MAX_KEY_BYTES, CorruptionError, FilterKey, Table
+from lsmkv import DB, MAX_KEY_BYTES, CorruptionError, FilterKey
 
 _TRIES: Final = 50
 _MOST_FAILURES: Final = 100  # draws that met a damaged block
@@ -88,14 +88,10 @@ class KeySampler:
             if len(found) >= count:
                 break
             near = self._absent_near(key, by_prefix=self._draw.random() < 0.5)
-            if near is not None and self._has_no_entry(near):
-                found[near] = None
+            with contextlib.suppress(CorruptionError):
+                if near is not None and self._db.explain(near).outcome == "absent":
+                    found[near] = None
         return list(found)
-
-    def _has_no_entry(self, key: bytes) -> bool:
-        with contextlib.suppress(CorruptionError):
-            return self._db.explain(key).outcome == "absent"
-        return False
 
     def _stored(self, go_on: GoOn) -> Iterator[bytes]:
         """Present keys; where all keys are deleted, these."""
@@ -115,12 +111,13 @@ class KeySampler:
     def _absent_near(self, key: bytes, *, by_prefix: bool) -> bytes | None:
         """An absent key beside ``key``, or None; ``by_prefix``: its filtered prefix is absent too."""
         tables = self._db.tables()
-        within = bool(tables) and self._draw.random() < _SHARE_WITHIN
+        may_lie_outside = not tables or self._draw.random() >= _SHARE_WITHIN
         prefixes = (table.filter_key for table in tables if not table.filter_key.is_whole)
         filter_key = next(prefixes, None) if by_prefix else None
         for _ in range(_TRIES):
             near = _beside(key, filter_key, self._draw)
-            if (not within or _is_spanned(tables, near)) and self._is_absent(near, filter_key):
+            fits = may_lie_outside or any(it.smallest <= near <= it.largest for it in tables)
+            if fits and self._is_absent(near, filter_key):
                 return near
         if filter_key is not None:
             near = _longer_prefix(key, filter_key, self._draw)
@@ -160,11 +157,14 @@ class KeySampler:
             if near is None:
                 continue
             tried += 1
-            # Filters first, which are quick.  A deletion may end the lookup before it asks them.
-            if any(_passes(run, near) for run in runs):
-                with contextlib.suppress(CorruptionError):
-                    if self._db.explain(near).false_positives:
-                        found.append(near)
+            for run in runs:  # filters first, which are quick
+                at = bisect_right(run, near, key=lambda table: table.smallest) - 1
+                if at >= 0 and run[at].asks_filters and run[at].may_contain(near):
+                    # A deletion may end the lookup before it asks them.
+                    with contextlib.suppress(CorruptionError):
+                        if self._db.explain(near).false_positives:
+                            found.append(near)
+                    break
         return found, tried
 
     def absent_within(self, keys: list[bytes], count: int, filter_key: FilterKey) -> list[bytes]:
@@ -207,11 +207,6 @@ def _longer_prefix(key: bytes, filter_key: FilterKey, draw: random.Random) -> by
     return (longer + key[len(part) :])[:MAX_KEY_BYTES]
 
 
-def _is_spanned(tables: Sequence[Table], key: bytes) -> bool:
-    """Whether the keys of some table lie on both sides of ``key``."""
-    return any(table.smallest <= key <= table.largest for table in tables)
-
-
 def changed(key: bytes, draw: random.Random) -> bytes:
     """``key`` with one byte replaced by another of its kind: a digit by a digit, and so on."""
     if not key:
@@ -228,9 +223,3 @@ def changed(key: bytes, draw: random.Random) -> bytes:
     if kind is None and letter in string.printable:
         other = ord(draw.choice(string.ascii_lowercase))
     return key[:at] + bytes([other]) + key[at + 1 :]
-
-
-def _passes(run: list[Table], key: bytes) -> bool:
-    """Whether a block spans an absent key, and its filter allows it."""
-    at = bisect_right(run, key, key=lambda table: table.smallest) - 1
-    return at >= 0 and run[at].asks_filters and run[at].may_contain(key)

@@ -172,7 +172,8 @@ def application(exploration: Exploration, pulses: Pulses, token: str, port: int)
         if asked.pick is not None:
             picked = await run_in_threadpool(exploration.pick, asked.pick)
             if picked is None:
-                raise ProblemError(404, f"no {_named(asked.pick)} was found in this store")
+                name = asked.pick if asked.pick == "false positive" else f"{asked.pick} key"
+                raise ProblemError(404, f"no {name} was found in this store")
             return _json(picked)
         return _json(await run_in_threadpool(exploration.look_up, key_of(asked)))
 
@@ -242,10 +243,6 @@ def _from_hex(text: str) -> bytes:
         raise ValueError(
             f"{text[:40]!r} is no hex: give two digits 0-9, a-f for each byte"
         ) from None
-
-
-def _named(pick: str) -> str:
-    return pick if pick == "false positive" else f"{pick} key"
 
 
 async def _body(request: Request, kind: type[T]) -> T:

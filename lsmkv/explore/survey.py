@@ -114,7 +114,15 @@ class Survey:
         """One table, or several as one."""
         first, last = infos[0], infos[-1]
         tables = [self.tables[info.number] for info in infos]
-        rates = [(info.expected_rate, info.block_count) for info in infos]
+        total = sum(info.block_count for info in infos)
+        terms = [
+            info.expected_rate * info.block_count
+            for info in infos
+            if info.expected_rate is not None
+        ]
+        written_at_s = None
+        with contextlib.suppress(OSError):  # a compaction may have removed it just now
+            written_at_s = os.path.getmtime(os.path.join(self._path, first.file_name))
         return part_of(
             contract.Table,
             first,
@@ -123,10 +131,10 @@ class Survey:
             largest=on_screen(last.largest),
             smallest_seq=min(info.smallest_seq for info in infos),
             largest_seq=max(info.largest_seq for info in infos),
-            expected_rate=_weighted(rates),
+            expected_rate=math.fsum(terms) / total if len(terms) == len(infos) else None,
             codec=codec_of(tables[0]),
             table_count=len(infos),
-            written_at_s=_written_at(os.path.join(self._path, first.file_name)),
+            written_at_s=written_at_s,
             start=self.axis.start(first.smallest),
             end=self.axis.end(last.largest),
             cells=self._columns([cell for table in tables for cell in self._cells(table)], wasted),
@@ -185,16 +193,3 @@ def _filters_of(cell: _Cell) -> tuple[int, int, float | None]:
     rates = [filter.expected_rate for filter in filters if filter.expected_rate is not None]
     rate = math.fsum(rates) / len(rates) if len(rates) == len(filters) else None
     return sum(filter.bit_count for filter in filters), first.probe_count, rate
-
-
-def _weighted(rates: list[tuple[float | None, int]]) -> float | None:
-    """The mean of rates, weighted; None if one is unknown."""
-    total = sum(weight for _, weight in rates)
-    terms = [rate * weight for rate, weight in rates if rate is not None]
-    return math.fsum(terms) / total if len(terms) == len(rates) else None
-
-
-def _written_at(path: str) -> float | None:
-    with contextlib.suppress(OSError):  # a compaction may have removed it just now
-        return os.path.getmtime(path)
-    return None

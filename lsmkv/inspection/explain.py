@@ -14,11 +14,9 @@ from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import GRAFITE, RIBBON
 from lsmkv.inspection.drawing import Fate, Line, Row, drawn, laid_out
-from lsmkv.inspection.index_and_filters import IndexAndFilters
-from lsmkv.inspection.report import Report, count, size, utc
+from lsmkv.inspection.report import IndexAndFilters, Report, count, size, utc
 from lsmkv.inspection.store_info import Scope, bits_of_key, filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.entry_cache import EntryCache
 from lsmkv.sstable.reader import TableReader
 from lsmkv.tree.version import Run
@@ -136,14 +134,11 @@ class FilterStep(Report):
             return f"{self.scope} filter lost: damaged in every copy ({shape})"
         read = f", {count(self.read_bytes, 'byte')} of filters read" if self.read_bytes else ""
         learnt = ", by what it learnt" if self.was_learnt else ""
-        return f"{self.scope} filter says {self.verdict}{learnt} ({shape}{read}){self._probed()}"
-
-    def _probed(self) -> str:
-        if not self.probes:
-            return ""
-        bits = " ".join(map(str, self.probes))
-        unset = " ".join(map(str, self.unset_probes))
-        return f", bits {bits}: " + (f"{unset} not set" if unset else "all set")
+        probed = ""
+        if self.probes:
+            bits, unset = (" ".join(map(str, those)) for those in (self.probes, self.unset_probes))
+            probed = f", bits {bits}: " + (f"{unset} not set" if unset else "all set")
+        return f"{self.scope} filter says {self.verdict}{learnt} ({shape}{read}){probed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,10 +503,16 @@ def _search_run(run: Run, key: bytes, h: int, seq: int, moment: Moment) -> tuple
             continue
         blocks.append(_block_step(table, number))
         block = table.block(number, True)
-        position = _position(table, block, key, h, seq)
+        position = -1  # of the newest visible version
+        if seq >= table.meta.largest_seq:
+            position = int(block.find(key, h))
+        elif not table.one_seq:  # else the whole table is newer
+            position = int(block.find_visible(key, h, seq))
         outcome = "absent"
         if answer.verdict == "maybe" and answer.key_count is None and len(blocks) == 1:
-            asked = _with_counted_keys(answer, table, block)
+            keys = len(set(map(table.filters.filter_key.part, block.keys())))
+            rate = filter_rate(table, answer.bit_count, keys, answer.probe_count)
+            asked = replace(answer, key_count=keys, expected_rate=rate)
         if position >= 0:
             held, found_seq = block.value(position), block.seq(position)
             outcome = _outcome(held, moment)
@@ -540,15 +541,6 @@ def _block_step(table: TableReader, number: int) -> BlockStep:
     )
 
 
-def _position(table: TableReader, block: Block, key: bytes, h: int, seq: int) -> int:
-    """The position of the newest visible version in a block; -1 if there is none."""
-    if seq >= table.meta.largest_seq:
-        return int(block.find(key, h))
-    if table.one_seq:  # the whole table is newer
-        return -1
-    return int(block.find_visible(key, h, seq))
-
-
 def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
     """Ask the filter for a block, or the one of the table."""
     scope: Scope = "table" if table.properties.granularity == "table" else "block"
@@ -569,10 +561,3 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
     unset = tuple(bit for bit in key_bits if not content[bit >> 3] >> (bit & 7) & 1)
     allows = table.filter_policy.may_contain(content, 0, len(content), probes, filter_hash)
     return FilterStep("maybe" if allows else "no", *shape, key_bits, unset)
-
-
-def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:
-    """The same with n, counted in the block that was read anyway."""
-    key_count = len(set(map(table.filters.filter_key.part, block.keys())))
-    rate = filter_rate(table, asked.bit_count, key_count, asked.probe_count)
-    return replace(asked, key_count=key_count, expected_rate=rate)

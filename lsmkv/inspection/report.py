@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Protocol, Self
 
 from lsmkv.errors import CorruptionError
 from lsmkv.html import Row, table
+
+Progress = Callable[[int, int], object]  # takes how much is done, and of how much
 
 _BYTES_TYPES: Final = ("bytes", "bytes | None", bytes, bytes | None)  # as text or evaluated
 _MOST_ITEMS: Final = 40
@@ -31,13 +34,18 @@ class Report:
         Bytes are hexadecimal text under their name followed by ``_hex``; nested reports are
         dictionaries, and tuples are lists.
         """
-        result: dict[str, object] = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            name = f"{field.name}_hex" if field.type in _BYTES_TYPES else field.name
-            result[name] = _json_safe(getattr(self, field.name))
-        for name in self.derived:
-            result[name] = _json_safe(getattr(self, name))
-        return result
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
+        of_bytes = {field.name for field in fields if field.type in _BYTES_TYPES}
+        return {
+            f"{name}_hex" if name in of_bytes else name: _json_safe(value)
+            for name, value in self.values().items()
+        }
+
+    def values(self) -> dict[str, object]:
+        """The fields and the derived properties, by name."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        names = [*(field.name for field in fields), *self.derived]
+        return {name: getattr(self, name) for name in names}
 
     def text(self) -> str:
         """The report as text, as ``print`` shows it."""
@@ -45,10 +53,8 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Its attributes; a tuple has a row for each item."""
-        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
         rows: list[Row] = []
-        for name in (*names, *self.derived):
-            value = getattr(self, name)
+        for name, value in self.values().items():
             items = value if isinstance(value, tuple) else (value,)
             shown = [_plain(item) for item in items[:_MOST_ITEMS]]
             if len(items) > _MOST_ITEMS:
@@ -78,6 +84,75 @@ class Problem(Report):
     def __str__(self) -> str:
         place = "" if self.offset is None else f" at offset {self.offset}"
         return f"{self.path}{place}: {self.reason}"
+
+
+class _Sized(Protocol):
+    """One table, or several."""
+
+    @property
+    def entry_count(self) -> int: ...
+    @property
+    def block_count(self) -> int: ...
+    @property
+    def index_bytes(self) -> int: ...
+    @property
+    def filter_bytes(self) -> int: ...
+
+
+class IndexAndFilters(Report):
+    """Base of reports that tell ``index_bytes`` and ``filter_bytes`` of tables.
+
+    Each entry counts as a key, deletions and old versions too.
+    """
+
+    __slots__ = ()
+    derived: ClassVar[tuple[str, ...]] = (
+        "index_bytes_per_key",
+        "filter_bytes_per_key",
+        "index_bytes_per_block",
+        "filter_bytes_per_block",
+        "index_bits_per_block",
+        "filter_bits_per_block",
+    )
+
+    @property
+    def index_bytes_per_key(self: _Sized) -> float:
+        """Bytes of the index for each key."""
+        return self.index_bytes / max(1, self.entry_count)
+
+    @property
+    def filter_bytes_per_key(self: _Sized) -> float:
+        """Bytes of filters for each key."""
+        return self.filter_bytes / max(1, self.entry_count)
+
+    @property
+    def index_bytes_per_block(self: _Sized) -> float:
+        """Bytes of the index for each block."""
+        return self.index_bytes / max(1, self.block_count)
+
+    @property
+    def filter_bytes_per_block(self: _Sized) -> float:
+        """Bytes of filters for each block."""
+        return self.filter_bytes / max(1, self.block_count)
+
+    @property
+    def index_bits_per_block(self: _Sized) -> float:
+        """Bits of the index for each block."""
+        return 8 * self.index_bytes / max(1, self.block_count)
+
+    @property
+    def filter_bits_per_block(self: _Sized) -> float:
+        """Bits of filters for each block."""
+        return 8 * self.filter_bytes / max(1, self.block_count)
+
+    def index_and_filters(self: _Sized) -> str:
+        """Both, side by side, as text."""
+        return "; ".join(
+            f"{name} {size(taken)}, {taken / max(1, self.entry_count):.2f} bytes a key, "
+            f"{taken / max(1, self.block_count):.2f} ({8 * taken / max(1, self.block_count):,.0f} "
+            "bits) a block"
+            for name, taken in (("index", self.index_bytes), ("filters", self.filter_bytes))
+        )
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -14,9 +14,7 @@ from typing import ClassVar, Final, Literal
 from lsmkv.encoding.expiry import Expiring
 from lsmkv.filters import bloom
 from lsmkv.filters.policy import BLOOM, RIBBON
-from lsmkv.inspection.index_and_filters import IndexAndFilters
-from lsmkv.inspection.report import Report, count, count_entries, utc
-from lsmkv.memtable.memtable import Memtable
+from lsmkv.inspection.report import IndexAndFilters, Report, count, count_entries, utc
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, TableExpiry, expiry_of
 from lsmkv.sstable.reader import TableReader
@@ -351,12 +349,6 @@ def _expiry_info(stored: TableExpiry | None) -> ExpiryInfo | None:
     return ExpiryInfo(stored.count, stored.earliest_s, stored.half_due_s, stored.latest_s)
 
 
-def _memtable_expiry(memtable: Memtable) -> ExpiryInfo | None:
-    values = [value for _, value in memtable.newest()]
-    expiries = [value.expires_at_s for value in values if isinstance(value, Expiring)]
-    return _expiry_info(expiry_of(expiries, len(values)))
-
-
 def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
     """The shape of ``current``; reads no block."""
     depths = range(len(current.version.levels.by_depth))
@@ -364,11 +356,16 @@ def inspect_store(current: SuperVersion, store_id: str) -> StoreInfo:
     for run in current.version.runs:
         tables = tuple(map(table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))
+    due = []
+    for memtable in current.memtables:
+        values = [value for _, value in memtable.newest()]
+        expiries = [value.expires_at_s for value in values if isinstance(value, Expiring)]
+        due.append(_expiry_info(expiry_of(expiries, len(values))))
     return StoreInfo(
         store_id,
         tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
-        tuple(map(_memtable_expiry, current.memtables)),
+        tuple(due),
         0 if current.range_deletes is None else len(current.range_deletes.ranges),
     )
 

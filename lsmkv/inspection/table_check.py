@@ -37,7 +37,7 @@ class TableCheck:
     problems: tuple[Problem, ...]
 
 
-def check_table(table: TableReader, step: Callable[[], None] | None = None) -> TableCheck:
+def check_table(table: TableReader, step: Callable[[], object] | None = None) -> TableCheck:
     """Check a table's blocks, sections and properties; calls ``step`` after each block."""
     problems: list[Problem] = []
     damaged: list[int] = []
@@ -58,9 +58,7 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
             block, trailer = table.verify_block(number, compare_filters=filters_are_sound)
             sums.add(block)
             sums.trailers.update(trailer)
-            _check_table_filter(table, block, offset)
-            _check_fingerprints(table, block, offset)
-            if not _is_reachable(table, block, number):
+            if not _check_keys(table, block, number, offset):
                 unreachable.append(number)
         except UNREADABLE as error:
             problems.append(Problem.of(error, table.path, offset))
@@ -135,28 +133,19 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
             yield f"property {name} of a table is wrong (expected {expected}, got {got})"
 
 
-def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
-    if table.filters.per_table:
-        for key in block.keys():  # noqa: SIM118  # a block is no mapping
-            if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):
-                reason = f"filter of the table denies the key {key[:40]!r} of a block"
-                raise CorruptionError(table.path, offset, reason)
-
-
-def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
-    """A lookup must find each key of the block by its fingerprint."""
+def _check_keys(table: TableReader, block: Block, number: int, offset: int) -> bool:
+    """Check the filter of the table, and fingerprints; returns whether lookups reach the block."""
+    index, filters = table.index, table.filters
+    is_reachable = True
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
-        if block.find(key, hash_key(key)) < 0:
+        h, reason = hash_key(key), ""
+        if filters.per_table and not filters.may_hold(0, filters.hash_of(key, h)):
+            reason = f"filter of the table denies the key {key[:40]!r} of a block"
+        elif block.find(key, h) < 0:
             reason = f"fingerprint of the key {key[:40]!r} is another's"
+        if reason:
             raise CorruptionError(table.path, offset, reason)
-
-
-def _is_reachable(table: TableReader, block: Block, number: int) -> bool:
-    """Whether lookups of the block's keys reach it; they may begin in earlier blocks."""
-    index, has_versions = table.index, table.has_versions
-    for key in block.keys():  # noqa: SIM118  # a block is no mapping
         last = index.find(key)
-        first = index.find_first(key) if has_versions else last
-        if not first <= number <= last:
-            return False
-    return True
+        first = index.find_first(key) if table.has_versions else last  # of its versions
+        is_reachable = is_reachable and first <= number <= last
+    return is_reachable

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from lsmkv.errors import CorruptionError, NotAStoreError
-from lsmkv.inspection.report import Problem, Report, count, count_entries
+from lsmkv.inspection.report import Problem, Progress, Report, count, count_entries
 from lsmkv.inspection.table_check import UNREADABLE, check_table, open_uncached
 from lsmkv.log.batch import decode_batch
 from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, missing_logs, read_chain
@@ -20,8 +20,6 @@ from lsmkv.storage.file_names import CURRENT, ERASED, manifest_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.erased_file import read_erased
 from lsmkv.tree.manifest import State, read_current, read_manifest
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +163,10 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
             check.problems.append(Problem(path, None, "it is missing"))
             return None
         except UNREADABLE as error:
-            if number is not None and _is_replaced(storage, directory, number):
-                continue
+            if number is not None:
+                with contextlib.suppress(NotAStoreError, *UNREADABLE):
+                    if read_current(storage, directory) != number:  # a writer has replaced it
+                        continue
             check.problems.append(Problem.of(error, path))
             return None
         check.torn += contents.torn_bytes
@@ -179,13 +179,6 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
         Problem(path, None, f"it changed during each of {MAX_READ_ATTEMPTS} attempts")
     )
     return None
-
-
-def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
-    try:
-        return read_current(storage, directory) != number
-    except (NotAStoreError, *UNREADABLE):
-        return False
 
 
 def _check_chain(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from lsmkv.encoding.entries import Buffer
 
@@ -13,6 +13,9 @@ V = TypeVar("V")
 KeyIn = TypeVar("KeyIn")  # what a method takes for a key: K, or more
 ValueIn = TypeVar("ValueIn")  # what a method takes for a value: V, or more
 _T_co = TypeVar("_T_co", covariant=True)
+Bound: TypeAlias = (
+    KeyIn | tuple[Any, ...]
+)  # what a method takes for a bound of a range: a key, or a part
 
 
 class Readable(Protocol):
@@ -64,15 +67,11 @@ class Coding(ABC, Generic[K, V, KeyIn, ValueIn]):
         """The value that ``data`` encodes; ``key`` is its encoded key, for errors."""
 
     @abstractmethod
-    def encode_bound(self, key: KeyIn | tuple[Any, ...], /) -> bytes:
+    def encode_bound(self, key: Bound[KeyIn], /) -> bytes:
         """The place of ``key`` in the order below."""
 
     @abstractmethod
     def encode_range(
-        self,
-        start: KeyIn | tuple[Any, ...] | None,
-        stop: KeyIn | tuple[Any, ...] | None,
-        prefix: KeyIn | tuple[Any, ...] | None,
-        /,
+        self, start: Bound[KeyIn] | None, stop: Bound[KeyIn] | None, prefix: Bound[KeyIn] | None, /
     ) -> tuple[bytes | None, bytes | None, bytes | None]:
         """``start``, ``stop`` and ``prefix`` of the same range below."""

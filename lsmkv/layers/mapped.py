@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar, 
 from lsmkv.encoding.entries import prefix_successor
 from lsmkv.errors import ClosedError, CursorError, unbounded_delete
 from lsmkv.layers import peers
-from lsmkv.layers.coding import Coding, K, KeyIn, Readable, ReadWritable, V, ValueIn
+from lsmkv.layers.coding import Bound, Coding, K, KeyIn, Readable, ReadWritable, V, ValueIn
 from lsmkv.layers.mapping import OrderedReader
 from lsmkv.layers.views import MappedItems, MappedKeys, MappedValues
 
@@ -63,13 +63,11 @@ class MappedCursor(_Closing, Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
         self._prefix = coding.encode_range(None, None, None)[2] or b""
         self._inside = False  # whether the cursor below is at a key of the layer
 
-    # Moving
-
-    def seek(self, key: KeyIn | tuple[Any, ...]) -> bool:
+    def seek(self, key: Bound[KeyIn]) -> bool:
         """Go to the first key at or above ``key``."""
         return self._at(self._below.seek(self._coding.encode_bound(key)))
 
-    def seek_for_prev(self, key: KeyIn | tuple[Any, ...]) -> bool:
+    def seek_for_prev(self, key: Bound[KeyIn]) -> bool:
         """Go to the last key at or below ``key``."""
         return self._at(self._below.seek_for_prev(self._coding.encode_bound(key)))
 
@@ -104,8 +102,6 @@ class MappedCursor(_Closing, Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
             raise ClosedError("the cursor is closed")
         return False
 
-    # Looking
-
     @property
     def valid(self) -> bool:
         """Whether the cursor is at a key."""
@@ -139,16 +135,12 @@ class MappedCursor(_Closing, Generic[K, V, KeyIn], metaclass=peers.KnowsPeers):
     def __dir__(self) -> list[str]:
         return peers.own_names(type(self), super().__dir__())
 
-    # The end
-
     def close(self) -> None:
         """End the cursor, so that the store may drop old entries.  A second call does nothing."""
         self._below.close()
 
 
-class MappedReader(
-    OrderedReader[K, V, KeyIn, KeyIn | tuple[Any, ...]], Generic[K, V, KeyIn, ValueIn]
-):
+class MappedReader(OrderedReader[K, V, KeyIn, Bound[KeyIn]], Generic[K, V, KeyIn, ValueIn]):
     """The reading part."""
 
     _keys, _values, _items = MappedKeys, MappedValues, MappedItems
@@ -226,16 +218,11 @@ class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn], _Closing):
         self._below.close()
 
 
-class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
-    """Reading and writing, of anything that has ``get``, ``items``, ``put`` and ``delete``."""
+class _Writing(Generic[K, V, KeyIn, ValueIn]):
+    """Writes to a store, batch or transaction below; a batch does so when it is committed."""
 
-    def __init__(self, below: ReadWritable, coding: Coding[K, V, KeyIn, ValueIn]) -> None:
-        for name in ("get", "items", "put", "delete"):
-            if not hasattr(below, name):
-                raise TypeError(
-                    f"{below!r} has no {name}(): it is no store, snapshot, batch or transaction"
-                )
-        super().__init__(below, coding)
+    _below: Any
+    _coding: Coding[K, V, KeyIn, ValueIn]
 
     def put(
         self,
@@ -253,21 +240,14 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
         else:
             self._below.put(data, encoded, ttl_s=ttl_s, expires_at=expires_at)
 
-    def touch(
-        self, key: KeyIn, *, ttl_s: float | None = None, expires_at: float | None = None
-    ) -> bool:
-        """Set anew when ``key`` goes; returns whether it was there: ``DB.touch``."""
-        data = self._coding.encode_key(key)
-        return bool(self._below.touch(data, ttl_s=ttl_s, expires_at=expires_at))
-
     def delete(self, key: KeyIn) -> None:
         """Remove ``key`` if it is there.  Raises as :meth:`put`."""
         self._below.delete(self._coding.encode_key(key))
 
     def delete_range(
         self,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
+        start: Bound[KeyIn] | None = None,
+        stop: Bound[KeyIn] | None = None,
         *,
         prefix: Any = None,
     ) -> None:
@@ -275,9 +255,30 @@ class MappedStore(MappedReader[K, V, KeyIn, ValueIn], MutableMapping[K, V]):
         low, high, head = _bounded(self._coding, start, stop, prefix)
         self._below.delete_range(low, high, prefix=head)
 
-    def __setitem__(self, key: KeyIn, value: ValueIn) -> None:  # type: ignore[override]
+    def __setitem__(self, key: KeyIn, value: ValueIn) -> None:
         data = self._coding.encode_key(key)
         self._below.put(data, self._coding.encode_value(key, value))
+
+
+class MappedStore(  # type: ignore[misc]  # KeyIn holds every K
+    MappedReader[K, V, KeyIn, ValueIn], _Writing[K, V, KeyIn, ValueIn], MutableMapping[K, V]
+):
+    """Reading and writing, of anything that has ``get``, ``items``, ``put`` and ``delete``."""
+
+    def __init__(self, below: ReadWritable, coding: Coding[K, V, KeyIn, ValueIn]) -> None:
+        for name in ("get", "items", "put", "delete"):
+            if not hasattr(below, name):
+                raise TypeError(
+                    f"{below!r} has no {name}(): it is no store, snapshot, batch or transaction"
+                )
+        super().__init__(below, coding)
+
+    def touch(
+        self, key: KeyIn, *, ttl_s: float | None = None, expires_at: float | None = None
+    ) -> bool:
+        """Set anew when ``key`` goes; returns whether it was there: ``DB.touch``."""
+        data = self._coding.encode_key(key)
+        return bool(self._below.touch(data, ttl_s=ttl_s, expires_at=expires_at))
 
     def __delitem__(self, key: KeyIn) -> None:  # type: ignore[override]
         """Remove ``key``; KeyError when it is not there.  (``delete`` does not look it up.)"""
@@ -319,8 +320,8 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
 
     def delete_range(
         self,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
+        start: Bound[KeyIn] | None = None,
+        stop: Bound[KeyIn] | None = None,
         *,
         prefix: Any = None,
         sync: bool = False,
@@ -420,17 +421,15 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         return max(low or head, head), min(ends, default=None)
 
     def approximate_size(
-        self,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
+        self, start: Bound[KeyIn] | None = None, stop: Bound[KeyIn] | None = None
     ) -> int:
         """About how many bytes of tables and logs a range takes: ``DB.approximate_size``."""
         return int(self._below.approximate_size(*self._bounds(start, stop)))
 
     def compact_range(
         self,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
+        start: Bound[KeyIn] | None = None,
+        stop: Bound[KeyIn] | None = None,
         *,
         force: bool = False,
     ) -> None:
@@ -438,7 +437,7 @@ class MappedDB(MappedStore[K, V, KeyIn, ValueIn]):
         self._below.compact_range(*self._bounds(start, stop), force=force)
 
 
-class MappedBatch(_Closing, Generic[K, V, KeyIn, ValueIn]):
+class MappedBatch(_Writing[K, V, KeyIn, ValueIn], _Closing):
     """Operations for a batch of the store: applied in order, all or none.
 
     Several of these may collect into one ``WriteBatch``.  Leaving a ``with`` block over any of them
@@ -448,37 +447,6 @@ class MappedBatch(_Closing, Generic[K, V, KeyIn, ValueIn]):
     def __init__(self, below: Any, coding: Coding[K, V, KeyIn, ValueIn]) -> None:
         self._below = below
         self._coding = coding
-
-    def put(
-        self,
-        key: KeyIn,
-        value: ValueIn,
-        *,
-        ttl_s: float | None = None,
-        expires_at: float | None = None,
-    ) -> None:
-        """Set ``key`` to ``value`` when the batch is committed: ``WriteBatch.put``."""
-        data = self._coding.encode_key(key)
-        encoded = self._coding.encode_value(key, value)
-        self._below.put(data, encoded, ttl_s=ttl_s, expires_at=expires_at)
-
-    def delete(self, key: KeyIn) -> None:
-        """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
-        self._below.delete(self._coding.encode_key(key))
-
-    def delete_range(
-        self,
-        start: KeyIn | tuple[Any, ...] | None = None,
-        stop: KeyIn | tuple[Any, ...] | None = None,
-        *,
-        prefix: Any = None,
-    ) -> None:
-        """Remove the keys of a range when the batch is committed: ``WriteBatch.delete_range``."""
-        low, high, head = _bounded(self._coding, start, stop, prefix)
-        self._below.delete_range(low, high, prefix=head)
-
-    def __setitem__(self, key: KeyIn, value: ValueIn) -> None:
-        self.put(key, value)
 
     def __delitem__(self, key: KeyIn) -> None:
         self.delete(key)

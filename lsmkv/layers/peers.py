@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABCMeta
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NoReturn, TypeVar
 
 _T = TypeVar("_T", bound=type)
@@ -108,22 +108,20 @@ class _Elsewhere:
         raise AttributeError(message, name=self._name, obj=instance)
 
 
-def _tell(kind: type, table: dict[str, str]) -> None:
-    for name, advice in _by_name(table).items():
-        if not hasattr(kind, name):
-            setattr(kind, name, _Elsewhere(name, advice))
+def _telling(table: dict[str, str]) -> Callable[[_T], _T]:
+    """A decorator of classes: the errors about their attributes say what to write."""
+
+    def tell(kind: _T) -> _T:
+        for name, advice in _by_name(table).items():
+            if not hasattr(kind, name):
+                setattr(kind, name, _Elsewhere(name, advice))
+        return kind
+
+    return tell
 
 
-def tells_names_of_mappings(kind: _T) -> _T:
-    """Make the errors about a mapping's attributes say what to write."""
-    _tell(kind, _OF_MAPPINGS)
-    return kind
-
-
-def tells_names_of_cursors(kind: _T) -> _T:
-    """Make the errors about a cursor's attributes say what to write."""
-    _tell(kind, _OF_CURSORS)
-    return kind
+tells_names_of_mappings: Final = _telling(_OF_MAPPINGS)
+tells_names_of_cursors: Final = _telling(_OF_CURSORS)
 
 
 class KnowsPeers(ABCMeta):

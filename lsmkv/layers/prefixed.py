@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, overload
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES, Buffer, to_bytes
 from lsmkv.html import key_text, table
-from lsmkv.layers.coding import Coding, Prefixable, Readable, ReadWritable, Writable
+from lsmkv.layers.coding import Bound, Coding, Prefixable, Readable, ReadWritable, Writable
 from lsmkv.layers.mapped import MappedBatch, MappedDB, MappedReader, MappedSnapshot, MappedStore
 
 _T = TypeVar("_T")
@@ -41,14 +41,11 @@ class _PrefixCoding(Coding[bytes, bytes, Buffer, Buffer]):
     def decode_value(self, key: bytes, data: bytes) -> bytes:
         return data
 
-    def encode_bound(self, key: Buffer | tuple[Any, ...]) -> bytes:
+    def encode_bound(self, key: Bound[Buffer]) -> bytes:
         return self.prefix + to_bytes(key, "key")
 
     def encode_range(
-        self,
-        start: Buffer | tuple[Any, ...] | None,
-        stop: Buffer | tuple[Any, ...] | None,
-        prefix: Buffer | tuple[Any, ...] | None,
+        self, start: Bound[Buffer] | None, stop: Bound[Buffer] | None, prefix: Bound[Buffer] | None
     ) -> tuple[bytes | None, bytes | None, bytes]:
         return (
             None if start is None else self.encode_bound(start),

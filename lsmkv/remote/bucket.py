@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -77,8 +78,11 @@ class Bucket:
 
     def __init__(self, url: str, options: Options, stats: Stats) -> None:
         self.url = checked_url(url)
-        self.identity = _identity(self.url)
         self._is_local = self.url.startswith("file:")
+        given = [] if self._is_local else os.environ.items()
+        leading = sorted(item for item in given if _LEADS_ELSEWHERE.fullmatch(item[0]))
+        told = repr((self.url, leading)).encode()
+        self.identity = hashlib.blake2b(told, digest_size=16).hexdigest()
         self._stats = stats
         self._timeout_s = options.request_timeout_s
         self._retries = options.request_retries
@@ -86,7 +90,8 @@ class Bucket:
         self._store = self._connected(options, 1)
         self._sending = self._connected(options, _ATTEMPTS * _ATTEMPTS)
         self._is_closed = False
-        self._pool = ThreadPoolExecutor(_MOST_REQUESTS, "lsmkv-request", _note_serving)
+        note_serving = partial(setattr, _serving, "yes", True)
+        self._pool = ThreadPoolExecutor(_MOST_REQUESTS, "lsmkv-request", note_serving)
 
     def _connected(self, options: Options, patience: int) -> Any:
         """A client; each of its attempts may take ``patience`` times as long as is usual."""
@@ -196,10 +201,6 @@ class Bucket:
         """Make an object; AlreadyThereError if its name is taken."""
         self._run(self._put, name, data, "create")
 
-    def put(self, name: str, data: bytes) -> None:
-        """Make an object, or replace it."""
-        self._run(self._put, name, data, "overwrite")
-
     def _put(self, name: str, data: bytes, mode: Any) -> None:
         self._stats.object_puts += 1
         self._stats.object_put_bytes += len(data)
@@ -286,7 +287,9 @@ class Bucket:
         text = str(error)
         if isinstance(error, FileNotFoundError):
             return FileNotFoundError(errno.ENOENT, f"{asked}: there is no such object", path)
-        if _refused(error):
+        kinds = (failures.PermissionDeniedError, failures.UnauthenticatedError)
+        # Of a LIST only the text tells.
+        if isinstance(error, kinds) or "403 Forbidden" in text or "401 Unauthorized" in text:
             return PermissionError(errno.EACCES, f"{asked}: {_first_line(error)}", path)
         if isinstance(error, ClosedError | CorruptionError):
             return error
@@ -317,13 +320,6 @@ def _aws_profile() -> Any:
     return Boto3CredentialProvider()
 
 
-def _identity(url: str) -> str:
-    """A cryptographic hash of ``url`` and of what decides where it leads."""
-    given = [] if url.startswith("file:") else os.environ.items()
-    leading = sorted(item for item in given if _LEADS_ELSEWHERE.fullmatch(item[0]))
-    return hashlib.blake2b(repr((url, leading)).encode(), digest_size=16).hexdigest()
-
-
 def _refuse_fork() -> None:
     """Raise ForkedError if a parent of this process has sent requests: obstore would hang."""
     if _users and os.getpid() not in _users:
@@ -332,10 +328,6 @@ def _refuse_fork() -> None:
             'start processes with multiprocessing\'s "spawn" or "forkserver"'
         )
     _users.add(os.getpid())
-
-
-def _note_serving() -> None:
-    _serving.yes = True
 
 
 def _done(work: Callable[..., _T], *arguments: Any) -> Future[_T]:
@@ -348,13 +340,6 @@ def _done(work: Callable[..., _T], *arguments: Any) -> Future[_T]:
         return future
     finally:
         del future  # which an error's traceback would keep, and so the error itself
-
-
-def _refused(error: Exception) -> bool:
-    """Whether the request was not allowed; of a LIST only the text tells."""
-    kinds = (failures.PermissionDeniedError, failures.UnauthenticatedError)
-    text = str(error)
-    return isinstance(error, kinds) or "403 Forbidden" in text or "401 Unauthorized" in text
 
 
 def _first_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Keeps blocks of remote tables on the local disk, within a budget.
 
-The cache is a directory of segment files (``cache_segment.py``), which are appended to and dropped whole,
-the oldest first.  So blocks leave in the order in which they came: reading keeps none.  Tables are
+The cache is a directory of segments (``cache_segment.py``), which are appended to and dropped whole, the
+oldest first.  So blocks leave in the order in which they came: reading keeps none.  Tables are
 content-addressed, so what is cached never becomes stale.
 
 Stores may share a directory, also with a hostile one.  The caller names a range by its store and its
@@ -22,6 +22,7 @@ import contextlib
 import os
 import re
 import threading
+from dataclasses import dataclass, field
 from typing import Final
 
 from lsmkv.errors import CorruptionError, LockedError, note_disk_cache_failure
@@ -37,6 +38,15 @@ _NUMBER_SHIFT: Final = 40  # places: segment number, position
 _NAME: Final = re.compile(r"([0-9]{12,})\.segment")
 
 
+@dataclass(slots=True)
+class _Segment:
+    """What is known of a segment: its tag, the keys of its records, and the size of their places."""
+
+    tag: int
+    keys: list[int] = field(default_factory=list)
+    places_bytes: int = 0
+
+
 class DiskCache:
     """A cache of byte ranges of tables.  Any thread may use it.
 
@@ -50,7 +60,7 @@ class DiskCache:
 
     Attributes:
         hits, misses: answers of :meth:`get`.
-        damaged: records, or ends of segments, that did not check out; such a lookup is a miss, too.
+        damaged: records that did not check out; such a lookup is a miss, too.
         failures: calls to the operating system that failed, for example on a full disk; ``stats`` counts
             them, too.
 
@@ -86,12 +96,10 @@ class DiskCache:
         self._is_closed = False
         self._untold = ""  # the first failure, until it is logged
         self._places: dict[int, int] = {}
-        # By segment number: the size when its entries were read, and their keys.  No place without it.
-        self._known: dict[int, tuple[int, segments.SegmentEntries]] = {}
-        # The segment of this handle, and its number and entries.
-        self._file: AppendFile | None = None
+        self._known: dict[int, _Segment] = {}  # by number; no place without it
+        # The segment of this handle: its number, the file of records, and that of places.
         self._number = 0
-        self._entries = segments.SegmentEntries(0)
+        self._files: tuple[AppendFile, AppendFile] | None = None
         try:
             self._storage.make_directory(self.path)
             self._learn(self._numbers())
@@ -112,10 +120,10 @@ class DiskCache:
                 self.misses += 1
                 return None
             number, position = place >> _NUMBER_SHIFT, place & (1 << _NUMBER_SHIFT) - 1
-            tag = self._known[number][1].tag
+            tag = self._known[number].tag
         data, is_damaged, failure = None, False, ""
         try:
-            with self._storage.open_random(self._segment_path(number)) as file:
+            with self._storage.open_random(self._path(number)) as file:
                 record = file.pread(position, segments.record_size(name, length), ReadKind.DATA)
             data = segments.data_of(record, tag, name, offset)
             is_damaged = data is None
@@ -141,9 +149,8 @@ class DiskCache:
     def put(self, table: str, offset: int, data: bytes) -> None:
         """Keep ``data``, from ``offset`` of the table, unless there or too long."""
         name = table.encode()
-        size_bytes = segments.record_size(name, len(data))
-        least = segments.HEADER.size + size_bytes + segments.footer_size(1)
-        if least > self._segment_bytes or len(name) > segments.MAX_NAME_BYTES:
+        size_bytes = segments.record_size(name, len(data)) + segments.PLACE_BYTES
+        if segments.TAG_BYTES + size_bytes > self._segment_bytes:
             return
         key = segments.record_key(name, offset, len(data))
         with self._lock:
@@ -151,19 +158,19 @@ class DiskCache:
                 return
             try:
                 if self._has_room(size_bytes) or self._next_segment(size_bytes):
-                    self._append(key, segments.pack_record(self._entries.tag, name, offset, data))
+                    self._append(key, name, offset, data)
             except OSError as error:
-                self._abandon()
+                self._let_go()
                 self._fail(error)
         self._tell()
 
     def close(self) -> None:
-        """Finish the segment of this handle; later calls find and keep nothing."""
+        """Let go the segment of this handle; later calls find and keep nothing."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._seal()
+            self._let_go()
             self._places.clear()
         self._tell()
 
@@ -186,21 +193,22 @@ class DiskCache:
     # The segment of this handle that it appends to; all under the lock.
 
     def _has_room(self, size_bytes: int) -> bool:
-        if self._file is None:
-            return False
-        entries = self._entries
-        needed = entries.end + size_bytes + segments.footer_size(len(entries.keys) + 1)
-        return needed <= self._segment_bytes
+        used_bytes = sum(file.offset for file in self._files or ())
+        return self._files is not None and used_bytes + size_bytes <= self._segment_bytes
 
-    def _append(self, key: int, record: bytes) -> None:
-        assert self._file is not None
-        self._file.append(record)
-        position = self._entries.add(key, len(record))
+    def _append(self, key: int, name: bytes, offset: int, data: bytes) -> None:
+        assert self._files is not None
+        records, places = self._files
+        segment, position = self._known[self._number], records.offset
+        records.append(segments.pack_record(segment.tag, name, offset, data))
+        places.append(segments.pack_place(key, position))
+        segment.keys.append(key)
+        segment.places_bytes = places.offset
         self._places[key] = self._number << _NUMBER_SHIFT | position
 
     def _next_segment(self, size_bytes: int) -> bool:
         """Take a segment with room; False if others hold all, or another process is taking one."""
-        self._seal()
+        self._let_go()
         try:
             lock = self._directory_lock()
         except LockedError:
@@ -208,56 +216,42 @@ class DiskCache:
         with lock:
             numbers = self._numbers()
             self._learn(numbers)
-            if self._resume(numbers, size_bytes):
-                return True
+            for number in reversed(numbers):  # go on with one that is not full: few stay small
+                if number not in self._known or self._size(number) > self._segment_bytes // 2:
+                    continue
+                file = self._claim(number)
+                if file is not None and self._load(number):  # its writer may have gone on since
+                    self._hold(file, number)
+                    if self._has_room(size_bytes):
+                        return True
+                    self._let_go()
             if not self._make_room(self._segment_bytes):
                 return False
             number = max((*numbers, *self._known, self._number), default=0) + 1
-            file = self._storage.claim(self._segment_path(number), create=True)
+            file = self._storage.claim(self._path(number), create=True)
             assert file is not None
-            self._hold(file, number, segments.SegmentEntries(0))
+            self._hold(file, number)
         return True
 
-    def _resume(self, numbers: list[int], size_bytes: int) -> bool:
-        """Go on with a segment that is not full: few stay small."""
-        for number in reversed(numbers):
-            if number not in self._known or self._known[number][0] > self._segment_bytes // 2:
-                continue
-            file = self._claim(number)
-            if file is None or not self._load(number):  # its writer may have gone on since
-                continue
-            self._hold(file, number, self._known[number][1])
-            if self._has_room(size_bytes):
-                return True
-            self._seal()
-        return False
-
-    def _hold(self, file: AppendFile, number: int, entries: segments.SegmentEntries) -> None:
+    def _hold(self, records: AppendFile, number: int) -> None:
         """Append to a segment; one without records begins anew."""
-        if entries.keys:
-            file.truncate(entries.end)
+        path = self._path(number, "places")
+        segment = self._known.get(number)
+        if segment is not None and segment.keys:
+            places = self._storage.open_append(path, segment.places_bytes)
         else:
-            entries = segments.SegmentEntries(int.from_bytes(os.urandom(8), "little"))
-            file.truncate(0)
-            file.append(entries.header())
-        self._file, self._number, self._entries = file, number, entries
-        self._known[number] = (file.offset, entries)
+            segment = _Segment(int.from_bytes(os.urandom(8), "little"))
+            records.truncate(0)
+            self._storage.remove(path)
+            places = self._storage.create(path)
+            places.append(segments.pack_tag(segment.tag))
+        self._number, self._files = number, (records, places)
+        self._known[number] = segment
 
-    def _seal(self) -> None:
-        file, self._file = self._file, None
-        if file is None:
-            return
-        entries, self._entries = self._entries, segments.SegmentEntries(0)
-        try:
-            with file:  # which unlocks it
-                file.append(entries.footer())
-        except OSError as error:
-            self._fail(error)
-        self._known[self._number] = (file.offset, entries)
-
-    def _abandon(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
+    def _let_go(self) -> None:
+        """Close the segment, which unlocks it."""
+        files, self._files = self._files or (), None
+        for file in files:
             with contextlib.suppress(OSError):
                 file.close()
 
@@ -266,67 +260,68 @@ class DiskCache:
     def _directory_lock(self) -> FileLock:
         return self._storage.lock(os.path.join(self.path, LOCK))
 
-    def _segment_path(self, number: int) -> str:
-        return os.path.join(self.path, f"{number:012}.segment")
+    def _path(self, number: int, kind: str = "segment") -> str:
+        return os.path.join(self.path, f"{number:012}.{kind}")
+
+    def _size(self, number: int) -> int:
+        """The bytes of both files of a segment; 0 for one that is missing."""
+        size_bytes = 0
+        for kind in ("segment", "places"):
+            with contextlib.suppress(FileNotFoundError):
+                size_bytes += self._storage.file_size(self._path(number, kind))
+        return size_bytes
 
     def _numbers(self) -> list[int]:
         names = map(_NAME.fullmatch, self._storage.list_directory(self.path))
         return sorted(int(name[1]) for name in names if name is not None)
 
     def _learn(self, numbers: list[int]) -> None:
-        """Read the entries of new and grown segments; forget the dropped ones."""
+        """Read the places of new and grown segments; forget the dropped ones."""
         for number in self._known.keys() - set(numbers):
             self._forget(number)
         for number in numbers:
+            size_bytes = 0
             with contextlib.suppress(FileNotFoundError):
-                size_bytes = self._storage.file_size(self._segment_path(number))
-                if number not in self._known or self._known[number][0] != size_bytes:
-                    self._load(number)
+                size_bytes = self._storage.file_size(self._path(number, "places"))
+            if number not in self._known or self._known[number].places_bytes != size_bytes:
+                self._load(number)
 
     def _load(self, number: int) -> bool:
-        """Read the entries of a segment; False if that cannot be done."""
+        """Read the places of a segment; False if that cannot be done."""
         self._forget(number)
+        data, end = b"", 0
         try:
-            with self._storage.open_random(self._segment_path(number)) as file:
-                size_bytes = file.size
-                entries = segments.read_entries(file)
-        except FileNotFoundError:
-            return False
-        except CorruptionError:
-            self.damaged += 1
-            return False
-        except OSError as error:
+            with self._storage.open_random(self._path(number, "places")) as file:
+                data = file.pread(0, file.size, ReadKind.DATA)
+            end = self._storage.file_size(self._path(number))
+        except FileNotFoundError:  # its writer was killed at once
+            pass
+        except (CorruptionError, OSError) as error:
             self._fail(error)
             return False
-        self.damaged += not entries.is_whole
-        self._known[number] = (size_bytes, entries)
+        tag, places = segments.unpack_places(data)
+        places_bytes = segments.TAG_BYTES + segments.PLACE_BYTES * len(places)
+        self._known[number] = _Segment(tag, [key for key, _ in places], places_bytes)
         start = number << _NUMBER_SHIFT
-        places = (start | at for at in entries.positions)
-        self._places.update(zip(entries.keys, places, strict=True))
+        self._places.update((key, start | at) for key, at in places if at < end)
         return True
 
     def _forget(self, number: int) -> None:
-        if number not in self._known:
-            return
-        for key in self._known.pop(number)[1].keys:
+        for key in self._known.pop(number, _Segment(0)).keys:
             if self._places.get(key, -1) >> _NUMBER_SHIFT == number:
                 del self._places[key]
 
     def _claim(self, number: int) -> AppendFile | None:
         """The file of a segment, locked; None if it is in use, or is none that can be written."""
         try:
-            return self._storage.claim(self._segment_path(number))
+            return self._storage.claim(self._path(number))
         except OSError as error:
             self._fail(error)
             return None
 
     def _make_room(self, size_bytes: int) -> bool:
         """Drop old segments until so many bytes more fit; False if impossible."""
-        sizes = {}
-        for number in self._numbers():
-            with contextlib.suppress(FileNotFoundError):
-                found = self._storage.file_size(self._segment_path(number))
-                sizes[number] = max(found, self._segment_bytes)
+        sizes = {number: max(self._size(number), self._segment_bytes) for number in self._numbers()}
         used = sum(sizes.values()) + size_bytes + _LOCK_FILE_BYTES
         for number, found in sizes.items():
             if used <= self.capacity_bytes:
@@ -336,12 +331,13 @@ class DiskCache:
         return used <= self.capacity_bytes
 
     def _drop(self, number: int) -> bool:
-        file = self._claim(number)
+        file = self._claim(number) if number in self._known else None
         if file is None:
             return False
         try:
             with file:
-                self._storage.remove(self._segment_path(number))
+                for kind in ("places", "segment"):
+                    self._storage.remove(self._path(number, kind))
         except OSError as error:
             self._fail(error)
             return False

@@ -5,24 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Final, Protocol
+from typing import Final
 
 from lsmkv.errors import CorruptionError
 from lsmkv.options import MIB
 from lsmkv.remote.bucket import Bucket
+from lsmkv.remote.disk_cache import DiskCache
 from lsmkv.stats import Stats
 from lsmkv.storage.files import RandomFile, ReadKind, count_read
 from lsmkv.storage.storage import Storage
 
 _MOST_FETCHED_BYTES: Final = 64 * MIB  # in answers that wait to be read; older ones are dropped
-
-
-class RangeCache(Protocol):
-    """Keeps ranges of tables, on a local disk for example; ``table`` names a store and its table."""
-
-    def get(self, table: str, offset: int, length: int) -> bytes | None: ...
-    def put(self, table: str, offset: int, data: bytes) -> None: ...
-    def close(self) -> None: ...
 
 
 class ObjectFile(RandomFile):
@@ -34,7 +27,7 @@ class ObjectFile(RandomFile):
     """
 
     def __init__(
-        self, bucket: Bucket, name: str, size: int, stats: Stats, cache: RangeCache | None
+        self, bucket: Bucket, name: str, size: int, stats: Stats, cache: DiskCache | None
     ) -> None:
         super().__init__(bucket.path(name), -1, size, stats, False)
         self.can_fetch = False  # no read-around, which is for a page cache
@@ -87,14 +80,15 @@ class ObjectFile(RandomFile):
                 self.keep(offset, data)
 
     def _read(self, offset: int, length: int, is_single: bool) -> bytes:
-        cache = self._cache if is_single else None
         future = self._taken(offset, length)
-        if future is None and cache is not None:
-            cached = self._cached(cache, offset, length)
-            if cached is not None:
-                return cached
+        cached = self._cached(offset, length) if is_single and future is None else None
+        if cached is not None:
+            return cached
         try:
-            return self._answer(future, offset, length)
+            if future is not None:
+                with contextlib.suppress(CancelledError):  # another thread gave it up
+                    return future.result()
+            return self._bucket.get(self._name, offset, length)
         except FileNotFoundError as error:
             reason = (
                 "the object is missing: its generation was removed (refresh() opens the newest), "
@@ -104,21 +98,18 @@ class ObjectFile(RandomFile):
         finally:
             del future  # which an error's traceback would keep, and so the error itself
 
-    def _answer(self, future: Future[bytes] | None, offset: int, length: int) -> bytes:
-        try:
-            if future is not None:
-                with contextlib.suppress(CancelledError):  # another thread gave it up
-                    return future.result()
-        finally:
-            del future  # as above
-        return self._bucket.get(self._name, offset, length)
-
     def fetch(self, offset: int, length: int) -> None:
         """Send the request for a range, unless it is sent already; does not wait."""
         fetched = self._fetched
         if (offset, length) in fetched:
             return
-        fetched[offset, length] = self._begun(offset, length)
+        cached = self._cached(offset, length)
+        if cached is None:
+            fetched[offset, length] = self._bucket.start_get(self._name, offset, length)
+        else:
+            answered: Future[bytes] = Future()
+            answered.set_result(cached)
+            fetched[offset, length] = answered
         self._fetched_bytes += length
         while self._fetched_bytes > _MOST_FETCHED_BYTES and len(fetched) > 1:
             try:
@@ -127,17 +118,10 @@ class ObjectFile(RandomFile):
                 return
             self.forget(*oldest)
 
-    def _begun(self, offset: int, length: int) -> Future[bytes]:
-        if self._cache is not None:
-            cached = self._cached(self._cache, offset, length)
-            if cached is not None:
-                future: Future[bytes] = Future()
-                future.set_result(cached)
-                return future
-        return self._bucket.start_get(self._name, offset, length)
-
-    def _cached(self, cache: RangeCache, offset: int, length: int) -> bytes | None:
-        found = cache.get(self._cached_name, offset, length)
+    def _cached(self, offset: int, length: int) -> bytes | None:
+        if self._cache is None:
+            return None
+        found = self._cache.get(self._cached_name, offset, length)
         if found is None:
             self._stats.disk_cache_misses += 1
         else:

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from typing import Final
 
 from lsmkv.encoding.checksums import running_content_checksum
-from lsmkv.encoding.range_deletes import RangeDelete
 from lsmkv.errors import CorruptionError, PublishConflictError
+from lsmkv.inspection.report import Progress
 from lsmkv.read.view import SuperVersion
 from lsmkv.remote.bucket import PART_BYTES, AlreadyThereError, Bucket
 from lsmkv.remote.generation import (
@@ -46,79 +46,87 @@ from lsmkv.remote.generation import (
 from lsmkv.remote.report import PublishReport
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
-from lsmkv.tree.levels import Levels
-
-Progress = Callable[[int, int], None]
 
 _TABLES_AT_ONCE: Final = 4  # tables that are being sent
 
 
-class Publication:
-    """One attempt to make the next generation: ``send`` each table, then ``commit``.
-
-    Attributes:
-        number: the generation that it makes.
-        base: the newest generation when it began; None if there was none, or it is damaged.
-    """
-
-    def __init__(self, bucket: Bucket) -> None:
-        self.bucket = bucket
-        self.number = _next_generation(bucket)
-        self.base: Generation | None = None
-        if self.number > 1:
-            try:
-                self.base = read_generation(bucket, self.number - 1)
-            except CorruptionError:
-                pass  # all tables are sent, and the new generation mends it
-            except FileNotFoundError as error:
-                raise _lost_race(bucket, self.number) from error
-        known = [] if self.base is None else self.base.tables
-        self._known = {table.content: table.name for table in known}
-        self._sent: frozenset[str] | None = None  # names there, of an attempt that broke off
-
-    def name_of(self, content: str) -> str:
-        """The name, below ``tables/``, of a table with this whole-file checksum."""
-        return self._known.get(content) or table_name(content, self.number)
-
-    def is_there(self, name: str) -> bool:
-        """Whether a table need not be sent.  One request for each thousand tables, once."""
-        if name in self._known.values():
-            return True
-        if self._sent is None:
-            self._sent = frozenset(self.bucket.names(TABLES))
-        return name in self._sent
-
-    def start_sending(self, name: str, reader: TableReader) -> Future[None]:
-        """Send a table; does not wait."""
-        read = partial(_file_bytes, reader)
-        return self.bucket.start_upload(f"{TABLES}/{name}", reader.meta.size_bytes, read)
-
-    def commit(
-        self, tables: list[PublishedTable], ranges: list[RangeDelete], last_seq: int
-    ) -> Generation:
-        """Create the generation, whose tables are there.  PublishConflictError: another was faster."""
-        generation = Generation(
+def publish(
+    bucket: Bucket,
+    current: SuperVersion,
+    contents: dict[int, str],
+    keep: int | None,
+    progress: Progress | None,
+) -> PublishReport:
+    """Publish the tables of ``current``; adds their whole-file checksums to ``contents``."""
+    number = 1 + (newest_generation(bucket) or 0)
+    base = _base(bucket, number)
+    known = [] if base is None else base.tables
+    names = {table.content: table.name for table in known}
+    readers = {reader.meta.number: reader for reader in current.version.tables()}
+    tables = []
+    for placed in current.version.levels.placed():
+        reader = readers[placed.meta.number]
+        if reader.meta.number not in contents:
+            contents[reader.meta.number] = _content_of(reader)
+        content = contents[reader.meta.number]
+        tables.append(
+            PublishedTable(
+                level=placed.level,
+                run=placed.run,
+                meta=reader.meta,
+                name=names.get(content) or table_name(content, number),
+                data_length=reader.footer.data_length,
+                dictionary_length=reader.footer.dictionary_length,
+                filters_length=reader.footer.filters_length,
+            )
+        )
+    erased = current.version.range_deletes
+    ranges = [] if erased is None else [*erased.ranges]
+    is_new = base is None or known != tables or base.range_deletes != ranges
+    sent: list[int] = []
+    if is_new:
+        # Tables from outside take numbers of their own, which memtables need not know.
+        newest = max((reader.meta.newest_seq for reader in readers.values()), default=0)
+        flushed = min(memtable.first_seq for memtable in current.memtables) - 1
+        made = Generation(
             format=FORMAT,
-            number=self.number,
+            number=number,
             publication=os.urandom(16).hex(),
-            last_seq=last_seq,
+            last_seq=max(newest, flushed),
             tables=tables,
             range_deletes=ranges,
         )
-        generation.levels()
-        _create(self.bucket, self.number, encode_generation(generation))
-        return generation
+        made.levels()
+        files = {table.name: readers[table.meta.number] for table in tables}
+        sent = _send(bucket, files, {table.name for table in known}, progress)
+        _create(bucket, number, encode_generation(made))
+    removed = (0, 0) if keep is None else remove_old(bucket, keep)
+    return PublishReport(
+        url=bucket.url,
+        generation=number if is_new else number - 1,
+        is_new=is_new,
+        table_count=len(tables),
+        size_bytes=sum(table.meta.size_bytes for table in tables),
+        sent_count=len(sent),
+        sent_bytes=sum(sent),
+        removed_generation_count=removed[0],
+        removed_table_count=removed[1],
+    )
 
 
-def _next_generation(bucket: Bucket) -> int:
-    """The number after the newest generation; ValueError if there is none.  One request."""
-    number = 1 + (newest_generation(bucket) or 0)
+def _base(bucket: Bucket, number: int) -> Generation | None:
+    """The generation before ``number``; None if there is none, or it is damaged."""
     if number > LAST_GENERATION:
         raise ValueError(
             f"{bucket.url}: {generation_name(LAST_GENERATION)} is the last generation that can be: "
             "remove it, if it is not a publication's, or publish to another url"
         )
-    return number
+    try:
+        return None if number == 1 else read_generation(bucket, number - 1)
+    except CorruptionError:
+        return None  # all tables are sent, and the new generation mends it
+    except FileNotFoundError as error:
+        raise _lost_race(bucket, number) from error
 
 
 def _create(bucket: Bucket, number: int, data: bytes) -> None:
@@ -150,47 +158,6 @@ def _lost_race(bucket: Bucket, number: int) -> PublishConflictError:
     )
 
 
-def publish(
-    bucket: Bucket,
-    current: SuperVersion,
-    contents: dict[int, str],
-    keep: int | None,
-    progress: Progress | None,
-) -> PublishReport:
-    """Publish the tables of ``current``; adds their whole-file checksums to ``contents``."""
-    publication = Publication(bucket)
-    readers = {reader.meta.number: reader for reader in current.version.tables()}
-    for number, reader in readers.items():
-        if number not in contents:
-            contents[number] = _content_of(reader)
-    names = {number: publication.name_of(contents[number]) for number in readers}
-    tables = _published(current.version.levels, readers, names)
-    base = publication.base
-    erased = current.version.range_deletes
-    ranges = [] if erased is None else [*erased.ranges]
-    is_new = base is None or base.tables != tables or base.range_deletes != ranges
-    sent: list[int] = []
-    if is_new:
-        # Tables from outside take numbers of their own, which memtables need not know.
-        newest = max((reader.meta.newest_seq for reader in readers.values()), default=0)
-        flushed = min(memtable.first_seq for memtable in current.memtables) - 1
-        last_seq = max(newest, flushed)
-        sent = _send(publication, readers, names, progress)
-        publication.commit(tables, ranges, last_seq)
-    removed = (0, 0) if keep is None else remove_old(bucket, keep)
-    return PublishReport(
-        url=bucket.url,
-        generation=publication.number if is_new else publication.number - 1,
-        is_new=is_new,
-        table_count=len(tables),
-        size_bytes=sum(table.meta.size_bytes for table in tables),
-        sent_count=len(sent),
-        sent_bytes=sum(sent),
-        removed_generation_count=removed[0],
-        removed_table_count=removed[1],
-    )
-
-
 def _content_of(reader: TableReader) -> str:
     """The XXH3-128 of a table's whole file, in hexadecimal."""
     running = running_content_checksum()
@@ -205,37 +172,18 @@ def _file_bytes(reader: TableReader, offset: int, length: int) -> bytes:
     return reader.file.pread(offset, length, ReadKind.COMPACTION, 0)
 
 
-def _published(
-    levels: Levels, readers: Mapping[int, TableReader], names: Mapping[int, str]
-) -> list[PublishedTable]:
-    return [
-        PublishedTable(
-            level=placed.level,
-            run=placed.run,
-            meta=reader.meta,
-            name=names[placed.meta.number],
-            data_length=reader.footer.data_length,
-            dictionary_length=reader.footer.dictionary_length,
-            filters_length=reader.footer.filters_length,
-        )
-        for placed in levels.placed()
-        for reader in [readers[placed.meta.number]]
-    ]
-
-
 def _send(
-    publication: Publication,
-    readers: Mapping[int, TableReader],
-    names: Mapping[int, str],
+    bucket: Bucket,
+    files: Mapping[str, TableReader],
+    known: Collection[str],
     progress: Progress | None,
 ) -> list[int]:
     """Send the tables that are not there, some at a time; returns their sizes."""
-    total = sum(reader.meta.size_bytes for reader in readers.values())
-    missing = {
-        names[number]: reader
-        for number, reader in readers.items()
-        if not publication.is_there(names[number])
-    }
+    missing = {name: reader for name, reader in files.items() if name not in known}
+    if missing:  # an attempt that broke off may have sent some
+        there = frozenset(bucket.names(TABLES))
+        missing = {name: reader for name, reader in missing.items() if name not in there}
+    total = sum(reader.meta.size_bytes for reader in files.values())
     done = total - sum(reader.meta.size_bytes for reader in missing.values())
     sizes: list[int] = []
     under_way: dict[Future[None], TableReader] = {}
@@ -246,11 +194,13 @@ def _send(
                 progress(done, total)
             while len(under_way) < _TABLES_AT_ONCE and (item := next(rest, None)) is not None:
                 name, reader = item
-                under_way[publication.start_sending(name, reader)] = reader
+                read = partial(_file_bytes, reader)
+                size_bytes = reader.meta.size_bytes
+                under_way[bucket.start_upload(f"{TABLES}/{name}", size_bytes, read)] = reader
             if not under_way:
                 return sizes
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                publication.bucket.result(future)
+                bucket.result(future)
                 size_bytes = under_way.pop(future).meta.size_bytes
                 sizes.append(size_bytes)
                 done += size_bytes

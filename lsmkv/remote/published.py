@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,8 +22,8 @@ from lsmkv.remote.generation import (
     newest_generation,
     read_generation,
 )
-from lsmkv.remote.object_file import ObjectFile, OneFile, RangeCache
-from lsmkv.remote.urls import checked_url, missing_folder
+from lsmkv.remote.object_file import ObjectFile, OneFile
+from lsmkv.remote.urls import checked_url, local_folder
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import Storage
@@ -48,8 +49,10 @@ class PublishedStore:
         stats = storage.stats
         self.storage = storage
         self.found_more = self.found_another = False
-        self._cache: RangeCache | None = None
-        if missing_folder(checked_url(url)):  # a bucket would make it
+        self._cache: DiskCache | None = None
+        checked = checked_url(url)
+        if checked.startswith("file:") and not os.path.lexists(local_folder(checked)):
+            # A bucket would make it.
             raise NotAStoreError(f"{url} holds no published store (there is no such folder)")
         self.bucket = Bucket(url, options, stats)
         if options.disk_cache_path is not None:
@@ -146,7 +149,7 @@ class PublishedTables(VersionSet):
     def __init__(
         self,
         bucket: Bucket,
-        ranges: RangeCache | None,
+        ranges: DiskCache | None,
         storage: Storage,
         options: Options,
         cache: BlockCache,
@@ -215,7 +218,7 @@ class PublishedTables(VersionSet):
         )
         reader.load()
         if not reader.filters.section.was_damaged:
-            sections.keep()
+            file.keep_held(sections.pieces)
         file.hold(())
         return reader
 
@@ -233,7 +236,7 @@ class _Sections:
         self.table = table
         self.file = file
         self._starts = [start for start, _ in ranges]
-        self._pieces = [
+        self.pieces = [
             (offset, min(PART_BYTES, start + length - offset))
             for start, length in ranges
             for offset in range(start, start + length, PART_BYTES)
@@ -241,23 +244,19 @@ class _Sections:
         self._fetch(0, _PIECES_AT_ONCE)
 
     def _fetch(self, first: int, end: int) -> None:
-        for place in self._pieces[first:end]:
+        for place in self.pieces[first:end]:
             self.file.fetch(*place)
 
     def read(self) -> list[tuple[int, bytes]]:
         """The ranges, each with its offset."""
         read: dict[int, list[bytes]] = {start: [] for start in self._starts}
         start = 0
-        for number, place in enumerate(self._pieces):
+        for number, place in enumerate(self.pieces):
             start = place[0] if place[0] in read else start
             read[start].append(self.file.take(*place))
             self._fetch(number + _PIECES_AT_ONCE, number + _PIECES_AT_ONCE + 1)
         return [(start, b"".join(pieces)) for start, pieces in read.items()]
 
-    def keep(self) -> None:
-        """Cache the pieces, which have been checked and are still held."""
-        self.file.keep_held(self._pieces)
-
     def give_up(self) -> None:
-        for place in self._pieces:
+        for place in self.pieces:
             self.file.forget(*place)

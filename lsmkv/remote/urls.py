@@ -40,11 +40,6 @@ def checked_url(url: str) -> str:
     return url
 
 
-def missing_folder(url: str) -> bool:
-    """Whether ``url`` names a local folder that is not there."""
-    return urlsplit(url).scheme == "file" and not os.path.lexists(local_folder(url))
-
-
 def local_folder(url: str) -> str:
     """The folder that a ``file:`` URL names."""
     return os.path.normpath(unquote(urlsplit(url).path) or "/")

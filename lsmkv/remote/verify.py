@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lsmkv.encoding.checksums import running_content_checksum
 from lsmkv.errors import CorruptionError, untraced
-from lsmkv.inspection.report import Problem
+from lsmkv.inspection.report import Problem, Progress
 from lsmkv.inspection.table_check import UNREADABLE, TableCheck, check_table, open_uncached
 from lsmkv.inspection.verify import VerifyReport, run_problems
 from lsmkv.read.view import SuperVersion
@@ -15,8 +15,6 @@ from lsmkv.remote.bucket import PART_BYTES, Bucket
 from lsmkv.remote.generation import Generation, PublishedTable, generation_name, read_generation
 from lsmkv.remote.object_file import ObjectFile, OneFile
 from lsmkv.stats import Stats
-
-Progress = Callable[[int, int], None]
 
 
 class WholeFile(ObjectFile):
@@ -119,7 +117,7 @@ def _generation_problems(bucket: Bucket, generation: Generation) -> list[Problem
 
 
 def _checked(
-    bucket: Bucket, table: PublishedTable, stats: Stats, step: Callable[[], None] | None
+    bucket: Bucket, table: PublishedTable, stats: Stats, step: Callable[[], object] | None
 ) -> TableCheck:
     try:
         file = WholeFile(bucket, table, stats)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.range_deletes import RangeDelete
 from lsmkv.errors import CorruptionError
@@ -15,7 +17,7 @@ from lsmkv.tree.manifest import State
 
 
 class SalvagedLogs:
-    """The writes that a store's logs still hold.
+    """The writes that logs still hold, up to the first damage.
 
     Attributes:
         newest: the newest operation on each key, and its sequence number.
@@ -25,7 +27,9 @@ class SalvagedLogs:
         last_log: number of the last log that was applied, and where its good records end.
     """
 
-    def __init__(self, storage: Storage, closed: ClosedLog) -> None:
+    def __init__(
+        self, storage: Storage, directory: str, numbers: list[int], state: State | None
+    ) -> None:
         self.newest: dict[bytes, tuple[Held, int]] = {}
         self.range_deletes: list[RangeDelete] = []
         self.record_count = self.operation_count = 0
@@ -34,11 +38,7 @@ class SalvagedLogs:
         self.last_log: tuple[int, int] | None = None
         self.problems: list[Problem] = []
         self._storage = storage
-        self._closed = closed
-
-    def read(self, directory: str, numbers: list[int], state: State | None) -> None:
-        """Apply the logs up to the first damage; without ``state`` after the last break."""
-        closed = self._closed
+        self._closed = closed = ClosedLog() if state is None else state.closed
         first = 0 if state is None else state.log_number
         needed = [number for number in numbers if number >= first]
         chain = read_chain(self._storage, directory, needed, first, closed)
@@ -46,8 +46,12 @@ class SalvagedLogs:
             if log.error is not None:
                 raise_unless_damage(log.error)
                 self._note(log.error, log.path)
-        if state is None:
-            self._apply(chain[_last_break(chain) :], None)
+        if state is None:  # those from the last log on that does not name its predecessor
+            start = 0
+            for at, (before, log) in enumerate(pairwise(chain), 1):
+                if log.contents is not None and log.contents.previous_number != before.number:
+                    start = at
+            self._apply(chain[start:], None)
             return
         present = [log.number for log in chain]
         for missing in missing_logs(directory, present, first, closed):
@@ -147,21 +151,3 @@ class SalvagedLogs:
 
     def _note(self, error: Exception, path: str) -> None:
         self.problems.append(Problem.of(error, path))
-
-
-def salvage_logs(
-    storage: Storage, directory: str, numbers: list[int], state: State | None
-) -> SalvagedLogs:
-    found = SalvagedLogs(storage, ClosedLog() if state is None else state.closed)
-    found.read(directory, numbers, state)
-    return found
-
-
-def _last_break(chain: list[ChainedLog]) -> int:
-    """The last log in ``chain`` that does not name its predecessor."""
-    start = 0
-    for position in range(1, len(chain)):
-        contents = chain[position].contents
-        if contents is not None and contents.previous_number != chain[position - 1].number:
-            start = position
-    return start

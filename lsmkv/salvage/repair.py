@@ -10,18 +10,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from lsmkv.encoding.entry_batch import Entry, batches_of
 from lsmkv.encoding.range_deletes import RangeDelete, united
 from lsmkv.errors import NotAStoreError
+from lsmkv.inspection.report import Progress
 from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
 from lsmkv.salvage.damaged_table import holds_whole_block
-from lsmkv.salvage.logs import SalvagedLogs, salvage_logs
+from lsmkv.salvage.logs import SalvagedLogs
 from lsmkv.salvage.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.salvage.report import LOST_FOLDER, RepairReport
 from lsmkv.salvage.state import FoundState, find_state, live_tables
@@ -43,8 +44,6 @@ from lsmkv.tree.manifest import (
 from lsmkv.tree.ownership import IS_A_FILE, check_is_ours, is_free, other_program
 
 _COPY_BYTES: Final = 1 << 20
-
-Progress = Callable[[int, int], None]
 
 
 def repair(
@@ -99,7 +98,10 @@ def repair(
     source = absolute_path(path)
     target = source if output is None else absolute_path(output, "output")
     _check_source(storage, source)
-    _check_target(storage, source, None if in_place else target)
+    if in_place:
+        _check_lost_folder(source)
+    else:
+        _check_target(storage, source, target)
     with contextlib.ExitStack() as stack_of_locks:
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:
@@ -131,11 +133,8 @@ def _check_source(storage: Storage, source: str) -> None:
             raise
 
 
-def _check_target(storage: Storage, source: str, target: str | None) -> None:
-    """Refuse an output that is not empty, or not outside the store; None: in place."""
-    if target is None:
-        _check_lost_folder(source)
-        return
+def _check_target(storage: Storage, source: str, target: str) -> None:
+    """Refuse an output that is not empty, or not outside the store."""
     parent = os.path.realpath(target)
     while True:
         with contextlib.suppress(FileNotFoundError):  # ``output`` need not exist yet
@@ -201,7 +200,8 @@ class _Repair:
     def run(self) -> RepairReport:
         try:
             found = find_state(self._storage, self._source, self._numbers)
-            logs = salvage_logs(self._storage, self._source, self._numbers["log"], found.state)
+            numbers = self._numbers["log"]
+            logs = SalvagedLogs(self._storage, self._source, numbers, found.state)
             kept = (found.range_deletes or []) if found.state is None else found.state.range_deletes
             self._ranges = [*dict.fromkeys([*kept, *logs.range_deletes])]
             self._rescue.newest_range = max([seq for _, _, seq in self._ranges], default=0)

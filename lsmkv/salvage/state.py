@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from typing import Final
@@ -144,9 +145,11 @@ def _was_left_behind(
     storage: Storage, directory: str, state: State, numbers: dict[str, list[int]]
 ) -> bool:
     """Whether the manifest is old or lost edits: newer tables are finished, or it was closed before."""
-    newer = [number for number in numbers["table"] if number >= state.next_file]
-    if any(_is_finished(storage, directory, number) for number in newer):
-        return True
+    for number in numbers["table"]:
+        if number >= state.next_file and (table := _open(storage, directory, number)) is not None:
+            with contextlib.suppress(*UNREADABLE):
+                table.load()
+                return True
     newest = max(numbers["table"] + numbers["log"], default=0)
     return state.closed_log is not None and newest >= state.next_file
 
@@ -158,16 +161,6 @@ def _has_newer_adopted(storage: Storage, directory: str, state: State, numbers: 
     """
     newer = [_open(storage, directory, number) for number in numbers if number >= state.next_file]
     return any(table is not None and table.one_seq for table in newer)
-
-
-def _is_finished(storage: Storage, directory: str, number: int) -> bool:
-    table = _open(storage, directory, number)
-    try:
-        if table is not None:
-            table.load()
-    except UNREADABLE:
-        return False
-    return table is not None
 
 
 def live_tables(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import filter_key_from_spec
@@ -31,37 +31,33 @@ class RescuedTable:
     is_original: bool
 
 
+@dataclass(slots=True)
 class TableRescue:
     """Takes tables one after another, and counts them, their blocks and entries."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        source: str,
-        target: str,
-        allocate: Callable[[], int],
-        advance: Callable[[int], None],
-    ) -> None:
-        self._storage = storage
-        self._source = source
-        self._target = target
-        self._allocate = allocate
-        self._advance = advance
-        self.form = table_format(Options(), Options().error_rate)
-        self.newest_range = 0  # range deletes up to it spare a table that lost its properties
-        self.kept = self.salvaged = self.lost = 0
-        self.blocks_kept = self.entries_kept = 0
-        self.blocks_lost: int | None = 0
-        self.entries_lost: int | None = 0
-        self.lost_ranges: list[LostRange] = []
-        self.problems: list[Problem] = []
-        self.created: list[str] = []
+    storage: Storage
+    source: str
+    target: str
+    allocate: Callable[[], int]
+    advance: Callable[[int], None]
+    form: TableFormat = field(default_factory=lambda: table_format(Options(), Options().error_rate))
+    newest_range: int = 0  # range deletes up to it spare a table that lost its properties
+    kept: int = 0
+    salvaged: int = 0
+    lost: int = 0
+    blocks_kept: int = 0
+    entries_kept: int = 0
+    blocks_lost: int | None = 0
+    entries_lost: int | None = 0
+    lost_ranges: list[LostRange] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
 
     def take(self, number: int, expected: TableMeta | None) -> RescuedTable | None:
         """Table ``number``, or a new one with its whole blocks, or None; ``expected`` by the manifest."""
-        path = table_path(self._source, number)
+        path = table_path(self.source, number)
         try:
-            size = self._storage.file_size(path)
+            size = self.storage.file_size(path)
         except OSError as error:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
@@ -69,13 +65,13 @@ class TableRescue:
         rescued = self._keep(number, path, expected)
         if rescued is None:
             rescued = self._salvage(number, path, expected, size)
-        self._advance(size)
+        self.advance(size)
         return rescued
 
     def _keep(self, number: int, path: str, expected: TableMeta | None) -> RescuedTable | None:
         """The table if it is whole; else None, and its damage is noted."""
         try:
-            table = open_uncached(self._storage, path, expected)
+            table = open_uncached(self.storage, path, expected)
         except (CorruptionError, OSError) as error:
             raise_unless_damage(error)
             self.problems.append(Problem.of(error, path))
@@ -115,7 +111,7 @@ class TableRescue:
     ) -> RescuedTable | None:
         try:
             sealed_number = 0 if expected is None else expected.sealed_number
-            salvage = TableSalvage(self._storage, path, number, sealed_number)
+            salvage = TableSalvage(self.storage, path, number, sealed_number)
         except OSError as error:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
@@ -152,7 +148,7 @@ class TableRescue:
         for block in lost:
             self._note(Problem(path, block.offset, block.reason))
             self.lost_ranges.append(_lost_range(number, block, known))
-        return RescuedTable(meta, table_path(self._target, meta.number), False)
+        return RescuedTable(meta, table_path(self.target, meta.number), False)
 
     def _rewrite(
         self, salvage: TableSalvage, known: TableMeta | None
@@ -163,11 +159,11 @@ class TableRescue:
             with contextlib.suppress(ValueError):  # a filter key that is none
                 form = form_of(salvage.properties, salvage.footer)
         erased_seq = self.newest_range if known is None else known.erased_seq
-        number = self._allocate()
-        path = table_path(self._target, number)
+        number = self.allocate()
+        path = table_path(self.target, number)
         lost: list[LostBlock] = []
         kept = 0
-        writer = TableWriter(self._storage, path, number, replace(form, erased_seq=erased_seq))
+        writer = TableWriter(self.storage, path, number, replace(form, erased_seq=erased_seq))
         try:
             for offset, item in salvage.blocks():
                 if isinstance(item, LostBlock):

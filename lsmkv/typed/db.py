@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, overload
 
 import lsmkv
-from lsmkv.layers.coding import Coding, K, ReadWritable, V
+from lsmkv.layers.coding import Bound, Coding, K, ReadWritable, V
 from lsmkv.layers.mapped import MappedBatch, MappedDB, MappedReader, MappedSnapshot, MappedStore
 from lsmkv.layers.prefixed import PrefixedBatch, PrefixedDB, PrefixedMapping, PrefixedSnapshot
 from lsmkv.typed.keys import Codec, KeyCodec, codec_advice
@@ -74,17 +74,14 @@ class TypedCoding(Coding[K, V, K, V]):
             name = self.decode_key(key)
             raise DecodeError("value of key", name, self.value, error, data) from error
 
-    def encode_bound(self, key: K | tuple[Any, ...]) -> bytes:
+    def encode_bound(self, key: Bound[K]) -> bytes:
         try:
             return self.key.bound(key)
         except (TypeError, ValueError) as error:
             raise _refused(f"bound {_shown(key)}", self.key, error) from error
 
     def encode_range(
-        self,
-        start: K | tuple[Any, ...] | None,
-        stop: K | tuple[Any, ...] | None,
-        prefix: K | tuple[Any, ...] | None,
+        self, start: Bound[K] | None, stop: Bound[K] | None, prefix: Bound[K] | None
     ) -> tuple[bytes | None, bytes | None, bytes | None]:
         low = None if start is None else self.encode_bound(start)
         high = None if stop is None else self.encode_bound(stop)

@@ -100,7 +100,6 @@ class Part(KeyCodec[T]):
         return pack((self.to_element(key),))
 
     def decode(self, data: bytes, /) -> T:
-        """Decode a key."""
         elements = unpack(data)
         if len(elements) != 1:
             raise ValueError(f"{len(elements)} elements instead of one")
@@ -120,11 +119,9 @@ class _Element(Part[T]):
     _kind: type[T]
 
     def to_element(self, key: Any, /) -> T:
-        """``key`` itself."""
         return _expect(key, self._kind)
 
     def from_element(self, element: Any, /) -> T:
-        """``element`` itself."""
         return _expect(element, self._kind)
 
 
@@ -140,18 +137,15 @@ class Str(_Element[str]):
     _kind = str
 
     def encode(self, key: str, /) -> bytes:
-        """The UTF-8 of ``key``."""
         return text_bytes(_expect(key, str))
 
     def decode(self, data: bytes, /) -> str:
-        """The text of this UTF-8."""
         try:
             return data.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"no UTF-8 at byte {error.start}: {error.reason}") from None
 
     def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
-        """The UTF-8 of the start of a text."""
         return self.encode(head), None
 
 
@@ -161,15 +155,12 @@ class Bytes(_Element[bytes]):
     _kind = bytes
 
     def encode(self, key: bytes, /) -> bytes:
-        """``key`` itself."""
         return _expect(key, bytes)
 
     def decode(self, data: bytes, /) -> bytes:
-        """``data`` itself."""
         return data
 
     def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
-        """``head`` itself."""
         return self.encode(head), None
 
 
@@ -187,11 +178,9 @@ class Int64(Part[int]):
         return (self.to_element(key) - _INT64_MIN).to_bytes(8)
 
     def decode(self, data: bytes, /) -> int:
-        """The integer of eight bytes."""
         return int.from_bytes(_sized(data, 8)) + _INT64_MIN
 
     def to_element(self, key: Any, /) -> int:
-        """``key`` itself, if it has 64 bits at most."""
         number = int(_expect(key, int))
         if not _INT64_MIN <= number <= _INT64_MAX:
             raise ValueError(f"{number} is outside the range of 64 bits, -2**63 <= key < 2**63")
@@ -215,11 +204,9 @@ class Float(Part[float]):
         return float_bytes(self.to_element(key))
 
     def decode(self, data: bytes, /) -> float:
-        """The float of eight bytes."""
         return float_of(_sized(data, 8))
 
     def to_element(self, key: Any, /) -> float:
-        """``key`` as a float."""
         if isinstance(key, float):
             return float(key)
         number = _expect(key, int, "float")
@@ -232,7 +219,6 @@ class Float(Part[float]):
         return float(number)
 
     def from_element(self, element: Any, /) -> float:
-        """``element`` itself."""
         return _expect(element, float)
 
 
@@ -242,11 +228,9 @@ class Uuid(_Element[UUID]):
     _kind = UUID
 
     def encode(self, key: UUID, /) -> bytes:
-        """The sixteen bytes of ``key``."""
         return _expect(key, UUID).bytes
 
     def decode(self, data: bytes, /) -> UUID:
-        """The UUID of sixteen bytes."""
         return UUID(bytes=_sized(data, 16))
 
 
@@ -336,11 +320,9 @@ class Tuple(Part[T]):
         return _translated(self._to_elements, key)
 
     def encode(self, key: T, /) -> bytes:
-        """The bytes of a whole tuple."""
         return pack(self._checked(key, whole=True))
 
     def decode(self, data: bytes, /) -> T:
-        """Decode a tuple."""
         return self.from_element(unpack(data))
 
     def bound(self, key: Any, /) -> bytes:
@@ -354,11 +336,9 @@ class Tuple(Part[T]):
         return data, data + b"\xff"
 
     def to_element(self, key: Any, /) -> tuple[Any, ...]:
-        """The elements of ``key``."""
         return self._checked(key, whole=True)
 
     def from_element(self, element: Any, /) -> T:
-        """The tuple of these elements."""
         if not isinstance(element, tuple):
             raise TypeError(f"{element!r} is {type(element).__name__}, not a tuple")
         key: Any = element

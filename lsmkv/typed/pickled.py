@@ -32,7 +32,6 @@ class Pickle(Codec[T]):
         self.kind = kind
 
     def encode(self, value: T, /) -> bytes:
-        """The pickle of ``value``."""
         try:
             return pickle.dumps(self._checked(value), pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, RecursionError) as error:

@@ -107,9 +107,6 @@ def _unordered(data: bytes) -> bytes:
     return (bits ^ (_SIGN[size] if bits & _SIGN[size] else _ALL_BITS[size])).to_bytes(size)
 
 
-# Encoding
-
-
 def pack(elements: tuple[Any, ...]) -> bytes:
     """The bytes of a tuple.
 
@@ -194,9 +191,6 @@ _PACKERS: Final[dict[type, Callable[[Any], bytes]]] = {
     float: lambda number: bytes([_DOUBLE]) + float_bytes(number),
     UUID: lambda identifier: bytes([_UUID]) + identifier.bytes,
 }
-
-
-# Decoding
 
 
 def unpack(data: bytes) -> tuple[Any, ...]:

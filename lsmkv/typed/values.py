@@ -45,7 +45,6 @@ class _Structured(Codec[T]):
         return f"give the codec its type, {name}({type(value).__name__})"
 
     def decode(self, data: bytes, /) -> T:
-        """Decode an object."""
         try:
             value: T = self._decode(data)
         except _REFUSALS as error:

@@ -84,7 +84,7 @@ def test_hostile_content_is_a_problem_in_the_pulse(tmp_path: Path) -> None:
 
 def test_counters_with_unknown_names_are_left_out(tmp_path: Path) -> None:
     Path(counters.path_beside(tmp_path / "db")).write_text(
-        '{"format":1,"pid":1,"published_at_s":1,"interval_s":1,"tables":[],'
+        '{"format":1,"pid":1,"published_at_s":1,"interval_s":1,"tables":[],"levels":[],'
         '"stats":{"gets":1,"constructor":2,"__proto__":3}}'
     )
     assert found(ProgramReader(str(tmp_path / "db"))).stats == {"gets": 1}

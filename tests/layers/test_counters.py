@@ -38,6 +38,7 @@ def write(path: Path, **changes: Any) -> None:
         "interval_s": 1.0,
         "stats": {},
         "tables": [],
+        "levels": [],
     }
     Path(counters.path_beside(path)).write_text(json.dumps(whole | changes))
 

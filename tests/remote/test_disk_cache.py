@@ -15,13 +15,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from gates import WAIT_S
 from leaks import open_descriptors
-from lsmkv.remote.cache_segment import HEADER, RECORD
+from lsmkv.remote.cache_segment import PLACE_BYTES, TAG_BYTES, record_size
 from lsmkv.remote.disk_cache import MIN_CAPACITY_BYTES, SEGMENTS, DiskCache
 from other_processes import line_of, process
 from threaded_stores import run_all
 
 CAPACITY = MIN_CAPACITY_BYTES
 BLOCK = 500
+HEAD = record_size(b"table", 0)
 LONGEST = 3900
 """What is shorter is kept, what is 300 bytes longer is not."""
 
@@ -60,6 +61,10 @@ def found(cache: DiskCache, numbers: range) -> list[int]:
 
 def files(directory: str) -> list[Path]:
     return sorted(Path(directory).glob("*.segment"))
+
+
+def places(directory: str) -> list[Path]:
+    return sorted(Path(directory).glob("*.places"))
 
 
 def size(directory: str) -> int:
@@ -111,14 +116,14 @@ def test_a_segment_that_was_not_full_is_filled_up(directory: str) -> None:
     cache.close()
 
 
-@pytest.mark.parametrize("at", [0, 10, RECORD.size, RECORD.size + 5, RECORD.size + 100])
+@pytest.mark.parametrize("at", [0, 10, HEAD - 5, HEAD, HEAD + 100])
 def test_a_damaged_record_is_a_miss_and_can_be_put_again(
     cache: DiskCache, directory: str, at: int
 ) -> None:
     put(cache, range(3))
     (path,) = files(directory)
     data = bytearray(path.read_bytes())
-    data[HEADER.size + at] ^= 0x40
+    data[at] ^= 0x40
     path.write_bytes(data)
     assert found(cache, range(3)) == [1, 2]
     assert cache.damaged == 1
@@ -126,17 +131,20 @@ def test_a_damaged_record_is_a_miss_and_can_be_put_again(
     assert found(cache, range(3)) == [0, 1, 2]
 
 
-def test_a_damaged_footer_is_done_without(directory: str) -> None:
+@pytest.mark.parametrize("at", [0, 7])
+def test_a_damaged_place_is_a_miss_and_can_be_put_again(directory: str, at: int) -> None:
+    """Its key or its position is damaged, in the highest byte."""
     cache = DiskCache(directory, CAPACITY)
     put(cache, range(5))
     cache.close()
-    (path,) = files(directory)
+    (path,) = places(directory)
     data = bytearray(path.read_bytes())
-    data[-9] ^= 1
+    data[TAG_BYTES + 7 + at] ^= 0x40
     path.write_bytes(data)
     cache = DiskCache(directory, CAPACITY)
+    assert found(cache, range(5)) == [1, 2, 3, 4]
+    put(cache, range(1))
     assert found(cache, range(5)) == list(range(5))
-    assert cache.damaged == 1  # bytes follow that are no record
     cache.close()
 
 
@@ -148,9 +156,32 @@ def test_a_segment_that_was_cut_off_keeps_its_whole_records(directory: str, kept
     (path,) = files(directory)
     os.truncate(path, kept)
     cache = DiskCache(directory, CAPACITY)
-    whole = max(0, kept - HEADER.size) // (RECORD.size + len("table") + BLOCK)
+    whole = kept // (HEAD + BLOCK)
     assert found(cache, range(5)) == list(range(whole))
     put(cache, range(5))
+    assert found(cache, range(5)) == list(range(5))
+    cache.close()
+
+
+@pytest.mark.parametrize("kept", [None, 0, 3, TAG_BYTES, TAG_BYTES + 3 * PLACE_BYTES - 1])
+def test_records_whose_places_are_lost_are_misses_and_can_be_put_again(
+    directory: str, kept: int | None
+) -> None:
+    cache = DiskCache(directory, CAPACITY)
+    put(cache, range(5))
+    cache.close()
+    (path,) = places(directory)
+    if kept is None:
+        path.unlink()
+    else:
+        os.truncate(path, kept)
+    cache = DiskCache(directory, CAPACITY)
+    whole = max(0, (kept or 0) - TAG_BYTES) // PLACE_BYTES
+    assert found(cache, range(5)) == list(range(whole))
+    put(cache, range(5))
+    assert found(cache, range(5)) == list(range(5))
+    cache.close()
+    cache = DiskCache(directory, CAPACITY)
     assert found(cache, range(5)) == list(range(5))
     cache.close()
 
@@ -163,9 +194,11 @@ def test_a_removed_segment_is_a_miss(cache: DiskCache, directory: str) -> None:
     assert cache.damaged == 0
 
 
-def test_a_smaller_budget_holds_from_the_opening_on(directory: str) -> None:
+@pytest.mark.parametrize("size_bytes", [BLOCK, 1])  # of many ranges the places take much
+def test_a_smaller_budget_holds_from_the_opening_on(directory: str, size_bytes: int) -> None:
     cache = DiskCache(directory, 4 * CAPACITY)
-    put(cache, range(1000))
+    for number in range(6000):
+        cache.put("table", number, block(number, size_bytes))
     cache.close()
     assert size(directory) > 2 * CAPACITY
     cache = DiskCache(directory, CAPACITY)
@@ -278,7 +311,6 @@ def test_files_that_are_no_segments_are_left_alone(directory: str) -> None:
     (Path(directory) / "notes.txt").write_text("mine")
     (Path(directory) / "000000000007.segment").write_bytes(b"no segment at all, but named so")
     cache = DiskCache(directory, CAPACITY)
-    assert cache.damaged == 1
     put(cache, range(1000))
     assert (Path(directory) / "notes.txt").read_text() == "mine"
     assert found(cache, range(999, 1000)) == [999]
@@ -346,12 +378,13 @@ class CacheModel(RuleBasedStateMachine):
 
     @rule()
     def restart_after_a_kill(self) -> None:
-        self.cache._abandon()
+        self.cache._let_go()
         self.cache = DiskCache(self.directory.name, CAPACITY)
 
     @rule(which=st.floats(0, 1), where=st.floats(0, 1), flip=st.integers(1, 255))
     def damage(self, which: float, where: float, flip: int) -> None:
-        there = [path for path in files(self.directory.name) if path.stat().st_size]
+        every = files(self.directory.name) + places(self.directory.name)
+        there = [path for path in every if path.stat().st_size]
         if there:
             path = there[int(which * (len(there) - 1))]
             data = bytearray(path.read_bytes())

@@ -15,9 +15,8 @@ import xxhash
 
 import lsmkv
 from bench.harness.object_server import Fault, ObjectServer
-from lsmkv.remote.bucket import PART_BYTES, Bucket
+from lsmkv.remote.bucket import PART_BYTES
 from lsmkv.remote.generation import generation_name
-from lsmkv.remote.publish import Publication
 from published_stores import (
     FORM,
     contents,
@@ -127,18 +126,6 @@ def test_a_lost_answer_is_no_conflict(db: lsmkv.DB, server: ObjectServer, url: s
     assert db.publish(url).is_new
     with reader(url) as published:
         assert published.generation == 1
-
-
-def test_the_number_of_a_lost_race_is_taken_when_a_new_attempt_begins(
-    db: lsmkv.DB, server: ObjectServer, url: str
-) -> None:
-    bucket = Bucket(url, FORM, lsmkv.Stats())
-    slow = Publication(bucket)
-    db.publish(url)
-    with pytest.raises(lsmkv.PublishConflictError):
-        slow.commit([], [], 0)
-    assert Publication(bucket).number == slow.number + 1
-    bucket.close()
 
 
 def test_keep_removes_old_generations_and_only_their_tables(

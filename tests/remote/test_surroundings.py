@@ -20,6 +20,7 @@ import pytest
 import lsmkv
 from bench.harness.object_server import ObjectServer
 from commands import ENVIRONMENT, fail, fill, one_line, run, succeed
+from explored_stores import page_in
 from gates import WAIT_S
 from published_stores import COUNT, contents, key, published, reader, value
 from threaded_stores import wait_until
@@ -82,7 +83,7 @@ def test_the_page_shows_a_published_store(
 ) -> None:
     page = tmp_path / "page.html"
     succeed("explore", filled, "--out", str(page))
-    assert filled in page.read_text("utf-8")
+    assert page_in(page.read_text("utf-8")).source.path == filled
 
 
 # Without the library

@@ -16,7 +16,7 @@ from log_files import written_bytes
 from lsmkv.log.reader import read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
-from lsmkv.salvage.logs import salvage_logs
+from lsmkv.salvage.logs import SalvagedLogs
 from lsmkv.salvage.repair import repair
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
@@ -295,7 +295,7 @@ def test_the_report_says_that_whole_records_after_damage_are_left_out(tmp_path: 
         writer.append(encode_batch(seq, [(b"%03d" % seq, b"v" * 100)]))
     offsets = _record_offsets(path)
     flip(path, offsets[2] + 9)
-    logs = salvage_logs(Storage(), str(tmp_path), [1], None)
+    logs = SalvagedLogs(Storage(), str(tmp_path), [1], None)
     (problem,) = logs.problems
     assert (logs.record_count, problem.offset) == (2, offsets[2])
     left_out = f"{logs.lost_bytes:,} bytes from the first damaged record on are left out"
@@ -337,7 +337,7 @@ def _chain(directory: Path, logs: list[list[int]]) -> list[Path]:
 def test_logs_behind_a_damaged_one_are_not_applied(tmp_path: Path) -> None:
     paths = _chain(tmp_path, [[1, 2, 3], [4, 5, 6], [7]])
     flip(paths[1], _record_offsets(paths[1])[1] + 9)
-    logs = salvage_logs(Storage(), str(tmp_path), [1, 2, 3], None)
+    logs = SalvagedLogs(Storage(), str(tmp_path), [1, 2, 3], None)
     assert sorted(logs.newest) == [b"1", b"2", b"3", b"4"]
     assert logs.last_seq == 4
     damaged_at = logs.problems[0].offset
@@ -350,7 +350,7 @@ def test_the_new_log_does_not_follow_an_unused_one(tmp_path: Path) -> None:
     writer = read_log(Storage(), str(paths[0]), 1, "log")
     assert writer is not None
     LogWriter.reopen(Storage(), writer).append(encode_batch(2, [(b"2", b"")]))
-    logs = salvage_logs(Storage(), str(tmp_path), [1, 2], None)
+    logs = SalvagedLogs(Storage(), str(tmp_path), [1, 2], None)
     assert logs.last_log == (1, written_bytes(paths[0]))
 
 

@@ -68,12 +68,12 @@ KEEPS_WHAT_IT_HAS_NOT_CHECKED: Final = """
 replay = None
 part.ROUNDS[Scale.CI], part.STORMS, part.STEPS = 10, 3, 6  # it is found when a fault meets a lookup
 from lsmkv.remote.object_file import ObjectFile
-really = ObjectFile._answer
-def kept(self, future, offset, length):
-    data = really(self, future, offset, length)
+really = ObjectFile._read
+def kept(self, offset, length, is_single):
+    data = really(self, offset, length, is_single)
     self.keep(offset, data)
     return data
-ObjectFile._answer = kept
+ObjectFile._read = kept
 """
 
 SHOWS_THE_OLDER: Final = """

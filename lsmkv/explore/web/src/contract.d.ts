@@ -503,7 +503,7 @@ export interface TableCount {
   filter_negatives: number;
 }
 /**
- * The same of the present tables of one level together.
+ * Sums over the tables of one level.
  */
 export interface LevelCount {
   level: number;
