@@ -99,10 +99,7 @@ class LogSet:
             self._storage.remove(log_path(self._directory, number))
 
     def finish(self, *, mark: bool) -> tuple[int, int, int]:
-        """Sync the current log; returns number, end before the mark, and salt.
-
-        ``mark`` closes it with a sync mark.  A second call is harmless.
-        """
+        """Sync the current log, with ``mark`` a mark, too; returns number, end before it, and salt."""
         log = self.current
         if self._finished is None:
             end = log.end
