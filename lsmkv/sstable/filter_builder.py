@@ -69,7 +69,6 @@ class FilterBuilder:
         return built
 
     def of_table(self) -> tuple[bytes, int, int]:
-        """Filter, key count and parameter for the whole table."""
         if not self._table_hashes:
             return _NO_FILTER
         started_ns = time.perf_counter_ns()

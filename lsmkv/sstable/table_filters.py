@@ -186,10 +186,7 @@ class TableFilters:
 def _check_shapes(
     shapes: set[tuple[int, int]], policy: FilterPolicy, path: str, offset: int
 ) -> None:
-    """Raise CorruptionError if a filter has an impossible shape.
-
-    ``shapes`` are those of :meth:`~lsmkv.sstable.index.TableIndex.filter_shapes`, stored at ``offset``.
-    """
+    """Raise CorruptionError if a filter has an impossible shape."""
     for length, parameter in sorted(shapes):
         if length and not policy.is_possible(length, parameter):
             reason = (

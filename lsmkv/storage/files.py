@@ -50,8 +50,6 @@ class Descriptor:
     After :meth:`own` it is also closed when the last reference to this object is dropped.
     """
 
-    __slots__ = ("_close", "_descriptor", "_finalizer", "path")
-
     def __init__(self, path: str, descriptor: int) -> None:
         self._descriptor = descriptor
         self._close: Callable[[int], object] = os.close
@@ -89,43 +87,26 @@ class RandomFile(Descriptor):
     """A finished file, for reads at any offset.  Any thread may use it.
 
     :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.
-
-    Attributes:
-        open_again: opens the file at its path, and returns its size, too; None: nothing can.
-        shared: closes and opens it after :meth:`share`; None: it stays open.
-        lookups_together: how many keys are best looked up side by side; so many blocks are held.
-        read_ahead_bytes: how long the reads of a scan become.
-        reads_under_way: how many of these are best fetched before the first is used; 1: none.
     """
-
-    __slots__ = (
-        "_direct",
-        "_stats",
-        "can_fetch",
-        "lookups_together",
-        "open_again",
-        "read_ahead_bytes",
-        "reads_under_way",
-        "shared",
-        "size",
-    )
 
     def __init__(self, path: str, descriptor: int, size: int, stats: Stats, direct: bool) -> None:
         super().__init__(path, descriptor)
         self._direct = direct
         self.can_fetch = not direct and hasattr(os, "posix_fadvise")
+        # How many keys are best looked up side by side; so many blocks are held.
         self.lookups_together = LOOKUPS_TOGETHER
-        self.read_ahead_bytes = 256 * 1024
+        self.read_ahead_bytes = 256 * 1024  # how long the reads of a scan become
+        # How many of these are best fetched before the first is used; 1: none.
         self.reads_under_way = 1
         self._stats = stats
+        # Opens the file at its path, and returns its size, too; None: nothing can.
         self.open_again: Callable[[], tuple[Opened, int]] | None = None
+        # Closes and opens it after :meth:`share`; None: it stays open.
         self.shared: SharedFile | None = None
         self.size = size
 
     def share(self, files: OpenFiles) -> None:
         """Let ``files`` close it between two reads.
-
-        Without ``open_again`` it stays open.
 
         A read raises OSError (``ESTALE``) if its path names another file by then, or none.
         """
@@ -268,8 +249,6 @@ class FileLock(Descriptor):
 
     A process that inherits the descriptor holds the lock, too.
     """
-
-    __slots__ = ("_opened", "_pid")
 
     def __init__(self, path: str, descriptor: int) -> None:
         super().__init__(path, descriptor)
