@@ -105,10 +105,7 @@ class Upkeep:
     # Ingest
 
     def check_for_adopting(self) -> None:
-        """Raise for a handle, or in a place, that cannot adopt tables.
-
-        RuntimeError in a signal handler or finalizer inside a call, for whose lock it would wait.
-        """
+        """Raise where no tables can be adopted, as in a signal handler inside a call."""
         self.state.check_for_writing()
         self.state.entering()
 
@@ -152,20 +149,15 @@ class Upkeep:
             try:
                 self.tables.install(edit, lambda version: self._publish(version, placed, seq))
             except BaseException as error:
-                if self.tables.is_in_doubt:
-                    self.state.work_failed(
-                        untraced(error)
-                    )  # before a writer may use the sequence number
+                if self.tables.is_in_doubt:  # before a writer may use the sequence number
+                    self.state.work_failed(untraced(error))
                 raise
         finally:
             self._writer.let_go()
         return staging.report(placed)
 
     def _publish(self, version: Version, placed: list[PlacedTable], seq: int) -> None:
-        """Show tables numbered ``seq``, with a memtable for what is newer.
-
-        Nothing is in the memtable, and writers are held.
-        """
+        """Show tables numbered ``seq``, with a memtable for what is newer; writers are held."""
         state, metas = self.state, [table.meta for table in placed]
         thread = state.entering()
         with state.mutex:
