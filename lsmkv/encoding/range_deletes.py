@@ -8,6 +8,7 @@ number up to which range deletes were applied to its table, if that is higher (`
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from heapq import heappop, heappush
 from typing import Final
 
 from mypy_extensions import i64
@@ -62,9 +63,15 @@ class RangeDeletes:
 
     def _with_last(self, ranges: tuple[RangeDelete, ...]) -> RangeDeletes:
         borders, seqs = self._border_list().copy(), self._seqs.copy()
-        grown = RangeDeletes(self.ranges + ranges)
         for start, stop, seq in ranges:
-            _lay_over(borders, seqs, start, stop, seq)
+            first = bisect_left(borders, start)
+            end = len(borders) if stop is None else bisect_left(borders, stop)
+            new_borders, new_seqs = [start], [seq]
+            if stop is not None and (end == len(borders) or borders[end] != stop):
+                new_borders.append(stop)
+                new_seqs.append(seqs[end - 1] if end else 0)
+            borders[first:end], seqs[first:end] = new_borders, new_seqs
+        grown = RangeDeletes(self.ranges + ranges)
         grown._borders, grown._seqs = borders, seqs
         return grown
 
@@ -126,27 +133,30 @@ class RangeDeletes:
         return self._borders or self._make_fragments()
 
     def _make_fragments(self) -> list[bytes]:
-        """Cut the ranges where one begins or ends.  O(n log n) comparisons."""
+        """Cut the ranges where one begins or ends.  O(n log n)."""
+        ranges = sorted(self.ranges, key=lambda each: each[0])
+        cuts = {start for start, _, _ in ranges}
+        cuts.update([stop for _, stop, _ in ranges if stop is not None])
         borders: list[bytes] = []
         seqs: list[int] = []
-        for start, stop, seq in sorted(self.ranges, key=lambda each: each[2]):
-            _lay_over(borders, seqs, start, stop, seq)
+        open_ones: list[tuple[int, int]] = []  # a heap: the newest one first
+        following = 0
+        for cut in sorted(cuts):
+            while following < len(ranges) and ranges[following][0] == cut:
+                heappush(open_ones, (-ranges[following][2], following))
+                following += 1
+            while open_ones:
+                stop = ranges[open_ones[0][1]][1]
+                if stop is None or stop > cut:
+                    break
+                heappop(open_ones)
+            seq = -open_ones[0][0] if open_ones else 0
+            if not seqs or seqs[-1] != seq:
+                borders.append(cut)
+                seqs.append(seq)
         self._seqs = seqs  # first: whoever sees borders uses them
         self._borders = borders
         return borders
-
-
-def _lay_over(
-    borders: list[bytes], seqs: list[int], start: bytes, stop: bytes | None, seq: int
-) -> None:
-    """Lay a range over fragments that are not newer."""
-    first = bisect_left(borders, start)
-    end = len(borders) if stop is None else bisect_left(borders, stop)
-    new_borders, new_seqs = [start], [seq]
-    if stop is not None and (end == len(borders) or borders[end] != stop):
-        new_borders.append(stop)
-        new_seqs.append(seqs[end - 1] if end else 0)
-    borders[first:end], seqs[first:end] = new_borders, new_seqs
 
 
 def united(older: RangeDeletes | None, newer: tuple[RangeDelete, ...]) -> RangeDeletes | None:
