@@ -266,7 +266,7 @@ def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compac
 def _table_with_next_level(
     levels: Levels, level: int, tables: tuple[TableMeta, ...], state: PickState
 ) -> Compaction:
-    """Merge the first table beyond those compacted before, or the first of all, into the next level."""
+    """Merge the first table beyond those compacted before into the next level; at the end, the first."""
     after = state.compacted_to.get(level, b"")
     table = next((table for table in tables if table.largest > after), tables[0])
     state.compacted_to[level] = table.largest

@@ -54,7 +54,7 @@ class Location(Protocol):
         """The version set of the store; called once, first."""
 
     def recover(self) -> tuple[SuperVersion, int]:
-        """The newest state for reading, the same object if nothing has changed, and its last number."""
+        """The newest state for reading, and its last number; the same object if nothing has changed."""
 
     def capture(self, current: SuperVersion, last_seq: int, /) -> Capture:
         """The present state of a store that is only read here."""

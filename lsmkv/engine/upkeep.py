@@ -105,7 +105,7 @@ class Upkeep:
     # Ingest
 
     def check_for_adopting(self) -> None:
-        """Raise where no tables can be adopted, as in a signal handler inside a call."""
+        """Raise where no tables can be adopted: also in a signal handler inside a call."""
         self.state.check_for_writing()
         self.state.entering()
 

@@ -179,7 +179,7 @@ def _sum_up(counts: vec[i64]) -> None:
 
 
 def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> i64:
-    """Sort items with the same bits by key, keep the last of equal keys; returns how many are left."""
+    """Sort items with the same bits by key; of equal ones keep the last; returns how many are left."""
     count: i64 = len(items)
     left: i64 = 0
     start: i64 = 0

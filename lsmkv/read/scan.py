@@ -48,7 +48,7 @@ class Scan:
         self._erased: RangeDeletes | None = None if ranges is None else ranges.as_of(read_view.seq)
 
     def lay_over(self, memtable: Memtable, seq: int, ranges: list[KeyRange]) -> None:
-        """Show, first of all, what a memtable has as of ``seq`` over the entries outside ``ranges``."""
+        """Show a memtable, as of ``seq``, over the entries outside ``ranges``; to be called first."""
         wanted = self._wanted
         if not wanted.is_empty:
             whole: list[tuple[bytes | None, bytes | None]] = [(wanted.start, wanted.stop)]

@@ -190,7 +190,7 @@ class TableWriter:
     def _put_in_page(
         self, block: NewBlock, following: int, table: TableReader, frame: bytes, number: i64
     ) -> None:
-        """Pad the first copied block, so that the next, at ``following``, keeps its place in a page."""
+        """Pad a copied block: the next, at ``following``, keeps its place; only the first needs it."""
         if (following - self._file.data_bytes - block.length) % PAGE_BYTES:
             self._drop_padding(block, table, frame, number)
             padding = (following - self._file.data_bytes - block.length) % PAGE_BYTES

@@ -66,10 +66,16 @@ def put_ends(target: vec[i64], at: i64, count: i64, width: i64, ends: bytes, ext
     The run starts at ``target[at]``, and each piece is ``extra`` bytes longer than in the block.
     """
     start = target[at]
+    end = start
     position: i64 = 0
     while position < count:
         position += 1
-        target[at + position] = start + end_of(width, ends, position) + extra * position
+        if width >= 0:  # as end_of, without the cost of a call
+            end += width + extra
+        else:
+            distance: int = read_i32_le(ends, 4 * position)
+            end = start + distance + extra * position
+        target[at + position] = end
 
 
 def with_prefix(
