@@ -224,8 +224,6 @@ def _checked_ends(data: bytes, given: Iterable[int], what: str, most: i64) -> ve
 class EntrySlice:
     """The entries of a batch from position ``start`` up to ``end``."""
 
-    __slots__ = ("batch", "end", "start")
-
     def __init__(self, batch: EntryBatch, start: i64, end: i64) -> None:
         self.batch = batch
         self.start = start

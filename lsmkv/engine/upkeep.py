@@ -110,10 +110,7 @@ class Upkeep:
         self.state.entering()
 
     def adopt(self, staging: Staging) -> IngestReport:
-        """Make staged tables part of the store; their files go if that fails.
-
-        Raises as ``DB.ingest``.  ``check_for_adopting`` comes before.  See :mod:`lsmkv.engine.adoption`.
-        """
+        """Make staged tables part of the store, or remove their files.  Raises as ``DB.ingest``."""
         state = self.state
         reports: list[IngestReport] = []
 

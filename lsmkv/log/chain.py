@@ -189,10 +189,7 @@ def _checked(contents: LogReader, closed: ClosedLog) -> tuple[LogReader | None, 
 
 
 def _was_replaced_by(log: ChainedLog, following: LogReader) -> bool:
-    """Whether ``following`` took the place of ``log``.
-
-    That happens when a log's creation fails, and the file cannot be removed.
-    """
+    """Whether ``following`` took the place of ``log``: its creation failed, but its file stayed."""
     contents = log.contents
     return (
         log.error is None

@@ -51,10 +51,7 @@ class LogSet:
         log.rename(self._storage, path)
 
     def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
-        """Append to the logs ``found``, oldest first; remove all later ones.
-
-        ``names`` are those in the directory.  ``is_synced``: it and the logs are known to be on disk.
-        """
+        """Append to the logs ``found``, remove later ones of ``names``; ``is_synced``: all is on disk."""
         for contents in found:
             self.follow(LogWriter.reopen(self._storage, contents, is_synced))
         newest = found[-1].number

@@ -206,13 +206,20 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
         return self.sealed_number or self.number
 
     def meta(self, size_bytes: int, checksum: int) -> TableMeta:
-        shared = {name: getattr(self, name) for name in _OF_BOTH}
-        return TableMeta(size_bytes=size_bytes, checksum=checksum, **shared)
-
-
-_OF_BOTH: Final = [
-    name for name in TableMeta.__struct_fields__ if name in TableProperties.__struct_fields__
-]
+        return TableMeta(
+            number=self.number,
+            size_bytes=size_bytes,
+            smallest=self.smallest,
+            largest=self.largest,
+            smallest_seq=self.smallest_seq,
+            largest_seq=self.largest_seq,
+            entry_count=self.entry_count,
+            tombstone_count=self.tombstone_count,
+            checksum=checksum,
+            sealed_number=self.sealed_number,
+            expiry=self.expiry,
+            erased_seq=self.erased_seq,
+        )
 
 
 def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:

@@ -96,10 +96,7 @@ def check_tail(got: int, path: str, footer: Footer) -> None:
 
 
 def with_room(properties: bytes, offset: int) -> bytes:
-    """``properties`` after spaces, for a section that starts at ``offset``.
-
-    They make room for the properties of an adopted table, in the page in which the file ends.
-    """
+    """``properties`` after spaces: room, in the file's last page, for those of an adopted table."""
     room = _ROOM_BYTES
     changing = room + len(properties) + FOOTER_BYTES
     if offset % _PAGE_BYTES + changing > _PAGE_BYTES >= changing:

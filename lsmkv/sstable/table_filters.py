@@ -123,9 +123,7 @@ class TableFilters:
         """The answer of the filters of table or block; True without any."""
         if self.per_table:
             return self.table_may_hold(filter_hash)
-        if not self.per_block:
-            return True
-        return self.block_may_hold(block_number, filter_hash)
+        return not self.per_block or self.block_may_hold(block_number, filter_hash)
 
     def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
         """Whether a block may hold a key from ``start`` to below ``stop``; its policy answers that."""

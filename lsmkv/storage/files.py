@@ -106,10 +106,7 @@ class RandomFile(Descriptor):
         self.size = size
 
     def share(self, files: OpenFiles) -> None:
-        """Let ``files`` close it between two reads.
-
-        A read raises OSError (``ESTALE``) if its path names another file by then, or none.
-        """
+        """Let ``files`` close it between reads: an OSError (``ESTALE``) if its path is another's then."""
         opened, open_again = self._finalizer, self.open_again
         if open_again is None or not isinstance(opened, Opened):
             return
@@ -170,10 +167,7 @@ class RandomFile(Descriptor):
             raise
 
     def expect_random_reads(self) -> None:
-        """Ask the operating system to read no more than is asked for.
-
-        By itself it reads ahead wherever a page beside the one asked for is in memory.
-        """
+        """Ask the operating system to read no more than is asked for: else it reads ahead."""
         if self.can_fetch:
             with contextlib.suppress(OSError):
                 self.use(lambda number: os.posix_fadvise(number, 0, 0, os.POSIX_FADV_RANDOM))
@@ -205,10 +199,7 @@ class RandomFile(Descriptor):
         """Say that a range that was read is sound: a remote file may keep it on a local disk."""
 
     def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
-        """Complete a read: a signal or the kernel's limit (2 GiB) may end it early.
-
-        Only a read without new bytes shows the end of the file.
-        """
+        """Complete a read that ended early, by a signal or the kernel's limit (2 GiB)."""
         skipped = offset - start
         while len(data) < skipped + length:
             kept = len(data) - (len(data) % DIRECT_ALIGNMENT_BYTES if self._direct else 0)

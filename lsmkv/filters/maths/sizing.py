@@ -159,10 +159,7 @@ def rate_for(bit_count: int, key_count: int) -> float:
 
 
 def _power(numerator: int, denominator: int, exponent: int, precision: int) -> int:
-    """(numerator/denominator)^exponent, of 0..1, in units of 2^-precision.
-
-    Rounded down, by less than 2 * exponent units: each product adds one to the errors of its two factors.
-    """
+    """(numerator/denominator)^exponent, of 0..1, in units of 2^-precision; too low by 2 * exponent."""
     base = (numerator << precision) // denominator
     result = base
     for bit in bin(exponent)[3:]:
