@@ -199,7 +199,7 @@ class RandomFile(Descriptor):
         """Say that a range that was read is sound: a remote file may keep it on a local disk."""
 
     def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
-        """Complete a read that ended early, by a signal or the kernel's limit (2 GiB)."""
+        """Complete a read that a signal, or the kernel's limit, ended early."""
         skipped = offset - start
         while len(data) < skipped + length:
             kept = len(data) - (len(data) % DIRECT_ALIGNMENT_BYTES if self._direct else 0)
