@@ -282,21 +282,21 @@ class MissingExtraError(Error, ImportError):
 _telling = threading.local()
 
 
-def _warn(message: str, *arguments: object) -> None:
+def _warn(text: str) -> None:
     """Log a warning; if a logging handler of this thread caused it, after that handler returns.
 
     A handler that uses the store may meet the damage of another table, and so on.
     """
-    waiting: list[tuple[Any, ...]] | None = getattr(_telling, "waiting", None)
+    waiting: list[str] | None = getattr(_telling, "waiting", None)
     if waiting is not None:
-        waiting.append((message, *arguments))
+        waiting.append(text)
         return
     import logging  # here, because most programs never need it
 
-    waiting = _telling.waiting = [(message, *arguments)]
+    waiting = _telling.waiting = [text]
     try:
         while waiting:
-            logging.getLogger("lsmkv").warning(*waiting.pop(0))
+            logging.getLogger("lsmkv").warning("%s", waiting.pop(0))
     finally:
         _telling.waiting = None
 
@@ -304,45 +304,35 @@ def _warn(message: str, *arguments: object) -> None:
 def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
     """Log that a table's damaged filters are read from its blocks instead."""
     _warn(
-        "%s at offset %d: the checksum of a table's filters fails (in %d of their parts); the copies "
-        "that its blocks hold are used instead. The file stays damaged until its keys are compacted: "
-        "compact_range(force=True) rewrites it.",
-        path,
-        offset,
-        chunk_count,
+        f"{path} at offset {offset}: the checksum of a table's filters fails (in {chunk_count} of their "
+        "parts); the copies that its blocks hold are used instead. The file stays damaged until its keys "
+        "are compacted: compact_range(force=True) rewrites it."
     )
 
 
 def note_full_budget(path: str, budget_bytes: int, reserved_bytes: int) -> None:
     """Log that filters do not fit into the memory budget."""
     _warn(
-        "%s: the filters of this table, and maybe of others, are read through the block cache: "
-        "memory_budget_bytes leaves %d bytes to cache, filters and indexes, of which filters and "
-        "indexes have %d already. A larger budget keeps them in memory; a higher error_rate or larger "
-        "blocks make them smaller.",
-        path,
-        budget_bytes,
-        reserved_bytes,
+        f"{path}: the filters of this table, and maybe of others, are read through the block cache: "
+        f"memory_budget_bytes leaves {budget_bytes} bytes to cache, filters and indexes, of which "
+        f"filters and indexes have {reserved_bytes} already. A larger budget keeps them in memory; a "
+        "higher error_rate or larger blocks make them smaller."
     )
 
 
 def note_lost_filters(path: str, offset: int, chunk_count: int) -> None:
     """Log that a table's filters are damaged in every copy."""
     _warn(
-        "%s at offset %d: the checksum of a table's filters fails (in %d of their parts), and there is "
-        "no whole copy. Answers stay right, but lookups search the blocks without these filters, and "
-        "read more, until the table's keys are compacted: compact_range(force=True) rewrites it.",
-        path,
-        offset,
-        chunk_count,
+        f"{path} at offset {offset}: the checksum of a table's filters fails (in {chunk_count} of their "
+        "parts), and there is no whole copy. Answers stay right, but lookups search the blocks without "
+        "these filters, and read more, until the table's keys are compacted: compact_range(force=True) "
+        "rewrites it."
     )
 
 
 def note_disk_cache_failure(path: str, reason: str) -> None:
     """Log that a disk cache cannot use its directory or a file."""
     _warn(
-        "%s: the disk cache of a published store keeps less, or nothing: %s. Reads are right without it. "
-        "Stats.disk_cache_failures counts such failures; this handle logs only the first.",
-        path,
-        reason,
+        f"{path}: the disk cache of a published store keeps less, or nothing: {reason}. Reads are right "
+        "without it. Stats.disk_cache_failures counts such failures; this handle logs only the first."
     )

@@ -121,14 +121,12 @@ class Options:
 
     Memory:
         memory_budget_bytes: the most that memtables, block cache, filters and indexes take together, as
-            ``DB.memory_usage`` counts them; it lowers what the options for each of them allow.  Half of
-            it is for memtables: the write buffer is at most their share of it.  Indexes and resident
-            filters of the tables in use may take the rest, the cache has what they leave, and once they
-            took three quarters, filters of further tables are read through the cache (the log tells).
+            ``DB.memory_usage`` counts them.  Half of it is for memtables.  Indexes and resident filters
+            of the tables in use may take the rest, the cache has what they leave, and once they took
+            three quarters, filters of further tables are read through the cache (the log tells).
             Indexes stay in memory in any case.  Not counted: Python's objects around keys and values in
             memtables, what flushes, compactions, scans and ``bulk_load`` work with, helper processes,
-            and tables that only snapshots, cursors and iterators still read.  The last write
-            or batch of a memtable may exceed its share until it is flushed.  0: no budget.
+            and tables that only snapshots, cursors and iterators still read.  0: no budget.
 
     Blocks:
         block_size_bytes: size of a data block as stored, compressed and with its filter.  Before
@@ -137,10 +135,8 @@ class Options:
         fit_pages: end blocks where pages of 4 KiB end, so that to look a key up reads one page where
             blocks are no larger and entries are small.  Entries above 500 bytes cross into a second page
             more often the larger they are (``docs/performance.md``).  Zeros fill what is left of a page,
-            up to 384 bytes: 1 to 3 % of a table, and up to 7 % if entries of 200 to 500 bytes do not
-            compress.  False closes each block
-            once its keys and values, and 7 bytes for each entry, reach ``block_size_bytes`` before
-            compression: no filter or compression shifts the blocks' borders then.  True.
+            up to 384 bytes: 1 to 3 % of a table, rarely 7 %.  False closes each block once its keys and
+            values, and 7 bytes for each entry, reach ``block_size_bytes`` before compression.  True.
         block_cache_size_bytes: memory for uncompressed blocks (and, with
             ``filter_residency="cached"``, for filters), and for single entries that lookups read.  Which
             of them get more is found by what they would spare.  64 MiB.
@@ -152,9 +148,8 @@ class Options:
             for measurements.  False.
         read_around: once many single blocks of a table were read, have the operating system prefetch
             its other blocks, one MiB at a time.  Has no effect with ``direct_reads``, or while all
-            tables take more than half of the memory that other programs leave when the tree changes, or
-            of the limit of this process's control group (a container's, for example).  Ends when the
-            operating system has dropped what was prefetched.  True.
+            tables take more than half of the memory that other programs, or the limit of this process's
+            control group, leave.  Ends when the operating system has dropped what was prefetched.  True.
 
     Filters:
         error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs
@@ -168,23 +163,19 @@ class Options:
             ``"monkey"``.
         filter_memory_bytes: the size of all filters and indexes together, in place of ``error_rate`` and
             ``filter_allocation``.  New tables get the rates that waste the fewest reads in it: lower
-            ones in small runs, and where lookups ask more often for absent keys; without any lookups
-            yet they are Monkey's.  A table has one rate, so smaller tables follow lookups more closely,
-            and in a store of one table (``table_size_bytes`` is 64 MiB by default) a budget saves
-            nothing.  A compaction of the whole store (``compact_range(force=True)``) makes indexes and
-            Bloom or ribbon filters that large, within 2 % where tables have thousands of keys.  Before it
-            they may take more: 2.0 times as much in a store of 100,000 keys that were written again.  The
-            index of the first table of an empty store comes on top.  Other kinds have a least size for
-            each filter (4 bits a key with ``"grafite"``), and take it where the budget has less; indexes
-            that exceed the budget leave no filters.  No rate is below 1e-6, so part of a large budget
-            stays unused.  What has no budget uses ``error_rate``: ``bulk_load`` of an iterable without a
-            length, ``TableWriter``, the newest writes in a backup.  0: no such budget.
+            ones in small runs, and where lookups ask more often for absent keys.  A table has one rate,
+            so a store of one table (``table_size_bytes``) saves nothing.  A compaction of the whole
+            store (``compact_range(force=True)``) makes indexes and Bloom or ribbon filters that large,
+            within 2 % where tables have thousands of keys.  Before it they may take more: 2.0 times as
+            much in a store of 100,000 keys that were written again.  Other kinds have a least size for
+            each filter (4 bits a key with ``"grafite"``); indexes that exceed the budget leave no
+            filters.  No rate is below 1e-6.  What has no budget uses ``error_rate``: ``bulk_load`` of an
+            iterable without a length, ``TableWriter``, the newest writes in a backup.  0: no such budget.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
             powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
-            ``"auto"`` (Bloom in what flushes write, ribbon in other tables; where lsmkv is not compiled,
-            Bloom in all);
-            ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one have one
-            length: of k numbers at a rate of at most k p; only per block, and of whole keys);
+            ``"auto"`` (Bloom in what flushes write, ribbon in other tables; Bloom in all where lsmkv is
+            not compiled); ``"grafite"`` (answers short ranges of numbers, too, where keys that end in one
+            have one length: of k numbers at a rate of at most k p; only per block, and of whole keys);
             ``"none"``; or the name of a registered one (:func:`lsmkv.filters.policy.register`).
             ``"auto"``.
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
@@ -231,13 +222,11 @@ class Options:
 
     Files:
         max_open_files: how many tables are kept open; beyond that, those not read lately are closed, and
-            opened again when they are read.  Tables that were replaced and are still read count, too.
-            Each opening for a read takes some 10 us.  Other files are a few for each store: lock,
-            manifest and logs.  A reader beside a writer keeps what it has open; of what it had to close
-            and the writer has removed, a read raises OSError (``ESTALE``), and ``refresh()`` helps.  0:
-            all stores of this process that leave it at 0 share half of the descriptors that the system
-            allows the process (its soft limit, ``ulimit -n``; looked up at each opening).  The other half
-            is the program's.  lsmkv never raises that limit: it belongs to the program.  0.
+            opened again when they are read, in some 10 us.  Tables that were replaced and are still read
+            count, too; lock, manifest and logs do not.  A reader beside a writer keeps what it has open;
+            of what it had to close and the writer has removed, a read raises OSError (``ESTALE``), and
+            ``refresh()`` helps.  0: all stores of this process that leave it at 0 share half of the
+            descriptors that the process may have (its soft limit, ``ulimit -n``).  0.
         file_mode: permission bits of new files, whatever the umask; new directories have them, too, and
             whoever may read may enter.  Where a file system refuses such bits, its own count.  0o600:
             the owner alone.

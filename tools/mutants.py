@@ -127,7 +127,7 @@ MUTANTS: Final = (
     Mutant(
         "a cached block is evicted, and still counted",
         "sstable/block_cache.py",
-        "        self.used_bytes -= oldest.charge_bytes\n",
+        "            self.used_bytes -= item.charge_bytes\n",
         "",
     ),
     Mutant(

@@ -86,7 +86,7 @@ COMPILED = (
     "read/scan",
     "log/log_set",
     "read/view",
-    "engine/state",
+    "background/state",
     "engine/readers",
     "engine/watch",
     "engine/writer",

@@ -51,19 +51,6 @@ def backup(
             format.
         OSError: a file cannot be read or written; the previous backup is as it was.
         BackgroundError: the source takes no writes after a failure; ``resume`` first.
-
-    >>> import lsmkv, os, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     target = os.path.join(folder, "backup")
-    ...     with lsmkv.open(os.path.join(folder, "store")) as db:
-    ...         db[b"fox"] = b"red"
-    ...         db.flush()
-    ...         first = lsmkv.backup(db, target)
-    ...         db[b"owl"] = b"brown"
-    ...         second = lsmkv.backup(db, target)
-    ...     with lsmkv.open(target, read_only=True) as copy:
-    ...         first.copied_count, second.copied_count, dict(copy)
-    (1, 1, {b'fox': b'red', b'owl': b'brown'})
     """
     directory = absolute_path(target, "target")
     if not isinstance(source, DB):

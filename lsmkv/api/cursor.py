@@ -56,22 +56,24 @@ class Cursor(metaclass=KnowsPeers):
     def seek(self, key: Buffer) -> bool:
         """Go to the first key at or above ``key``."""
         wanted = key_bytes(key)
-        entries = self._entries
-        if entries and entries[0][0] <= wanted <= entries[-1][0]:
-            self._check_open()
-            self._at = bisect_left(entries, wanted, key=_KEY)
+        if self._spans(wanted):
+            self._at = bisect_left(self._entries, wanted, key=_KEY)
             return True
         return self._start(Bounds(start=wanted))
 
     def seek_for_prev(self, key: Buffer) -> bool:
         """Go to the last key at or below ``key``."""
         wanted = key_bytes(key)
-        entries = self._entries
-        if entries and entries[0][0] <= wanted <= entries[-1][0]:
-            self._check_open()
-            self._at = bisect_right(entries, wanted, key=_KEY) - 1
+        if self._spans(wanted):
+            self._at = bisect_right(self._entries, wanted, key=_KEY) - 1
             return True
         return self._start(Bounds(stop=wanted + b"\0", reverse=True))
+
+    def _spans(self, key: bytes) -> bool:
+        """Whether the entries at hand reach from below ``key`` to above it."""
+        self._check_open()
+        entries = self._entries
+        return len(entries) > 0 and entries[0][0] <= key <= entries[-1][0]
 
     def first(self) -> bool:
         """Go to the first key."""
@@ -83,40 +85,33 @@ class Cursor(metaclass=KnowsPeers):
 
     def next(self) -> bool:
         """Go to the next key above."""
-        self._check_open()
-        entries, at = self._entries, self._at
-        if not 0 <= at < len(entries):
-            return False
-        self._at = at + 1
-        if at + 1 < len(entries):
-            return True
-        if self._above is None:
-            self._above = self._begin(Bounds(start=entries[-1][0] + b"\0"))
-        self._below = None
-        return self._fetch(self._above, False)
+        return self._move(1)
 
     def prev(self) -> bool:
         """Go to the next key below."""
+        return self._move(-1)
+
+    def _move(self, step: int) -> bool:
         self._check_open()
         entries, at = self._entries, self._at
         if not 0 <= at < len(entries):
             return False
-        self._at = at - 1
-        if at > 0:
+        self._at = at + step
+        if 0 <= self._at < len(entries):
             return True
-        if self._below is None:
-            self._below = self._begin(Bounds(stop=entries[0][0], reverse=True))
-        self._above = None
-        return self._fetch(self._below, True)
+        if step > 0:
+            scan = self._above or self._begin(Bounds(start=entries[-1][0] + b"\0"))
+        else:
+            scan = self._below or self._begin(Bounds(stop=entries[0][0], reverse=True))
+        return self._follow(scan, step < 0)
 
     def _start(self, wanted: Bounds) -> bool:
         self._check_open()
-        scan = self._begin(wanted)
-        self._above, self._below = (None, scan) if wanted.reverse else (scan, None)
-        return self._fetch(scan, wanted.reverse)
+        return self._follow(self._begin(wanted), wanted.reverse)
 
-    def _fetch(self, scan: _Scan, reverse: bool) -> bool:
+    def _follow(self, scan: _Scan, reverse: bool) -> bool:
         """Go to the next entries of a scan; other threads may run meanwhile."""
+        self._above, self._below = (None, scan) if reverse else (scan, None)
         try:
             self._is_moving = True
             entries = next(scan, ())

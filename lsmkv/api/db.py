@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import time
 import warnings
@@ -25,11 +24,11 @@ from lsmkv.api.sizes import (
 )
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
+from lsmkv.background.state import UNOPENED
 from lsmkv.encoding.entries import ABSENT, Absent, Buffer, key_bytes, value_bytes
 from lsmkv.encoding.expiry import Held, expiring
 from lsmkv.engine.engine import Engine
 from lsmkv.engine.erase import delete_ranges
-from lsmkv.engine.state import UNOPENED
 from lsmkv.engine.writer import put_expiring
 from lsmkv.errors import ConflictError, Error, uncopyable
 from lsmkv.html import Drawn, Row, table
@@ -37,7 +36,6 @@ from lsmkv.layers.peers import check_unnamed, wrong_write
 from lsmkv.options import MIB, Options
 from lsmkv.runtime import Finalizer, check_interpreter, loaded
 from lsmkv.stats import Stats
-from lsmkv.storage.file_names import new_staging_name
 from lsmkv.storage.storage import PathLike, Storage, absolute_path
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
@@ -219,14 +217,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         delete_ranges(self._engine.readers, self._engine.writer, ranges, [], sync)
 
     def expires_at(self, key: Buffer) -> int | None:
-        """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there.
-
-        >>> import lsmkv, tempfile
-        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path, clock=lambda: 1000.0) as db:
-        ...     db.put(b"session", b"ada", ttl_s=60)
-        ...     db.expires_at(b"session")
-        1060
-        """
+        """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there."""
         return self._engine.readers.expires_at(key)
 
     def touch(
@@ -253,14 +244,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """Operations that the end of the ``with`` block applies, all or none.
 
         ReadOnlyError, ClosedError: this handle is read-only or closed.
-
-        >>> import lsmkv, tempfile
-        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
-        ...     with db.write_batch(sync=True) as batch:
-        ...         batch.put(b"k", b"v")
-        ...         batch.delete(b"old")
-        ...     db[b"k"]
-        b'v'
         """
         check_unnamed("DB.write_batch", given)
         self._state.check_for_writing()
@@ -300,10 +283,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return default if value is None else value
 
     def setdefault(self, key: Buffer, default: Buffer) -> bytes:
-        """The value of ``key``, which is set to ``default`` if missing.
-
-        In one step: no other write comes in between.  Raises as :meth:`put`.
-        """
+        """The value of ``key``, set to ``default`` if missing, in one step.  Raises as :meth:`put`."""
         data, value = key_bytes(key), value_bytes(default)
         held = self._state.clock.held(value, None, None)
 
@@ -377,10 +357,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         >>> import lsmkv, tempfile
         >>> def count(t):
         ...     t[b"visits"] = b"%d" % (int(t.get(b"visits", b"0")) + 1)
-        ...     return int(t[b"visits"])
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
-        ...     db.transact(count), db.transact(count)
-        (1, 2)
+        ...     db.transact(count)
         """
         if not isinstance(attempts, int) or attempts < 1:
             raise ValueError(f"attempts={attempts!r}: give a number from 1 on")
@@ -412,11 +390,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             key, ttl_s, expires_at, sync: as for :meth:`put`, whose errors it raises, too.
             expected: the value that it must have; None: it must not be there.
             value: the new value; None removes it.
-
-        >>> import lsmkv, tempfile
-        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
-        ...     db.compare_and_set(b"lock", None, b"mine"), db.compare_and_set(b"lock", None, b"yours")
-        (True, False)
         """
         data = key_bytes(key)
         wanted = None if expected is None else value_bytes(expected)
@@ -476,10 +449,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def refresh(self) -> bool:
         """Show what another process has written or published since the last look.
 
-        It reads what is new, and some 20 bytes of each log that has room for more, which a writer fills
-        without changing the file's length or time.  ``Stats.log_read_bytes`` counts all of it.  A store
-        that does not go on from what was read before, as another one at the same path, is read anew.
-        O(new writes + files of the store).
+        O(new writes + files of the store).  Another store at the same path is read anew.
 
         Returns:
             Whether there are new writes since the last call, with ``refresh_every_s`` also such as the
@@ -488,13 +458,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         Raises:
             CorruptionError, OSError: the store is damaged or cannot be read, now or when it last looked
                 by itself (``refresh_every_s``); the handle shows what it showed before.
-
-        >>> import lsmkv, tempfile
-        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as writer:
-        ...     with lsmkv.open(path, read_only=True) as reader:
-        ...         writer[b"key"] = b"value"
-        ...         b"key" in reader, reader.refresh(), reader[b"key"], reader.refresh()
-        (False, True, b'value', False)
         """
         return self._engine.refresh()
 
@@ -507,14 +470,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         Their entries replace what the store has under these keys; snapshots and iterators that exist do
         not see them.  It flushes the memtable and waits for a running compaction; writers wait for the
-        last part, some milliseconds.  Each table goes as deep into the tree as it fits.  Once the call
-        returns, the entries survive a power failure.
+        last part, some milliseconds.  Once the call returns, the entries survive a power failure.
 
         Args:
             paths: table files, whose keys do not overlap.
-            move: the store takes the files over, without a copy where the file system has links and the
-                table was written for it; each is whole under its old name until the store has it,
-                whatever ends the process.  False: they are copied.
+            move: the store takes the files over, without a copy where the file system has links; each
+                is whole under its old name until the store has it.  False: they are copied.
             verify: read every byte of the tables first.  False reads their ends alone: for tables that
                 a job of yours has just written, perhaps on other machines.
 
@@ -528,10 +489,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
                 until ``resume``.
             BackgroundError, ReadOnlyError, ClosedError: as :meth:`put`.
 
-        After an error, files and entries are as they were.  An interrupt (KeyboardInterrupt, or what a
-        signal handler raises) leaves all or none of the tables in the store, too; but the commit, in a
-        thread of its own, goes on if it has begun, and may end some milliseconds after the call has
-        raised (``compact_range`` and ``close`` wait for it).  The next opening removes leftover files.
+        After an error, files and entries are as they were.  After an interrupt (Ctrl-C) a commit that has
+        begun goes on, in a thread of its own; ``compact_range`` and ``close`` wait for it.
         """
         from lsmkv.engine.ingest import ingest
 
@@ -545,26 +504,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         after a crash the next opening, removes it with all that was not ingested; a process that still
         writes there then gets an OSError.
 
-        OSError: it cannot be created.  ReadOnlyError, ClosedError: this handle is read-only or closed.
-
-        >>> import lsmkv, os, tempfile
-        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
-        ...     with db.staging() as folder:
-        ...         with lsmkv.TableWriter(os.path.join(folder, "1.sst")) as table:
-        ...             table.add(b"fox", b"red")
-        ...         report = db.ingest([os.path.join(folder, "1.sst")], move=True)
-        ...     db[b"fox"], os.path.exists(folder)
-        (b'red', False)
+        OSError: it cannot be created.  ReadOnlyError, ClosedError: as :meth:`put`.
         """
+        from lsmkv.background.process.staged import StagingDirectory
+
         self._state.check_for_writing()
-        storage = self._engine.location.storage
-        path = os.path.join(self.path, new_staging_name())
-        storage.create_directory(path)
-        try:
-            yield path
-        finally:
-            with contextlib.suppress(OSError):
-                storage.remove_tree(path)
+        with StagingDirectory(self._engine.tables) as staging:
+            yield staging.path
 
     def bulk_load(
         self,
@@ -597,8 +543,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
             RuntimeError: no thread can be started; or inside another call of this thread.
 
-        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.  An interrupt
-        during the commit does not take it back, as in :meth:`ingest`.
+        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded; interrupts are
+        as in :meth:`ingest`.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -621,7 +567,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         Tables that are not there yet are sent first.  Then one object that names them all makes the new
         *generation*: readers see it whole or not at all, from their next ``refresh`` on.  Credentials
-        come from where the tools of the cloud find them.  Needs ``pip install "lsmkv[remote]"``.
+        come from where the tools of the cloud find them.
 
         Args:
             url: ``s3://bucket/prefix``, ``gs://...``, ``az://...`` or ``file:///folder``; nothing else
@@ -657,11 +603,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     ) -> CheckpointReport:
         """Make a store of its own in ``path``: this one, as it is now.
 
-        The copy has another identity (``StoreInfo.store_id``), so that nobody takes it for this store.
-        It has all that was acknowledged before the call.  Tables are shared by hard link, which takes
-        little time and space; where links are refused, as between devices, they are copied, as are the
-        logs.  Writers go on meanwhile.  A read-only handle makes one of what the writer has acknowledged
-        by now, or downloads a published store.  All is synced at the end; a crash leaves all or nothing.
+        The copy has an identity of its own (``StoreInfo.store_id``), and all that was acknowledged before
+        the call.  Tables are shared by hard link; where links are refused, as between devices, they are
+        copied, as are the logs.  Writers go on meanwhile.  A read-only handle copies what the writer has
+        acknowledged by now, or downloads a published store.  A crash leaves all or nothing.
 
         Args:
             path: an empty directory, or one that does not exist; not inside the store.  What an
@@ -728,15 +673,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """How many bytes all files of the store have: tables, logs and the rest.
 
         A log counts with its room for writes, a table in full also where a copy shares it by a hard link.
-        Of a published store count the tables of the open generation.  O(files).
-
-        OSError: the directory cannot be read.
-
-        >>> import lsmkv, tempfile
-        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
-        ...     db[b"key"] = b"value"
-        ...     0 < db.approximate_size() < db.disk_bytes()
-        True
+        Of a published store count the tables.  O(files).  OSError: the directory cannot be read.
         """
         return disk_bytes(self._engine)
 
@@ -802,9 +739,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def tree_changes(self, after: TreeChange | None = None) -> list[TreeChange]:
         """The changes of the tree that the manifest records, oldest first.  O(manifest).
 
-        They are those of whoever writes the store, up to now; a read-only handle may not show the last
-        ones before its ``refresh``.  A manifest that grows is begun anew, with one change that adds the
-        whole tree.  A published store records none.
+        They are those of whoever writes the store, up to now.  A manifest that grows is begun anew, with
+        one change that adds the whole tree.  A published store records none.
 
         ``after``: only changes since this one; all if its manifest was begun anew meanwhile.
         TypeError: ``after`` is no change.  CorruptionError, NotAStoreError, OSError: the manifest cannot

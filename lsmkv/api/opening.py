@@ -13,7 +13,7 @@ from lsmkv.api.places import location_of, new_storage
 from lsmkv.background.events import OnEvent
 from lsmkv.encoding.expiry import Clock
 from lsmkv.engine.engine import Engine
-from lsmkv.engine.location import Directory, Location
+from lsmkv.engine.location import Directory
 from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
 from lsmkv.options import Options, OptionsDict, chosen_options
 from lsmkv.runtime import check_interpreter
@@ -58,9 +58,7 @@ def open(  # more than 60 lines: its parameters and its docstring
     Args:
         path: a directory that holds nothing else: a new store is made only in one that is missing or
             empty (but for ``lost+found``, ``.DS_Store`` and the like), or in which a creation was cut
-            short.  Or, with ``read_only=True``, the URL to which
-            a store was published (``DB.publish``): ``s3://bucket/prefix``, ``gs://...``, ``az://...``,
-            ``file:///folder``.
+            short.  Or, with ``read_only=True``, the URL to which a store was published (``DB.publish``).
         options: how to write and read the store (default: ``Options()``).
         create_if_missing: create the directory and a new store if there is none.
         error_if_exists: refuse to open a store that exists.
@@ -128,24 +126,28 @@ def open(  # more than 60 lines: its parameters and its docstring
                 "read_only=True; write to a store in a directory, and publish it"
             )
         location = location_of(str(path), chosen)
-        return _reader(location, chosen, refresh_every_s, on_event, clock)
-    directory = absolute_path(path)
-    files = storage or new_storage(chosen, read_only=read_only)
-    may_create = create_if_missing and not read_only
-    if _to_create(files, directory, may_create, error_if_exists) is None:
-        check_is_ours(files, directory)
-    if read_only:
-        return _reader(Directory(directory, files), chosen, refresh_every_s, on_event, clock)
-    files.make_directory(directory)
+    else:
+        directory = absolute_path(path)
+        files = storage or new_storage(chosen, read_only=read_only)
+        may_create = create_if_missing and not read_only
+        if _to_create(files, directory, may_create, error_if_exists) is None:
+            check_is_ours(files, directory)
+        if not read_only:
+            files.make_directory(directory)
+        location = Directory(directory, files)
     engine = Engine(
-        Directory(directory, files),
+        location,
         chosen,
-        read_only=False,
+        read_only=read_only,
+        refresh_every_s=refresh_every_s,
         on_event=on_event,
         clock=Clock(clock, chosen.default_ttl_s),
     )
     db = DB(engine)  # first: whatever interrupts come, the end of this object closes the engine
     try:
+        if read_only:
+            engine.open_read_only()
+            return db
         engine.lock = _lock(files, directory, wait_s)
         # Asked again: another process may have made a store before this one had the lock.
         leftovers = _to_create(files, directory, create_if_missing, error_if_exists)
@@ -158,31 +160,6 @@ def open(  # more than 60 lines: its parameters and its docstring
     except BaseException:
         engine.abandon()
         raise
-
-
-def _reader(
-    location: Location,
-    options: Options,
-    refresh_every_s: float | None,
-    on_event: OnEvent | None,
-    clock: Callable[[], float],
-) -> DB:
-    """A store that is only read, opened."""
-    engine = Engine(
-        location,
-        options,
-        read_only=True,
-        refresh_every_s=refresh_every_s,
-        on_event=on_event,
-        clock=Clock(clock),
-    )
-    db = DB(engine)  # first, as in open
-    try:
-        engine.open_read_only()
-    except BaseException:
-        engine.close()
-        raise
-    return db
 
 
 _MOST_FREQUENT_S: Final = 0.001  # a thread that refreshes more often does nothing else

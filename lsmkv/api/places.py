@@ -24,10 +24,7 @@ def location_of(path: str, options: Options) -> Location:
 
 
 def location_on_use(path: str, options: Options) -> Location:
-    """As :func:`location_of`; an error is told at the first use.
-
-    (A pool whose worker fails before it waits for ever.)
-    """
+    """As :func:`location_of`; an error is told at the first use, or a pool would wait for ever."""
     try:
         return location_of(path, options)
     except Exception as error:

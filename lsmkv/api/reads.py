@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from operator import itemgetter
-
+from lsmkv.encoding.range_deletes import RangeDeletes
 from lsmkv.engine.recent_writes import Place
 from lsmkv.errors import ConflictError
 from lsmkv.read.bounds import Bounds
 
 
 class ReadRange:
-    """A range that is being read.
-
-    Attributes:
-        last: the key that was seen last, so that nothing beyond it counts; None at the beginning.
-        is_whole: whether the end was seen.
-    """
+    """A range that is being read."""
 
     __slots__ = ("_wanted", "is_whole", "last")
 
     def __init__(self, wanted: Bounds) -> None:
         self._wanted = wanted
+        # The key that was seen last, so that nothing beyond it counts; None at the beginning.
         self.last: bytes | None = None
-        self.is_whole = False
+        self.is_whole = False  # whether the end was seen
 
     def seen(self) -> tuple[bytes, bytes | None] | None:
         """The part that was seen, start <= key < stop; None if there is none."""
@@ -52,58 +46,26 @@ class Reads:
         return found
 
     def check(self, place: Place) -> None:
-        """Raise ConflictError if what was read was written after ``place``, which advances.
-
-        O(writes since * log ranges).
-        """
+        """Raise ConflictError if what was read was written after ``place``, which advances."""
         if not self.keys and not self._ranges:
             return
-        keys, ranges = self.keys, _Ranges(self._ranges)
+        seen = filter(None, [each.seen() for each in self._ranges])
+        ranges = RangeDeletes(tuple([(start, stop, 1) for start, stop in seen]))  # just to search
         for written in place.written_since():
             if isinstance(written, tuple):
-                touched = self._between(ranges, *written)
+                touched = self._first_read(ranges, *written)
                 if touched is not None:
                     raise ConflictError(touched)
-            elif written in keys or ranges.have(written):
+            elif written in self.keys or ranges.newest_over(written, 1):
                 raise ConflictError(written)
 
-    def _between(self, ranges: _Ranges, start: bytes, stop: bytes | None) -> bytes | None:
+    def _first_read(self, ranges: RangeDeletes, start: bytes, stop: bytes | None) -> bytes | None:
         """A key that was read from ``start`` to below ``stop``; None without one."""
         for key in self.keys:
             if start <= key and (stop is None or key < stop):
                 return key
-        return ranges.first_between(start, stop)
-
-
-class _Ranges:
-    """Disjoint ranges, start <= key < stop, ascending."""
-
-    def __init__(self, ranges: list[ReadRange]) -> None:
-        self._starts: list[bytes] = []
-        self._stops: list[bytes | None] = []
-        for start, stop in sorted(
-            filter(None, [each.seen() for each in ranges]), key=itemgetter(0)
-        ):
-            if self._stops and (self._stops[-1] is None or start <= self._stops[-1]):
-                if self._stops[-1] is not None and (stop is None or stop > self._stops[-1]):
-                    self._stops[-1] = stop
-            else:
-                self._starts.append(start)
-                self._stops.append(stop)
-
-    def have(self, key: bytes) -> bool:
-        """Whether ``key`` is in one of them."""
-        at = bisect_right(self._starts, key) - 1
-        if at < 0:
-            return False
-        stop = self._stops[at]
-        return stop is None or key < stop
-
-    def first_between(self, start: bytes, stop: bytes | None) -> bytes | None:
-        """Their first key from ``start`` to below ``stop``."""
-        if self.have(start):
+        gaps = ranges.gaps(start, stop, 0)
+        if not gaps or gaps[0][0] != start:
             return start
-        at = bisect_right(self._starts, start)
-        if at == len(self._starts) or (stop is not None and self._starts[at] >= stop):
-            return None
-        return self._starts[at]
+        end = gaps[0][1]
+        return None if end == stop else end

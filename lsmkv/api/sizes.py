@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from lsmkv.encoding.expiry import held_bytes
 from lsmkv.engine.engine import Engine
@@ -18,11 +18,7 @@ from lsmkv.read.bounds import Bounds, bounds_within
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import (
-    BACKUP,
-    CURRENT,
-    ERASED,
-    LOCK,
-    UNFINISHED_COPY,
+    SINGLE_NAMES,
     is_staging_name,
     is_unfinished_name,
     parse_file_name,
@@ -150,7 +146,7 @@ def _files(storage: Storage, directory: str) -> Iterator[str]:
         if is_staging_name(name):
             with contextlib.suppress(FileNotFoundError):
                 yield from [os.path.join(path, each) for each in storage.list_directory(path)]
-        elif name in _SINGLE or parse_file_name(name) is not None or is_unfinished_name(name):
+        elif name in SINGLE_NAMES or parse_file_name(name) is not None or is_unfinished_name(name):
             yield path
 
 
@@ -159,9 +155,6 @@ def _file_bytes(storage: Storage, path: str) -> int:
         return storage.file_size(path)
     except FileNotFoundError:  # removed meanwhile
         return 0
-
-
-_SINGLE: Final = (CURRENT, ERASED, LOCK, BACKUP, UNFINISHED_COPY)
 
 
 def _size_between(wanted: Bounds, table: TableReader) -> int:

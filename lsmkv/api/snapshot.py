@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from lsmkv.api.cursor import Cursor
 from lsmkv.api.ranges import EntryRangeView, KeyIterator, RangeView, ValueIterator
+from lsmkv.background.state import StoreState
 from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
 from lsmkv.engine.readers import Readers, StoreView
-from lsmkv.engine.state import StoreState
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.html import state_table
 from lsmkv.layers.mapping import OrderedReader

@@ -174,13 +174,6 @@ class TableWriter:
             TypeError, ValueError: as :meth:`add`, or the ends are not those of ``keys`` or ``values``.
                 No entry was added.
             ClosedError, OSError: as :meth:`add`.
-
-        >>> import lsmkv, os, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with lsmkv.TableWriter(os.path.join(folder, "animals.sst")) as table:
-        ...         table.add_columns(b"foxhare", [3, 7], b"redbrown", [3, 8])
-        ...     table.finish().entries
-        2
         """
         table = self._open()
         all_keys = keys if type(keys) is bytes else _column("keys", keys)
@@ -216,7 +209,6 @@ class TableWriter:
         self._last = key
 
     def _write(self, table: writer.TableWriter) -> None:
-        """Write the buffered entries."""
         if self._keys:
             batch = EntryBatch.of(self._keys, self._values, [], may_repeat=False, one_seq=0)
             self._keys, self._values, self._held_bytes = [], [], 0

@@ -50,27 +50,21 @@ _MANY: Final = 256  # keys that are looked at together
 
 
 class TransactionState:
-    """What a transaction, its views and its cursors share.
-
-    Attributes:
-        snapshot: the store as the transaction sees it.
-        own: what it has written.  Its sequence numbers are moments: no view sees later writes.
-        erased: its range deletes; one of moment m is numbered m + 1.
-        reads: what it has read.
-        place: where it began among the writes of all; None once it was committed or discarded.
-        lock: held during each call.
-    """
+    """What a transaction, its views and its cursors share."""
 
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
-        self.snapshot = snapshot
+        self.snapshot = snapshot  # the store as the transaction sees it
+        # What it has written.  Its sequence numbers are moments: no view sees later writes.
         self.own = Memtable(0, 0)
+        # Its range deletes; one of moment m is numbered m + 1.
         self.erased: RangeDeletes | None = None
         self._moment = 0
         self._is_frozen = False  # whether a view shows this moment: then the next write is later
         self._size_bytes = HEADER_BYTES
-        self.reads = Reads()
+        self.reads = Reads()  # what it has read
+        # Where it began among the writes of all; None once it was committed or discarded.
         self.place: Place | None = place
-        self.lock = Lock()
+        self.lock = Lock()  # held during each call
 
     def end(self) -> None:
         """Let go of everything."""
@@ -108,26 +102,29 @@ class TransactionState:
         """As :meth:`get`, without what was written after ``moment``."""
         self.check_usable()
         with self.lock:
-            value = self.own.get_at(key, moment)
-            if isinstance(value, Absent):
-                if self.erased is not None and self.erased.newest_over(key, moment + 1):
-                    return None
-                self.reads.keys.add(key)
+            held = self._own_at(key, moment)
+            if isinstance(held, Absent):
                 return self.snapshot._lookup(key)
-            return self.snapshot._live_pin().moment.value_of(value)
+            return self.snapshot._live_pin().moment.value_of(held)
+
+    def _own_at(self, key: bytes, moment: int) -> Held | Absent:
+        """What the transaction has written; ABSENT makes the key count as read."""
+        held = self.own.get_at(key, moment)
+        if isinstance(held, Absent):
+            if self.erased is not None and self.erased.newest_over(key, moment + 1):
+                return None
+            self.reads.keys.add(key)
+        return held
 
     def expires_at(self, key: Buffer) -> int | None:
         """When ``key`` is due; None: it never is, or is not there.  It counts as read."""
         data = key_bytes(key)
         self.check_usable()
         with self.lock:
-            held = self.own.get(data)
-            if not isinstance(held, Absent):
-                return self.snapshot._live_pin().moment.expiry_of(held)
-            if self.erased is not None and self.erased.newest_over(data, self._moment + 1):
-                return None
-            self.reads.keys.add(data)
-            return self.snapshot.expires_at(data)
+            held = self._own_at(data, self._moment)
+            if isinstance(held, Absent):
+                return self.snapshot.expires_at(data)
+            return self.snapshot._live_pin().moment.expiry_of(held)
 
     def put(self, key: bytes, value: Held) -> None:
         """Set ``key``; None deletes it.  ValueError if all would be too much for one write."""
@@ -222,10 +219,7 @@ def _scan(state: TransactionState, wanted: Bounds, moment: int) -> Scan:
 
 
 def _entries(state: TransactionState, wanted: Bounds, moment: int) -> Iterator[_Entry]:
-    """The entries of a range.
-
-    No method of the iterator, to which it would refer: then a forgotten one waits for the collector.
-    """
+    """The entries of a range; no method, or a forgotten iterator would wait for the collector."""
     scan = _scan(state, wanted, moment)
     seen = state.reads.add_range(wanted)
     for entries in scan:
@@ -236,10 +230,7 @@ def _entries(state: TransactionState, wanted: Bounds, moment: int) -> Iterator[_
 
 
 class _RangeView:
-    """A range of a transaction, unchanged by what it writes later.
-
-    ``len`` scans.  What is looked at counts as read.
-    """
+    """A range of a transaction, unchanged by later writes; what is looked at counts as read."""
 
     def __init__(
         self, transaction: Any, start: object, stop: object, prefix: object, reverse: bool
@@ -390,10 +381,8 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
             ReadOnlyError: the store was opened with ``read_only=True``.
             ClosedError: the transaction has ended, or the store is closed.
         """
-        data, held = (
-            key_bytes(key),
-            self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at),
-        )
+        data = key_bytes(key)
+        held = self._writer.state.clock.held(value_bytes(value), ttl_s, expires_at)
         self._writer.state.check_for_writing()
         self._state.put(data, held)
 
@@ -426,11 +415,9 @@ class Transaction(OrderedReader[bytes, bytes, Buffer, Buffer], MutableMapping[by
         *,
         prefix: Buffer | None = None,
     ) -> None:
-        """Remove the keys of a range when the transaction commits.
+        """Remove the keys of a range when the transaction commits.  Raises as :meth:`put`.
 
         Those that others put meanwhile go, too.  Arguments as for ``DB.delete_range``.
-
-        Raises as :meth:`put`.
         """
         ranges = deleted_range(start, stop, prefix)
         self._writer.state.check_for_writing()

@@ -97,10 +97,9 @@ class WriteBatch:
         *,
         prefix: Buffer | None = None,
     ) -> None:
-        """Remove the keys of a range when the batch is committed.
+        """Remove the keys of a range when the batch is committed.  Raises as :meth:`put`.
 
         Operations that come after it in the batch stay.  Arguments as for ``DB.delete_range``.
-        Raises as :meth:`put`.
         """
         operations = self._open()
         for low, high in deleted_range(start, stop, prefix):

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from lsmkv.background.events import EventTeller
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.pace import Pacer, Starvation, StarvedError, Urgency
+from lsmkv.background.state import StoreState
 from lsmkv.background.work import Work
 from lsmkv.background.worker import Worker
-from lsmkv.changes import Changes
 from lsmkv.log.log_set import LogSet
-from lsmkv.memtable.memtable import Memtable
-from lsmkv.options import Options
-from lsmkv.read.snapshots import SnapshotList
-from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import write_tables
-from lsmkv.stats import Stats
-from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
 
 if TYPE_CHECKING:
@@ -28,46 +21,10 @@ if TYPE_CHECKING:
 _LEAST_MOVED_BYTES: Final = 1 << 20  # a smaller job stays in the thread, even a starved one
 
 
-class OpenStore(Protocol):
-    """The open store that background threads work for."""
-
-    directory: str
-    super_version: SuperVersion | None
-    stats: Stats
-    snapshots: SnapshotList
-    options: Options
-    events: EventTeller
-    changes: Changes
-
-    def may_flush(self) -> bool:
-        """Whether flushes may run now."""
-
-    def may_compact(self) -> bool:
-        """Whether compactions may run now."""
-
-    def due_s(self) -> int:
-        """The time by which entries are due for every reader."""
-
-    def drop_due(self) -> int:
-        """As :meth:`due_s`; from now on they count as dropped."""
-
-    def publish(self, version: Version, flushed: Memtable | None) -> None:
-        """Show readers ``version``, and hide the memtable that its tables replace."""
-
-    def work_failed(self, error: BaseException) -> None:
-        """Stop taking writes: a flush or compaction failed.  Notes an event."""
-
-    def with_mutex(self, action: Callable[[], object]) -> None:
-        """Call ``action``, which is short, with the mutex held."""
-
-    def check_not_ending(self) -> None:
-        """Raise if the store is closing: no work will end a wait."""
-
-
 class Shared:
     """State shared by the background threads; ``stopping``: running jobs must give up."""
 
-    def __init__(self, store: OpenStore, tables: VersionSet, logs: LogSet) -> None:
+    def __init__(self, store: StoreState, tables: VersionSet, logs: LogSet) -> None:
         self.store = store
         self.tables = tables
         self.logs = logs
@@ -76,12 +33,7 @@ class Shared:
 
 
 class BackgroundThread(Pacer):
-    """A worker that writes tables, itself or through a ``runner``.
-
-    Attributes:
-        find_runner: is given the present runner, and gives one where that is possible, or None.
-        works_for_callback: the job that runs was begun by a callback in the worker's thread.
-    """
+    """A worker that writes tables, itself or through a ``runner``."""
 
     def __init__(self, name: str, shared: Shared) -> None:
         super().__init__(shared.store.stats, shared.urgency)
@@ -89,8 +41,9 @@ class BackgroundThread(Pacer):
         self.store = shared.store
         self.tables = shared.tables
         self.runner: JobRunner | None = None
+        # Is given the present runner, and gives one where that is possible, or None.
         self.find_runner: Callable[[JobRunner | None], JobRunner | None] | None = None
-        self.works_for_callback = False
+        self.works_for_callback = False  # the job was begun by a callback in the worker's thread
         self._may_move_jobs = True
         self._starvation: Starvation | None = None  # of the job in this thread, if it may move
         self.worker = Worker(name, self.run_once, self._failed)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Final
 
-from lsmkv.background.background_thread import OpenStore, Shared
+from lsmkv.background.background_thread import Shared
 from lsmkv.background.compactor import Compactor
 from lsmkv.background.events import HelperFailed
 from lsmkv.background.flusher import Flusher
 from lsmkv.background.malloc_trim import find_malloc_trim
+from lsmkv.background.state import StoreState
 from lsmkv.background.threads import in_own_thread
 from lsmkv.changes import await_change
 from lsmkv.compaction.picker import PickState
@@ -24,7 +25,7 @@ _FOR_EVER: Final = 0  # no thread has this identifier
 class BackgroundWork:
     """The flusher, the compactor, and the threads that wait for either."""
 
-    def __init__(self, store: OpenStore, tables: VersionSet, logs: LogSet) -> None:
+    def __init__(self, store: StoreState, tables: VersionSet, logs: LogSet) -> None:
         self._store = store
         self._tables = tables
         self._shared = Shared(store, tables, logs)

@@ -179,7 +179,6 @@ _LEVELS: Final = {BackgroundFailed: _ERROR, HelperFailed: _WARNING, Refreshed: _
 
 
 def _level(event: Event) -> int:
-    """The level at which an event is logged."""
     if isinstance(event, WriteStalled):
         return _WARNING if event.duration_s >= STALL_S else _DEBUG
     return _LEVELS.get(type(event), _INFO)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import sys
 import threading
 from typing import Protocol
 
@@ -27,11 +26,6 @@ class Handle(Protocol):
 
 
 _watched: set[Handle] = set()
-
-
-def is_interpreter_ending() -> bool:
-    """Whether threads have been stopped, with whatever locks they hold."""
-    return sys.is_finalizing()
 
 
 def watch(handle: Handle) -> None:

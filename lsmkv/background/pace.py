@@ -99,13 +99,12 @@ class Pacer:
         if monotonic() < self._work_until_s:
             return
         done += self._first
-        while self._is_ahead(done) and self.writers_are_busy() and not self.is_urgent():
+        while self.writers_are_busy() and not self.is_urgent():
+            written = self._stats.log_bytes - self._start_bytes
+            if done * self._allowance_bytes <= written * self._total:
+                break
             self.nap()
         self._work_until_s = monotonic() + _WORK_S
-
-    def _is_ahead(self, done: int) -> bool:
-        written = self._stats.log_bytes - self._start_bytes
-        return done * self._allowance_bytes > written * self._total
 
     def writers_are_busy(self) -> bool:
         """Whether writers wrote at a high rate during the last window."""

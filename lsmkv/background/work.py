@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsmkv.background.process.jobs import CompactionJob, FlushJob, JobSpec
+from lsmkv.background.process import jobs
 from lsmkv.compaction.merge import compact_tables, flushed_batches
 from lsmkv.encoding.entry_batch import EntryBatch
-from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
+from lsmkv.encoding.range_deletes import RangeDelete, united
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.format import TableFormat, TableMeta
 from lsmkv.sstable.reader import TableReader
@@ -21,43 +22,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Tables to write.
+    """Tables to write."""
 
-    Attributes:
-        form: that of the new tables.
-        snapshots: sequence numbers of live snapshots, ascending.
-        drop_deletions: whether nothing older is left for a deletion to hide.
-        due_s: by which time entries are due for every reader.
-        input_bytes, entry_count: how much there is to do, at the most.
-        replaces: numbers of the tables that the new ones replace.
-    """
-
-    form: TableFormat
-    snapshots: list[int]
-    drop_deletions: bool
-    due_s: int
+    form: TableFormat  # that of the new tables
+    snapshots: list[int]  # sequence numbers of live snapshots, ascending
+    drop_deletions: bool  # whether nothing older is left for a deletion to hide
+    due_s: int  # by which time entries are due for every reader
+    # input_bytes, entry_count: how much there is to do, at the most.
     input_bytes: int
     entry_count: int
-    replaces: list[int]
+    replaces: list[int]  # numbers of the tables that the new ones replace
 
     def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
         """What the tables hold, for this process to write."""
         raise NotImplementedError
 
-    def spec(self, runner: JobRunner) -> JobSpec:
-        return runner.spec(
-            self.form,
-            self.snapshots,
-            drop_deletions=self.drop_deletions,
-            due_s=self.due_s,
-            input_bytes=self.input_bytes,
-            max_tables=self.entry_count,
-            replaces=self.replaces,
-        )
+    def job(self, spec: jobs.JobSpec) -> jobs.Job:
+        """The same for a helper process."""
+        raise NotImplementedError
 
     def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
         """Let a helper process do it; None: a thread must."""
-        raise NotImplementedError
+        tables = runner.tables
+        options = tables.options
+        count = min(
+            self.entry_count, jobs.numbers_wanted(self.input_bytes, options.table_size_bytes)
+        )
+        spec = jobs.JobSpec(
+            directory=os.fsencode(tables.directory),
+            format=self.form,
+            table_size_bytes=options.table_size_bytes,
+            direct_reads=options.direct_reads,
+            file_mode=options.file_mode,
+            first_number=tables.manifest.allocate(count),
+            number_count=count,
+            snapshots=self.snapshots,
+            drop_deletions=self.drop_deletions,
+            due_s=self.due_s,
+            replaces=[*self.replaces, *tables.unremoved],
+        )
+        return runner.run(self.job(spec), self.entry_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,25 +75,21 @@ class FlushWork(Work):
         batches = self.memtable.entry_batches()
         return flushed_batches(batches, self.snapshots, self.drop_deletions, self.due_s)
 
-    def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
+    def job(self, spec: jobs.JobSpec) -> jobs.Job:
         memtable = self.memtable
-        job = FlushJob(
-            spec=self.spec(runner),
+        return jobs.FlushJob(
+            spec=spec,
             log_number=memtable.log_number,
             log_bytes=self.input_bytes,
             first_seq=memtable.first_seq,
             end_seq=self.end_seq,
             key_count=None if memtable.batches else len(memtable),
         )
-        return runner.run(job, self.entry_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionWork(Work):
-    """Merge the tables of some runs, newest run first; ``may_copy`` as in ``Compaction``.
-
-    ``erased`` are the range deletes to apply.
-    """
+    """Merge the tables of some runs, newest run first; ``may_copy`` as in ``Compaction``."""
 
     runs: list[list[TableReader]]
     may_copy: bool
@@ -97,16 +97,11 @@ class CompactionWork(Work):
 
     def batches(self) -> Iterator[EntryBatch | StoredBlocks]:
         form = self.form if self.may_copy else None
-        erased = RangeDeletes(tuple(self.erased)) if self.erased else None
+        erased = united(None, tuple(self.erased))
         return compact_tables(
             self.runs, self.snapshots, self.drop_deletions, form, self.due_s, erased
         )
 
-    def run_by(self, runner: JobRunner) -> list[TableMeta] | None:
-        job = CompactionJob(
-            spec=self.spec(runner),
-            runs=[[table.meta for table in run] for run in self.runs],
-            may_copy=self.may_copy,
-            erased=self.erased,
-        )
-        return runner.run(job, self.entry_count)
+    def job(self, spec: jobs.JobSpec) -> jobs.Job:
+        runs = [[table.meta for table in run] for run in self.runs]
+        return jobs.CompactionJob(spec=spec, runs=runs, may_copy=self.may_copy, erased=self.erased)

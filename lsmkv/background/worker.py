@@ -41,7 +41,6 @@ class Worker:
 
     @property
     def is_this_thread(self) -> bool:
-        """Whether the worker's thread asks."""
         return self._strand is not None and self._strand.is_this_thread
 
     def wake(self) -> None:

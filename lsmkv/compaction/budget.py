@@ -42,7 +42,6 @@ class _Part:
 
 
 def of_output(tables: VersionSet, version: Version, chosen: Compaction) -> TableFormat:
-    """The format of the tables that a compaction writes."""
     metas, place = chosen.tables(), (chosen.output_level, chosen.output_run)
     count = sum(meta.entry_count for meta in metas)
     runs = [tables.readers(run) for run in chosen.inputs]

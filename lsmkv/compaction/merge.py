@@ -144,7 +144,6 @@ def surviving(
 
 
 def _delete_due(batch: EntryBatch, due_s: i64) -> None:
-    """Make deletions of the entries that are due."""
     tags = batch.tags
     due: list[int] = []
     for slot in batch.order:
@@ -244,10 +243,7 @@ def _fences(batch: EntryBatch, prefix_length: i64) -> vec[i64]:
 def _merged_order(
     batch: EntryBatch, fences: vec[i64], spans: list[tuple[int, int]], keep_repeats: bool
 ) -> vec[i64]:
-    """As :func:`_sorted`, compiled: a merge of parts in order.
-
-    ``spans``: where each part, in order by itself, starts and ends.
-    """
+    """As :func:`_sorted`, compiled: merges parts in order, which lie between ``spans``."""
     order = batch.order
     spare = ascending(len(order))
     # Neighbours are merged two by two, so that each slot is moved log2(len(spans)) times.

@@ -45,27 +45,19 @@ _MOST_PER_DELETION: Final = 4  # entries that are merged to drop a deletion and 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """One compaction to run.
+    """One compaction to run."""
 
-    Attributes:
-        inputs: the tables of each input run, newest run first.
-        output_level: the level of the merged tables.
-        output_run: number of the run that they join or make; None for a new run.
-        drop_deletions: whether no older table overlaps the inputs, so that nothing is left for a
-            deletion to hide.
-        move: whether the inputs change their level without being rewritten: neither each other nor
-            any table of the output run overlaps them.
-        may_copy: whether blocks that nothing overlaps may stay as they are stored.
-        drop: whether the inputs leave the tree unread: each of their entries is due for every reader, and
-            hides none; or range deletes hide all of them.
-    """
-
-    inputs: tuple[tuple[TableMeta, ...], ...]
-    output_level: int
-    output_run: int | None
+    inputs: tuple[tuple[TableMeta, ...], ...]  # the tables of each input run, newest run first
+    output_level: int  # the level of the merged tables
+    output_run: int | None  # number of the run that they join or make; None for a new run
+    # Whether no older table overlaps the inputs, so that nothing is left for a deletion to hide.
     drop_deletions: bool
+    # Whether the inputs change their level without being rewritten: neither each other nor any table of
+    # the output run overlaps them.
     move: bool = False
-    may_copy: bool = True
+    may_copy: bool = True  # whether blocks that nothing overlaps may stay as they are stored
+    # Whether the inputs leave the tree unread: each of their entries is due for every reader, and hides
+    # none; or range deletes hide all of them.
     drop: bool = False
 
     def tables(self) -> list[TableMeta]:
@@ -74,17 +66,13 @@ class Compaction:
 
 @dataclass(slots=True)
 class PickState:
-    """What the picker remembers, and is told.
+    """What the picker remembers, and is told."""
 
-    Attributes:
-        compacted_to: the key up to which each level was compacted.
-        oldest_view: the sequence number of the oldest snapshot, whose deletions must stay.
-        due_s: the time by which entries are due for every reader.
-    """
-
+    # The key up to which each level was compacted.
     compacted_to: dict[int, bytes] = field(default_factory=dict)
+    # The sequence number of the oldest snapshot, whose deletions must stay.
     oldest_view: int = MAX_SEQUENCE
-    due_s: int = 0
+    due_s: int = 0  # the time by which entries are due for every reader
 
 
 def pick(levels: Levels, options: Options, state: PickState) -> Compaction | None:
@@ -108,7 +96,6 @@ def level_target_bytes(level: int, options: Options) -> int:
 
 
 def most_tables(size_bytes: int, options: Options) -> int:
-    """How many tables a run of this size may have."""
     free, loose = _FREE_TABLES
     size = options.table_size_bytes
     return max(free + loose * size_bytes // size, _LOOSE_TABLES * size_bytes // size)
@@ -202,15 +189,11 @@ def _pick_due(levels: Levels, state: PickState) -> Compaction | None:
     dropped: list[TableMeta] = []
     staying: list[TableMeta] = []  # of older runs
     for run in reversed(list(levels.runs())):
-        due = [table for table in run.tables if _is_due(table, state.due_s)]
+        due = [table for table in run.tables if _due_count(table, state.due_s) == table.entry_count]
         found = [table for table in due if _fit_between(((table,),), tuple(staying))]
         dropped += found
         staying += [table for table in run.tables if table not in found]
     return Compaction((tuple(dropped),), 0, None, True, drop=True) if dropped else None
-
-
-def _is_due(table: TableMeta, due_s: int) -> bool:
-    return _due_count(table, due_s) == table.entry_count
 
 
 def _due_count(table: TableMeta, due_s: int) -> int:
@@ -225,10 +208,7 @@ def _due_count(table: TableMeta, due_s: int) -> int:
 
 
 def _is_soon_due(table: TableMeta, due_s: int) -> bool:
-    """Whether the later half is not due yet, but will be soon.
-
-    Then it is dropped unread sooner than a merge would pay.
-    """
+    """Whether all will be due soon: then it is dropped unread before a merge would pay."""
     expiry = table.expiry
     if expiry is None or expiry.half_due_s is None or expiry.count < table.entry_count:
         return False
@@ -248,8 +228,7 @@ def _pick_deletions(levels: Levels, options: Options, state: PickState) -> Compa
                 or (table.tombstone_count == 0 and _is_soon_due(table, state.due_s))
             ):
                 continue
-            high = table.largest + b"\0"
-            chosen = pick_range(levels, options, table.smallest, high, due_s=state.due_s)
+            chosen = pick_range(levels, options, table.smallest, table.above, due_s=state.due_s)
             if chosen is not None:
                 tables = chosen.tables()
                 deletions = sum(
@@ -287,10 +266,7 @@ def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compac
 def _table_with_next_level(
     levels: Levels, level: int, tables: tuple[TableMeta, ...], state: PickState
 ) -> Compaction:
-    """Merge the first table beyond those compacted before into the next level.
-
-    After the last one, the first one of ``tables``.
-    """
+    """Merge the first table beyond those compacted before into the next level; at the end, the first."""
     after = state.compacted_to.get(level, b"")
     table = next((table for table in tables if table.largest > after), tables[0])
     state.compacted_to[level] = table.largest
@@ -300,9 +276,10 @@ def _table_with_next_level(
 def _with_next_level(
     levels: Levels, level: int, inputs: tuple[tuple[TableMeta, ...], ...]
 ) -> Compaction:
-    """Merge ``inputs`` of ``level`` into the run of the next level."""
+    """Merge ``inputs`` of ``level`` into the one run of the next level."""
     smallest, largest = _key_range(inputs)
-    below = _overlapped(levels, level + 1, smallest, largest)
+    run = [run for runs in levels.by_depth[level + 1 : level + 2] for run in runs[:1]]
+    below = run[0].overlapping(smallest, largest) if run else ()
     deletes = any(table.tombstone_count for run in inputs for table in run)
     drop = not _overlaps_below(levels, level + 2, smallest, largest)
     # A deletion with nothing below it is dropped by a merge, not moved: no later one may reach it.
@@ -329,7 +306,8 @@ def _pick_tiered(levels: Levels, options: Options, *, lazy: bool) -> Compaction 
         target = level + 1
         if lazy and target == levels.deepest:
             last = _tables_of(levels.by_depth[target])
-            if levels.level_bytes(target) < _lazy_capacity_bytes(target, options):
+            flushed = options.write_buffer_size_bytes * options.level0_compaction_trigger
+            if levels.level_bytes(target) < flushed * int(options.size_ratio**target):
                 inputs += last
             elif len(last) == 1:  # the deepest level is full: it moves down, and leaves room
                 return Compaction(last, target + 1, None, False, move=True)
@@ -337,12 +315,6 @@ def _pick_tiered(levels: Levels, options: Options, *, lazy: bool) -> Compaction 
                 level, inputs, target = target, last, target + 1
         return _whole_runs(levels, level, inputs, target, None)
     return None
-
-
-def _lazy_capacity_bytes(level: int, options: Options) -> int:
-    """Size at which the deepest lazy-leveled level moves one down."""
-    flushed = options.write_buffer_size_bytes * options.level0_compaction_trigger
-    return flushed * int(options.size_ratio**level)
 
 
 def _whole_runs(
@@ -365,7 +337,6 @@ def _whole_runs(
 
 
 def in_place(levels: Levels, level: int, run: int, table: TableMeta) -> Compaction:
-    """Rewrite a table where it is."""
     return _whole_runs(levels, level, ((table,),), level, run)
 
 
@@ -448,17 +419,6 @@ def _fit_between(inputs: Iterable[tuple[TableMeta, ...]], below: tuple[TableMeta
         for run in inputs
         for table in run
         for other in below
-    )
-
-
-def _overlapped(
-    levels: Levels, level: int, smallest: bytes, largest: bytes
-) -> tuple[TableMeta, ...]:
-    """The tables that overlap a range, in a level of one run."""
-    return tuple(
-        table
-        for run in levels.by_depth[level : level + 1]
-        for table in (run[0].overlapping(smallest, largest) if run else ())
     )
 
 

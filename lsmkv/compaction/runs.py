@@ -34,9 +34,6 @@ class RunInput:
 
     Blocks are read past the cache.  ``form`` is that of the tables to be written; None copies nothing.
     Without ``needs_seqs`` all sequence numbers become 0.  Entries that ``erased`` hides are left out.
-
-    Attributes:
-        batch: the batch at hand, of which entries are left from ``position`` on.
     """
 
     def __init__(
@@ -48,16 +45,14 @@ class RunInput:
         erased: RangeDeletes | None,
     ) -> None:
         self.batch: EntryBatch = EntryBatch.of([], [], [], may_repeat=False)
-        self.position: i64 = 0
+        self.position: i64 = 0  # entries are left from here on
         self._tables = tables
         self._form = form
         self._drop_deletions = drop_deletions
         self._needs_seqs = needs_seqs
         self._erased = erased
         self._is_touched = False  # whether ``erased`` may hide something of the table at hand
-        self._stretches: list[
-            tuple[int, int]
-        ] = []  # of its blocks, those to come, the next one last
+        self._stretches: list[tuple[int, int]] = []  # of its blocks to come, the next one last
         self._number = -1  # of the table at hand
         self._may_copy = False  # its blocks
         self._block: i64 = 0  # the next block
@@ -140,7 +135,6 @@ class RunInput:
             batch.keep(vec[i64](kept), may_repeat=batch.may_repeat)
 
     def take(self, end: i64) -> EntrySlice:
-        """The entries at hand up to position ``end``."""
         part = EntrySlice(self.batch, self.position, end)
         self.position = end
         return part

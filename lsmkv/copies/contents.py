@@ -9,9 +9,8 @@ from typing import Final
 
 from lsmkv.copies.target import Steps
 from lsmkv.encoding.checksums import running_content_checksum
-from lsmkv.log.log_copy import write_log_copy
 from lsmkv.log.reader import HEADER_BYTES
-from lsmkv.log.writer import LogWriter
+from lsmkv.log.writer import LogWriter, write_log_copy
 from lsmkv.storage.file_names import UNFINISHED, log_path, table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from lsmkv.tree.capture import Capture

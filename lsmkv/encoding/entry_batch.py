@@ -38,29 +38,7 @@ class EntryBatch:
 
     An entry's *position* is its index in this order, its *slot* its index in the columns.  Slots of
     dropped entries stay in the columns.
-
-    Attributes:
-        key_data: the keys, one after another, by slot.
-        key_ends: where in it the key of each slot begins, and the last one ends.
-        value_data, value_ends: the same for values as they are stored; a deletion has no bytes.
-        tags: the tag of each slot; empty when all are ``TAG_PUT``.
-        order: the slot of each position.
-        one_seq: the sequence number that all entries share; -1 when they differ, or may.
-        seqs: the sequence number of each slot; empty when there is ``one_seq``.
-        may_repeat: whether a key may have more than one entry.
     """
-
-    __slots__ = (
-        "key_data",
-        "key_ends",
-        "may_repeat",
-        "one_seq",
-        "order",
-        "seqs",
-        "tags",
-        "value_data",
-        "value_ends",
-    )
 
     def __init__(
         self,
@@ -75,15 +53,17 @@ class EntryBatch:
         one_seq: int = -1,
     ) -> None:
         """No slot is dropped; ``seqs`` is empty when ``one_seq`` is given."""
-        self.key_data = key_data
-        self.key_ends = key_ends
+        self.key_data = key_data  # the keys, one after another, by slot
+        self.key_ends = key_ends  # where in it the key of each slot begins, and the last one ends
+        # value_data, value_ends: the same for values as they are stored; a deletion has no bytes.
         self.value_data = value_data
         self.value_ends = value_ends
-        self.tags = tags
-        self.order = ascending(len(key_ends) - 1)
-        self.seqs = seqs
+        self.tags = tags  # the tag of each slot; empty when all are ``TAG_PUT``
+        self.order = ascending(len(key_ends) - 1)  # the slot of each position
+        self.seqs = seqs  # the sequence number of each slot; empty when there is ``one_seq``
+        # The sequence number that all entries share; -1 when they differ, or may.
         self.one_seq = one_seq
-        self.may_repeat = may_repeat
+        self.may_repeat = may_repeat  # whether a key may have more than one entry
 
     @staticmethod
     def of(
@@ -125,7 +105,6 @@ class EntryBatch:
         return len(self.key_data) + len(self.value_data)
 
     def keep(self, order: vec[i64], *, may_repeat: bool) -> None:
-        """Keep the entries of these slots, in this order."""
         self.order = order
         self.may_repeat = may_repeat
 
@@ -152,7 +131,6 @@ class EntryBatch:
         return expiry_in(self.value_data, self.value_ends[slot])
 
     def delete(self, slots: list[int]) -> None:
-        """Make the entries of these slots deletions."""
         tags = bytearray(self.tags)
         ends, values = self.value_ends, [b""] * len(tags)
         for slot in range(len(tags)):
@@ -179,10 +157,7 @@ class EntryBatch:
         )
 
     def first_above(self, key: bytes, start: i64) -> i64:
-        """The first position from ``start`` on whose key is above ``key``.
-
-        ``count`` when there is none.
-        """
+        """The first position from ``start`` on whose key is above ``key``."""
         data, ends, order = self.key_data, self.key_ends, self.order
         low = start
         high: i64 = len(order)
@@ -249,8 +224,6 @@ def _checked_ends(data: bytes, given: Iterable[int], what: str, most: i64) -> ve
 class EntrySlice:
     """The entries of a batch from position ``start`` up to ``end``."""
 
-    __slots__ = ("batch", "end", "start")
-
     def __init__(self, batch: EntryBatch, start: i64, end: i64) -> None:
         self.batch = batch
         self.start = start
@@ -271,7 +244,6 @@ class EntrySlice:
         return keys
 
     def tags(self) -> bytes:
-        """The tag of each entry."""
         tags = self.batch.tags
         if not tags:
             return bytes([TAG_PUT]) * (self.end - self.start)

@@ -74,20 +74,16 @@ def expiring(value: bytes, due_s: int | None) -> Held:
 
 
 class Clock:
-    """The clock of an open store, and how long its entries live.
-
-    Attributes:
-        default_ttl_s: the time to live of what is put without one; None: for ever.
-        dropped_to_s: the latest time by which entries were dropped as due.  No reading is earlier, so
-            that what one reader could not see any more no other sees, when the clock is set back.  So a
-            clock that was once far ahead stays there until the store is reopened.
-    """
+    """The clock of an open store, and how long its entries live."""
 
     def __init__(
         self, read: Callable[[], float] = time.time, default_ttl_s: float | None = None
     ) -> None:
         self._read = read
-        self.default_ttl_s = default_ttl_s
+        self.default_ttl_s = default_ttl_s  # of what is put without one; None: for ever
+        # The latest time by which entries were dropped as due.  No reading is earlier, so that what one
+        # reader could not see any more no other sees, when the clock is set back.  So a clock that was
+        # once far ahead stays there until the store is reopened.
         self.dropped_to_s = 0
 
     def reading_s(self) -> float:

@@ -35,15 +35,11 @@ def why_impossible(each: RangeDelete, last_seq: int) -> str | None:
 
 
 class RangeDeletes:
-    """Range deletes of one moment.  Immutable.
-
-    Attributes:
-        ranges: all of them.
-        newest_seq: the highest of their numbers; 0 without any.
-    """
+    """Range deletes of one moment.  Immutable."""
 
     def __init__(self, ranges: tuple[RangeDelete, ...]) -> None:
-        self.ranges = ranges
+        self.ranges = ranges  # all of them
+        # The highest of their numbers; 0 without any.
         self.newest_seq: int = max([seq for _, _, seq in ranges], default=0)
         self._older: dict[int, RangeDeletes | None] = {}
         # Made at first use: where fragments begin, each up to the next, and the newest number over each.

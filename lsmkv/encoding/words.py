@@ -24,9 +24,7 @@ interpreted.  Both ways give the same bytes.
 """
 
 _LOW_32: Final = 0xFFFF_FFFF
-_ALL_BITS: Final = (
-    0x3FFF_FFFF_FFFF_FFFF  # ``>> (62 - n)`` leaves n; a literal 1 is shifted as a C int
-)
+_ALL_BITS: Final = 0x3FFF_FFFF_FFFF_FFFF  # ``>> (62 - n)`` leaves n; C would shift a 1 as an int
 _ONES: Final = 0x0001_0101_0101_0101
 _SEVENS: Final = i64(0x7F7F_7F7F_7F7F_7F7F)  # too long for a literal, which would be boxed
 

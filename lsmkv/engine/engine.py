@@ -7,6 +7,7 @@ taken before the mutex of the state, never after.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -17,6 +18,7 @@ from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import EventTeller, OnEvent, Refreshed
 from lsmkv.background.refresher import Refresher
+from lsmkv.background.state import FAILED, OPEN, UNOPENED, Life, StoreState
 from lsmkv.background.threads import in_own_thread, in_worker
 from lsmkv.changes import Changes
 from lsmkv.encoding.expiry import Clock
@@ -24,7 +26,6 @@ from lsmkv.engine.first_key import FirstKeys
 from lsmkv.engine.location import Directory, Location, capture_open
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.recovery import recover, remove_leftovers
-from lsmkv.engine.state import FAILED, OPEN, UNOPENED, Life, StoreState
 from lsmkv.engine.upkeep import Upkeep
 from lsmkv.engine.writer import Writer
 from lsmkv.log.log_set import LogSet
@@ -55,18 +56,7 @@ _PATIENCE_S: Final = 1.0
 
 
 class Engine:
-    """One open store.
-
-    Attributes:
-        lock: of its directory, if it was opened for writing; whoever opens it gives it.
-        is_closed: nothing of it is open in this process; its handle is closed before that.
-        state, readers, writer, first_keys, upkeep: its parts.
-        location: where it is.
-        refresh_every_s: how often a read-only store looks for new writes by itself; None: never.
-        is_left_open: the program ends, and nobody has to close it.
-        opened_by_itself: it was left to its first use, so nobody has to close it.
-        follow_fork: a weak reference to what the handle does with its engine in a forked child.
-    """
+    """One open store."""
 
     def __init__(
         self,
@@ -79,7 +69,8 @@ class Engine:
         clock: Clock | None = None,
     ) -> None:
         storage = location.storage
-        self.location = location
+        self.location = location  # where it is
+        # Of its directory, if it was opened for writing; whoever opens it gives it.
         self.lock: FileLock | None = None
         self._events = EventTeller(on_event)
         self.cache = BlockCache(
@@ -106,7 +97,9 @@ class Engine:
         state.opener = self.open_read_only
         self._ending = threading.Lock()  # held by the thread that closes the store
         self._is_writing = False  # its end is worth a note in the manifest
+        # Nothing of it is open in this process; its handle is closed before that.
         self.is_closed = False
+        # How often a read-only store looks for new writes by itself; None: never.
         self.refresh_every_s = refresh_every_s
         self._refresher: Refresher | None = None
         if refresh_every_s is not None:
@@ -114,8 +107,9 @@ class Engine:
         self._opener = 0  # the thread that recovers for reading
         self._has_news = False
         self._seq_at_fork = -1
-        self.is_left_open = False
-        self.opened_by_itself = False
+        self.is_left_open = False  # the program ends, and nobody has to close it
+        self.opened_by_itself = False  # it was left to its first use, so nobody has to close it
+        # A weak reference to what the handle does with its engine in a forked child.
         self.follow_fork: Callable[[], Callable[[Engine], object] | None] = lambda: None
 
     # Opening
@@ -280,7 +274,7 @@ class Engine:
 
         A thread does it, where no interrupt comes: one of the caller ends the waiting alone.
         """
-        if handles.is_interpreter_ending():
+        if sys.is_finalizing():
             return  # a finalizer: threads that were stopped may hold any lock
         if in_worker():
             self._close_in_worker()

@@ -32,10 +32,7 @@ def delete_ranges(
     sync: bool,
     check: Callable[[], None] | None = None,
 ) -> None:
-    """Delete ranges, then apply operations in order; all or none.
-
-    ``check`` is as for ``Writer.write_batch``, which says what is raised.
-    """
+    """Delete ranges, then apply operations in order; all or none."""
     state = writer.state
     state.check_for_writing()
     attempts = 0
@@ -56,10 +53,7 @@ def _write_small(
     sync: bool,
     check: Callable[[], None] | None,
 ) -> None:
-    """As :func:`delete_ranges`, with the deletions of each key of small ranges.
-
-    _WrittenMeanwhileError: they may be others now.
-    """
+    """As :func:`delete_ranges`, with the deletions of each key of small ranges."""
     state = writer.state
     seq, deletions, large = _looked_up(readers, writer, ranges)
 

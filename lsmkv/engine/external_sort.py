@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from lsmkv.compaction.merge import merge_tables
-from lsmkv.encoding.entry_batch import EntryBatch, first_values
+from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.encoding.expiry import Held
 from lsmkv.filters.policy import NONE
 from lsmkv.memtable.radix_sort import SortedItems
@@ -68,7 +68,6 @@ class ExternalSort:
         return self._merge(runs)
 
     def remove(self) -> None:
-        """Remove the runs' files."""
         generations, self._generations = self._generations, []
         for generation in generations:
             self._remove(generation)
@@ -102,13 +101,4 @@ class ExternalSort:
 
 def sorted_batches(keys: list[bytes], values: list[Held]) -> Iterator[EntryBatch]:
     """Entries in key order; of a repeated key only the last.  Sorts when it is called."""
-    return _batches(SortedItems(keys, values))
-
-
-def _batches(items: SortedItems) -> Iterator[EntryBatch]:
-    start = 0
-    while start < items.count:
-        keys, values = items.between(start, start + _BATCH_ENTRIES)
-        taken = first_values(values)
-        start += len(taken)
-        yield EntryBatch.of(keys[: len(taken)], taken, [], may_repeat=False, one_seq=0)
+    return SortedItems(keys, values).batches(_BATCH_ENTRIES, 0)

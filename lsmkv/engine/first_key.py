@@ -84,10 +84,7 @@ class FirstKeys(Watch):
         self._ends: list[bytes] = []
 
     def pop(self, wanted: Bounds) -> Item | None:
-        """Remove the first entry of a range, and return it; None without one.  Raises as ``DB.put``.
-
-        It tries again only after another thread wrote to the range.
-        """
+        """Remove the first entry of a range, and return it; None without one.  Raises as ``DB.put``."""
         state = self._readers.state
         state.check_for_writing()
         search = _Search(self._watches, self, wanted.start or b"")

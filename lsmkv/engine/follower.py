@@ -33,15 +33,11 @@ _GROWTH: Final = 4  # any other, once the newer ones have a quarter of its bytes
 
 @dataclass(frozen=True, slots=True)
 class _FollowedLog:
-    """A log, without its bytes, and its writes.
-
-    Attributes:
-        memtables: newest first, never empty.
-        first_seq, next_seq: its writes have the numbers from the first up to the second.
-    """
+    """A log, without its bytes, and its writes."""
 
     contents: LogReader
-    memtables: tuple[Memtable, ...]
+    memtables: tuple[Memtable, ...]  # newest first, never empty
+    # first_seq, next_seq: its writes have the numbers from the first up to the second.
     first_seq: int
     next_seq: int
 
@@ -62,12 +58,7 @@ class _Seen:
 
 
 class StoreFollower:
-    """Reads a store in a directory, and later what is new there.  One thread at a time.
-
-    Attributes:
-        found_more: whether the last look found writes that the one before did not.
-        found_another: whether it found another store in the place.
-    """
+    """Reads a store in a directory, and later what is new there.  One thread at a time."""
 
     def __init__(self, storage: Storage, directory: str, tables: VersionSet) -> None:
         self._storage = storage
@@ -75,14 +66,11 @@ class StoreFollower:
         self._tables = tables
         self._seen: _Seen | None = None
         self._place: tuple[int, int] | None = None  # of the store's LOCK, which is never replaced
-        self.found_more = False
-        self.found_another = False
+        self.found_more = False  # whether the last look found writes that the one before did not
+        self.found_another = False  # whether it found another store in the place
 
     def recover(self) -> tuple[SuperVersion, int]:
-        """The newest state, and its last sequence number.
-
-        The object is that of the last call if nothing has changed.
-        """
+        """The newest state, and its last sequence number."""
         before, seen = self._seen, None
         self.found_another = self._is_elsewhere()
         if before is not None and not self.found_another:
@@ -105,10 +93,8 @@ class StoreFollower:
 
     def _is_elsewhere(self) -> bool:
         """Whether other files took the store's place, maybe a copy's."""
-        before, self._place = (
-            self._place,
-            self._storage.file_at(os.path.join(self._directory, LOCK)),
-        )
+        lock = os.path.join(self._directory, LOCK)
+        before, self._place = self._place, self._storage.file_at(lock)
         return before is not None and before != self._place
 
     def forget(self) -> None:

@@ -203,7 +203,6 @@ def _links(storage: Storage, path: str, staged: str, end: TableEnd) -> bool:
 
 
 def _remove_sources(storage: Storage, paths: list[str]) -> None:
-    """Remove the files that are part of the store now."""
     kept = []
     for path in paths:
         try:

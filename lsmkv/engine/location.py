@@ -54,10 +54,7 @@ class Location(Protocol):
         """The version set of the store; called once, first."""
 
     def recover(self) -> tuple[SuperVersion, int]:
-        """The newest state for reading, and its last sequence number.
-
-        The object is that of the last call if nothing has changed.
-        """
+        """The newest state for reading, and its last number; the same object if nothing has changed."""
 
     def capture(self, current: SuperVersion, last_seq: int, /) -> Capture:
         """The present state of a store that is only read here."""

@@ -46,10 +46,7 @@ class PairReader:
                 yield EntryBatch.of(keys, values, [], may_repeat=False, one_seq=0)
 
     def take(self, keys: list[bytes], values: list[Held], most_bytes: i64, most_count: i64) -> int:
-        """Append the next pairs; returns the bytes of memory that they take.
-
-        It ends when these are ``most_bytes``, or the pairs ``most_count``.
-        """
+        """Append ``most_count`` pairs, or as many as take ``most_bytes``; returns their memory."""
         taken_bytes: i64 = 0
         count: i64 = 0
         while taken_bytes < most_bytes and count < most_count:

@@ -25,10 +25,7 @@ _ON_TOP: Final[Place] = (0, None)
 
 
 def places(levels: Levels, options: Options, tables: Sequence[TableMeta]) -> list[Place]:
-    """The place of each of ``tables``, which do not overlap each other.
-
-    O(runs log tables) for each.
-    """
+    """The place of each of ``tables``, which do not overlap each other."""
     if options.compaction == "leveled":
         bottom = _bottom(levels, options, tables)
         return [_leveled_place(levels, table, bottom) for table in tables]
@@ -58,10 +55,7 @@ def _leveled_place(levels: Levels, table: TableMeta, bottom: int) -> Place:
 
 
 def _tiered_place(levels: Levels, table: TableMeta) -> Place:
-    """The oldest run that the table can join.
-
-    A new run of its own would count among those that wait to be merged.
-    """
+    """The oldest run that the table can join: one of its own would wait to be merged."""
     place = _ON_TOP
     for level, runs in enumerate(levels.by_depth):
         for run in runs:

@@ -5,31 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from weakref import ref
 
+from lsmkv.background.state import StoreState
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, keys_bytes
 from lsmkv.encoding.expiry import Moment
-from lsmkv.encoding.range_deletes import RangeDeletes
-from lsmkv.engine.state import StoreState
-from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.snapshots import Pin, Retention
 from lsmkv.read.view import ReadView, SuperVersion, held_at
-from lsmkv.tree.version import Version
 
 
 class StoreView(ReadView):
     """A read view of an open store; once that is closed, nothing is read."""
 
-    def __init__(
-        self,
-        state: StoreState,
-        memtables: tuple[Memtable, ...],
-        version: Version,
-        seq: int,
-        moment: Moment,
-        retention: Retention | None,
-        range_deletes: RangeDeletes | None,
-    ) -> None:
-        super().__init__(memtables, version, seq, moment, retention, range_deletes)
-        self.state = state
+    state: StoreState
 
 
 class Readers:
@@ -98,18 +84,17 @@ class Readers:
 
     def _view_of(self, current: SuperVersion, seq: int, moment: Moment) -> StoreView:
         """``current`` as of ``seq`` (the mutex is held)."""
-        ranges = current.range_deletes
-        if current.memtable.is_empty:  # all that it will hold is newer than the view
-            return StoreView(
-                self.state, current.flushing, current.version, seq, moment, None, ranges
-            )
-        retention = self._retention()
-        if retention is None:
-            retention = Retention()
-            self._retention = ref(retention)
-        return StoreView(
-            self.state, current.memtables, current.version, seq, moment, retention, ranges
-        )
+        memtables = current.flushing
+        retention: Retention | None = None
+        if not current.memtable.is_empty:  # else all that it will hold is newer than the view
+            memtables = current.memtables
+            retention = self._retention()
+            if retention is None:
+                retention = Retention()
+                self._retention = ref(retention)
+        view = StoreView(memtables, current.version, seq, moment, retention, current.range_deletes)
+        view.state = self.state
+        return view
 
     def need_old_values(self) -> bool:
         """Whether writes must keep what they replace (the mutex is held)."""

@@ -119,7 +119,6 @@ class RecentWrites:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of the record, about."""
         return sum(part.size_bytes for part in self._kept())
 
     def _last(self) -> _Part | None:

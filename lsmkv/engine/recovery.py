@@ -32,21 +32,15 @@ _Opened = TypeVar("_Opened")
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A store's state, as its directory holds it.
+    """A store's state, as its directory holds it."""
 
-    Attributes:
-        state: the sum of the manifest's edits.
-        logs, memtables: the logs that count and their writes, oldest first; never empty.
-        manifest: the manifest as it was read.
-        names: the names in the directory.
-    """
-
-    state: State
+    state: State  # the sum of the manifest's edits
+    # logs, memtables: the logs that count and their writes, oldest first; never empty.
     logs: list[LogReader]
     memtables: list[Memtable]
     last_seq: int
-    manifest: LogReader
-    names: list[str]
+    manifest: LogReader  # the manifest as it was read
+    names: list[str]  # the names in the directory
 
     @property
     def was_closed(self) -> bool:
@@ -113,10 +107,7 @@ def recover_beside_writer(
 
 
 def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
-    """Number and length of the manifest in force; -1 when it is missing.
-
-    (A reader misses it for a moment if a writer replaces CURRENT and it.)
-    """
+    """Number and length of the manifest in force; -1 when it is missing."""
     number = read_current(storage, directory)
     try:
         return number, storage.file_size(manifest_path(directory, number))
@@ -135,7 +126,7 @@ def remove_leftovers(
     needed = {("table", table.number) for table in manifest.state.levels.tables()}
     needed.add(("manifest", manifest.number))
     left: list[int] = []
-    for name in sorted(names, key=_number_in):
+    for name in sorted(names, key=lambda name: (parse_file_name(name) or ("", 0))[1]):
         parsed = parse_file_name(name)
         if is_staging_name(name):
             with contextlib.suppress(OSError):  # nothing in it counts
@@ -159,8 +150,3 @@ def remove_leftovers(
             if kind == "table":
                 left.append(number)
     return left
-
-
-def _number_in(name: str) -> int:
-    parsed = parse_file_name(name)
-    return 0 if parsed is None else parsed[1]

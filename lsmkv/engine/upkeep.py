@@ -105,18 +105,12 @@ class Upkeep:
     # Ingest
 
     def check_for_adopting(self) -> None:
-        """Raise for a handle, or in a place, that cannot adopt tables.
-
-        RuntimeError in a signal handler or finalizer inside a call, for whose lock it would wait.
-        """
+        """Raise where no tables can be adopted: also in a signal handler inside a call."""
         self.state.check_for_writing()
         self.state.entering()
 
     def adopt(self, staging: Staging) -> IngestReport:
-        """Make staged tables part of the store; their files go if that fails.
-
-        Raises as ``DB.ingest``.  ``check_for_adopting`` comes before.  See :mod:`lsmkv.engine.adoption`.
-        """
+        """Make staged tables part of the store, or remove their files.  Raises as ``DB.ingest``."""
         state = self.state
         reports: list[IngestReport] = []
 
@@ -152,20 +146,15 @@ class Upkeep:
             try:
                 self.tables.install(edit, lambda version: self._publish(version, placed, seq))
             except BaseException as error:
-                if self.tables.is_in_doubt:
-                    self.state.work_failed(
-                        untraced(error)
-                    )  # before a writer may use the sequence number
+                if self.tables.is_in_doubt:  # before a writer may use the sequence number
+                    self.state.work_failed(untraced(error))
                 raise
         finally:
             self._writer.let_go()
         return staging.report(placed)
 
     def _publish(self, version: Version, placed: list[PlacedTable], seq: int) -> None:
-        """Show tables numbered ``seq``, with a memtable for what is newer.
-
-        Nothing is in the memtable, and writers are held.
-        """
+        """Show tables numbered ``seq``, with a memtable for what is newer; writers are held."""
         state, metas = self.state, [table.meta for table in placed]
         thread = state.entering()
         with state.mutex:

@@ -41,16 +41,12 @@ class Watch:
 
 
 class Watches:
-    """The watches of a store.  Its methods are called with the mutex held.
-
-    Attributes:
-        exist: whether there may be any; it is all that most writes ask.
-        active: those that are told.  Whoever begins one does so in a ``try``, whose ``finally`` starts
-            with ``active.pop(watch, None)``: no interrupt comes before a call of a C function.
-    """
+    """The watches of a store.  Its methods are called with the mutex held."""
 
     def __init__(self) -> None:
-        self.exist = False
+        self.exist = False  # whether there may be any; it is all that most writes ask
+        # Those that are told.  Whoever begins one does so in a ``try``, whose ``finally`` starts with
+        # ``active.pop(watch, None)``: no interrupt comes before a call of a C function.
         self.active: dict[Watch, None] = {}
 
     def add(self, watch: Watch) -> None:
@@ -58,7 +54,6 @@ class Watches:
         self.exist = True
 
     def note(self, key: bytes, value: Held) -> None:
-        """Tell every watch that a write of ``key`` begins."""
         active = self.active.copy()
         for watch in active:
             watch.note(key, value)
@@ -72,6 +67,5 @@ class Watches:
                 watch.note(max(start, watch.start), None)
 
     def note_all(self) -> None:
-        """Tell every watch that any key may be written."""
         for watch in self.active.copy():
             watch.note_all()

@@ -20,6 +20,7 @@ from typing import Final
 
 from lsmkv.background.background_work import BackgroundWork
 from lsmkv.background.events import STALL_S, StallReason, WriteStalled
+from lsmkv.background.state import FAILED, OPEN
 from lsmkv.changes import await_change
 from lsmkv.encoding.entries import (
     MAX_SEQUENCE,
@@ -33,7 +34,6 @@ from lsmkv.encoding.expiry import Held, Moment
 from lsmkv.encoding.range_deletes import KeyRange
 from lsmkv.engine.readers import Readers
 from lsmkv.engine.recent_writes import Place, RecentWrites
-from lsmkv.engine.state import FAILED, OPEN
 from lsmkv.engine.watch import Watch, Watches
 from lsmkv.errors import untraced
 from lsmkv.log.batch import Operation, set_sequence, write_batch, write_single
@@ -71,14 +71,7 @@ class Throttle:
 
 
 class Writer:
-    """The writing part of an open store.
-
-    Attributes:
-        recent_writes: the record that transactions are checked by.
-        watches: what is told of each write.
-        rotates: whether memtables are set aside and others begun.
-        most_deletions: a range of more keys is deleted by a range delete.
-    """
+    """The writing part of an open store."""
 
     def __init__(
         self, readers: Readers, tables: VersionSet, logs: LogSet, background: BackgroundWork
@@ -91,10 +84,10 @@ class Writer:
         self._throttle = Throttle(self.state.stats)
         self._full_bytes: int = self.state.options.write_buffer_size_bytes
         self._is_held = False
-        self.rotates = True
-        self.most_deletions = 128
-        self.recent_writes = RecentWrites()
-        self.watches = Watches()
+        self.rotates = True  # whether memtables are set aside and others begun
+        self.most_deletions = 128  # a range of more keys is deleted by a range delete
+        self.recent_writes = RecentWrites()  # the record that transactions are checked by
+        self.watches = Watches()  # what is told of each write
 
     def put(self, key: Buffer, value: Buffer, sync: bool) -> None:
         try:
@@ -111,10 +104,7 @@ class Writer:
             raise
 
     def write_one(self, key: bytes, value: Held, sync: bool, watch: Watch | None) -> bool:
-        """Put (or, with None, delete) one key.  Raises as ``DB.put``.
-
-        With a ``watch`` that does not admit it, nothing is written: False.
-        """
+        """Put (or, with None, delete) one key, if ``watch`` admits it; tells whether.  As ``DB.put``."""
         state = self.state
         end = 0
         while True:
@@ -302,10 +292,7 @@ class Writer:
     # Step 2: log and memtable, and the room in them
 
     def _log_with_room(self, begins: bool = False) -> LogWriter | None:
-        """The log to append to; None without room (the mutex is held).
-
-        ``begins``: range deletes, which begin a memtable, are to be written.
-        """
+        """The log to append to; None without room.  ``begins``: a memtable must begin."""
         state = self.state
         if state.life is not OPEN or state.read_only:
             state.check_writable()

@@ -26,7 +26,6 @@ BIT_SHIFT: Final = 63 - LINE_SHIFT
 
 
 def set_in_line(bits: bytearray, probe_count: i64, h: i64) -> None:
-    """Set the bits of the hash ``h``."""
     h = (h * MULTIPLIER) & MASK_63
     line_count: i64 = len(bits) >> 6
     first: i64 = ((h >> 31) * line_count) >> 32 << LINE_SHIFT

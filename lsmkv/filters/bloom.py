@@ -74,7 +74,6 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i
 
 
 def set_bits(bits: bytearray, probe_count: i64, h: i64) -> None:
-    """Add the hash ``h`` to the filter ``bits``.  O(probe_count)."""
     bit_count: i64 = len(bits) * 8
     for _probe in range(probe_count):
         h = (h * MULTIPLIER) & MASK_63

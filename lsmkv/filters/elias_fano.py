@@ -31,10 +31,7 @@ _SUMS: Final = 0x0101_0101_0101_0101
 
 
 def build(numbers: list[int], low_bits: i64, byte_count: i64) -> bytes:
-    """The sequence of ``numbers``, which ascend, in ``byte_count`` bytes.
-
-    There must be a unary bit for each number, and one more for the rest of each up to the last.  O(n).
-    """
+    """The sequence of ``numbers``, which ascend, in ``byte_count`` bytes, which hold it.  O(n)."""
     bits = vec[u8]([0] * byte_count)
     ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8
     mask = (_ONE << low_bits) - 1

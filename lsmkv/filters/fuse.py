@@ -24,8 +24,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64
-
 from lsmkv.errors import Error
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
 from lsmkv.filters.hashing import MASK_63
@@ -71,36 +69,24 @@ def build(hashes: list[int], width: int) -> bytes:
     )
 
 
-def may_contain(bits: bytes, start: i64, byte_count: i64, width: i64, h: i64) -> bool:
+def may_contain(bits: bytes, start: int, byte_count: int, width: int, h: int) -> bool:
     """Whether ``bits[start : start + byte_count]``, if any, may hold the hash ``h``.  O(1)."""
     if byte_count < HEADER_BYTES:
         return True
-    seed: i64 = bits[start]
-    log: i64 = bits[start + 1]
-    if log > _MAX_SEGMENT_LOG:
+    log = bits[start + 1]
+    cell_bytes = width // 8
+    segments = (byte_count - HEADER_BYTES) // cell_bytes >> log
+    if log > _MAX_SEGMENT_LOG or segments < 3:
         return True
-    cells: i64 = byte_count - HEADER_BYTES
-    if width == 16:
-        cells >>= 1
-    span: i64 = ((cells >> log) - 2) << log  # the first of the three cells is one of these
-    if span <= 0:
-        return True
-    word: i64 = _mix(h, seed)
-    first: i64 = ((word >> 31) * span) >> 32
-    length: i64 = 1 << log
-    mask: i64 = length - 1
-    second: i64 = (first + length) ^ ((word >> 18) & mask)
-    third: i64 = (first + 2 * length) ^ (word & mask)
-    wanted: i64 = ((word * MULTIPLIER) & MASK_63) >> (63 - width)
-    at: i64 = start + HEADER_BYTES
-    if width == 16:
-        low: i64 = bits[at + 2 * first] ^ bits[at + 2 * second] ^ bits[at + 2 * third]
-        high: i64 = bits[at + 2 * first + 1] ^ bits[at + 2 * second + 1] ^ bits[at + 2 * third + 1]
-        return (high << 8 | low) == wanted
-    return (bits[at + first] ^ bits[at + second] ^ bits[at + third]) == wanted
+    word = _mix(h, bits[start])
+    found = 0
+    for cell in _cells_of(word, 1 << log, segments):
+        at = start + HEADER_BYTES + cell_bytes * cell
+        found ^= int.from_bytes(bits[at : at + cell_bytes], "little")
+    return found == _fingerprint(word, width)
 
 
-def _mix(h: i64, seed: i64) -> i64:
+def _mix(h: int, seed: int) -> int:
     """Another 63-bit hash for each seed; one to one, so that distinct hashes stay distinct."""
     h ^= (seed * _SEED_STEP) & MASK_63
     h = (h * MULTIPLIER) & MASK_63
@@ -109,11 +95,14 @@ def _mix(h: i64, seed: i64) -> i64:
     return h ^ (h >> 29)
 
 
-def _cells_of(word: i64, length: i64, segments: i64) -> tuple[int, int, int]:
-    first: i64 = ((word >> 31) * ((segments - 2) * length)) >> 32
-    mask: i64 = length - 1
-    second: i64 = (first + length) ^ ((word >> 18) & mask)
-    third: i64 = (first + 2 * length) ^ (word & mask)
+def _fingerprint(word: int, width: int) -> int:
+    return ((word * MULTIPLIER) & MASK_63) >> (63 - width)
+
+
+def _cells_of(word: int, length: int, segments: int) -> tuple[int, int, int]:
+    first = ((word >> 31) * ((segments - 2) * length)) >> 32
+    second = (first + length) ^ ((word >> 18) & (length - 1))
+    third = (first + 2 * length) ^ (word & (length - 1))
     return first, second, third
 
 
@@ -148,5 +137,4 @@ def _assign(
     """Set the cells, all 0, so that each hash finds its fingerprint."""
     for word, own in reversed(order):
         first, second, third = _cells_of(word, length, segments)
-        fingerprint = ((word * MULTIPLIER) & MASK_63) >> (63 - width)
-        cells[own] = fingerprint ^ cells[first] ^ cells[second] ^ cells[third]
+        cells[own] = _fingerprint(word, width) ^ cells[first] ^ cells[second] ^ cells[third]

@@ -51,7 +51,6 @@ _MAX_HEADER_BYTES: Final = 5
 
 
 def is_shape(byte_count: int, low_bits: int) -> bool:
-    """Whether a filter can have that size and parameter."""
     return 2 <= byte_count <= MAX_BYTES and 0 <= low_bits <= MAX_GRAFITE_LOW_BITS
 
 
@@ -65,10 +64,7 @@ def hash_key(key: bytes) -> i64:
 
 
 def build_from_digests(packed: bytes, low_bits: i64, byte_count: i64) -> bytes:
-    """A filter of hashes and key lengths, 8 bytes each.  O(n log n).
-
-    It can be asked for ranges if all lengths are one from 1 to 255.
-    """
+    """A filter of hashes and key lengths; for ranges if all are one from 1 to 255.  O(n log n)."""
     key_length = read_i64_le(packed, 8)
     if key_length > _MAX_LENGTH:
         key_length = 0
@@ -135,7 +131,7 @@ def may_contain_between(bits: bytes, low_bits: i64, least: bytes, stop: bytes) -
     h = hashing.hash_key(least_granule) & _GRANULES
     if least_granule == stop_granule:
         return first < end and _may_hold(bits, 0, byte_count, low_bits, h | first, end - first)
-    if not _are_neighbours(least_granule, stop_granule):
+    if int.from_bytes(stop_granule, "big") - int.from_bytes(least_granule, "big") != 1:
         return least_granule < stop_granule
     if first <= _PLACES and _may_hold(
         bits, 0, byte_count, low_bits, h | first, GRANULE_KEYS - first
@@ -159,11 +155,6 @@ def _place(bound: bytes, key_length: i64) -> i64:
     if length > key_length:
         place += 1
     return place
-
-
-def _are_neighbours(granule: bytes, other: bytes) -> bool:
-    """Whether ``other`` is the next granule of the same length."""
-    return int.from_bytes(other, "big") - int.from_bytes(granule, "big") == 1
 
 
 def _may_hold(bits: bytes, start: i64, byte_count: i64, low_bits: i64, h: i64, length: i64) -> bool:

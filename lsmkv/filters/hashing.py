@@ -128,7 +128,6 @@ def _tail(key: bytes, at: i64, end: i64) -> i64:
 
 
 def hashes_of(packed: bytes) -> list[int]:
-    """The hashes in :func:`digests`."""
     return [read_i64_le(packed, at) & MASK_63 for at in range(0, len(packed), DIGEST_BYTES)]
 
 

@@ -27,10 +27,7 @@ from lsmkv.filters.maths.layouts import (
 )
 from lsmkv.filters.maths.sizing import exact_rate, filter_bytes_for, probes_for
 
-SCHEME_NONE: Final = 0
 SCHEME_BLOOM: Final = 1
-SCHEME_RIBBON: Final = 4
-SCHEME_GRAFITE: Final = 5
 PRIVATE_SCHEMES: Final = (6, 7)  # the schemes of registered policies
 AUTO: Final = "auto"  # the name that stands for two policies: see chosen_policy
 MAX_PARAMETER: Final = 31  # 5 bits of a block's trailer
@@ -207,13 +204,6 @@ def _ribbon_mix(error_rate: float) -> tuple[int, int]:
     return ribbon_columns_for(error_rate), int(ribbon_share(error_rate) * 2.0**63)
 
 
-def _ribbon_columns(first_hash: i64, key_count: i64, error_rate: float) -> i64:
-    """Columns for one of many filters of a mean rate; the first hash decides which of two."""
-    columns, limit = _ribbon_mix(error_rate)
-    mixed = (first_hash * bloom.MULTIPLIER) & MASK_63
-    return columns - 1 if key_count <= _MIXED_KEYS and mixed < limit else columns
-
-
 class RibbonPolicy(_NumberedPolicy):
     """Ribbon filters (:mod:`lsmkv.filters.ribbon`); the parameter is the number of columns, r.
 
@@ -224,8 +214,10 @@ class RibbonPolicy(_NumberedPolicy):
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         if not packed:
             return NO_FILTER
-        first = read_i64_le(packed, 0) & MASK_63
-        columns = _ribbon_columns(first, len(packed) // DIGEST_BYTES, error_rate)
+        columns, limit = _ribbon_mix(error_rate)
+        mixed = ((read_i64_le(packed, 0) & MASK_63) * bloom.MULTIPLIER) & MASK_63
+        if len(packed) <= _MIXED_KEYS * DIGEST_BYTES and mixed < limit:
+            columns -= 1
         bits = ribbon.build_from_digests(packed, columns) if columns else b""
         return (bits, columns) if bits else NO_FILTER
 
@@ -270,10 +262,10 @@ class GrafitePolicy(_NumberedPolicy):
         return byte_count == 0 or grafite.is_shape(byte_count, parameter)
 
 
-NONE: Final = NoPolicy(SCHEME_NONE, "none")
+NONE: Final = NoPolicy(0, "none")
 BLOOM: Final = BloomPolicy(SCHEME_BLOOM, "bloom")
-RIBBON: Final = RibbonPolicy(SCHEME_RIBBON, "ribbon")
-GRAFITE: Final = GrafitePolicy(SCHEME_GRAFITE, "grafite")
+RIBBON: Final = RibbonPolicy(4, "ribbon")
+GRAFITE: Final = GrafitePolicy(5, "grafite")
 
 POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, RIBBON, GRAFITE)
 """The policies of this package that build filters."""

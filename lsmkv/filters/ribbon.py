@@ -33,6 +33,7 @@ from librt.vecs import vec
 from mypy_extensions import i64, u8
 
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
+from lsmkv.filters.elias_fano import word_at
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, packed_hashes
 from lsmkv.filters.maths.layouts import MAX_RIBBON_COLUMNS, ribbon_slots_for
 
@@ -59,7 +60,6 @@ _LANE_BITS: Final = 0x7F
 
 
 def is_shape(byte_count: int, columns: int) -> bool:
-    """Whether a filter can have that size and number of columns."""
     return 1 <= columns <= MAX_RIBBON_COLUMNS and columns <= 8 * byte_count <= 8 * MAX_BYTES
 
 
@@ -281,7 +281,7 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, columns: i64, h: i64) 
     last -= 8
     while columns > 0:
         at = bit >> 3
-        word = read_i64_le(bits, at) if at <= last else _last_word(bits, at)
+        word = read_i64_le(bits, at) if at <= last else word_at(bits, at)
         odd = (word >> (bit & 7)) & window
         odd ^= odd >> 1
         odd ^= odd >> 2
@@ -292,13 +292,3 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, columns: i64, h: i64) 
         bit += slots
         columns -= 1
     return True
-
-
-def _last_word(bits: bytes, at: i64) -> i64:
-    """As ``read_i64_le(bits, at)``, where fewer than eight bytes are left."""
-    word: i64 = 0
-    end: i64 = len(bits)
-    while end > at:
-        end -= 1
-        word = (word << 8) | bits[end]
-    return word

@@ -96,7 +96,6 @@ def _write_range(out: BytesWriter, start: bytes, stop: bytes) -> None:
 
 
 def set_sequence(out: BytesWriter, start: i64, seq: int) -> None:
-    """Set the sequence number of the encoded batch at ``start``."""
     for position in range(start, start + 8):
         out[position] = seq & 0xFF
         seq >>= 8
@@ -106,16 +105,10 @@ Batch = tuple[int, list[KeyRange], list[Operation]]
 """Its first sequence number, its range deletes, and the operations that follow them."""
 
 
-def decode_batch(data: bytes, path: str, offset: int) -> Batch:
-    """The batch ``data``.
-
-    Raises CorruptionError, with the record's ``offset``, unless the bytes are one whole batch.
-    """
-    return decode_batch_in(data, 0, len(data), path, offset)
-
-
-def decode_batch_in(data: bytes, start: i64, stop: i64, path: str, offset: int) -> Batch:
-    """:func:`decode_batch` of ``data[start:stop]``, which must lie within ``data``."""
+def decode_batch(data: bytes, path: str, offset: int, start: i64 = 0, stop: i64 = -1) -> Batch:
+    """The batch ``data[start:stop]``, by default all; CorruptionError, with ``offset``, if it is none."""
+    if stop < 0:
+        stop = len(data)
     if stop - start < HEADER_BYTES:
         raise CorruptionError(path, offset, "write batch is shorter than its header")
     seq: int = read_i64_le(data, start)

@@ -50,22 +50,17 @@ class ClosedLog:
 
 @dataclass(frozen=True, slots=True)
 class ChainedLog:
-    """One log of the chain, and what is wrong with it.
-
-    Attributes:
-        contents: its records up to the first damage; None when its header cannot be trusted.
-        error: why it cannot be read, or not to its end.
-        gap: why it does not follow the log before it; ``gap_is_torn`` if that is a torn tail.
-        shortfall: it ends before the offset where the store was closed.
-    """
+    """One log of the chain, and what is wrong with it."""
 
     number: int
     path: str
+    # Its records up to the first damage; None when its header cannot be trusted.
     contents: LogReader | None
-    error: Exception | None
+    error: Exception | None  # why it cannot be read, or not to its end
+    # Why it does not follow the log before it; ``gap_is_torn`` if that is a torn tail.
     gap: CorruptionError | None = None
     gap_is_torn: bool = False
-    shortfall: CorruptionError | None = None
+    shortfall: CorruptionError | None = None  # it ends before the offset where the store was closed
 
 
 def log_numbers(names: Iterable[str], first: int) -> list[int]:
@@ -194,10 +189,7 @@ def _checked(contents: LogReader, closed: ClosedLog) -> tuple[LogReader | None, 
 
 
 def _was_replaced_by(log: ChainedLog, following: LogReader) -> bool:
-    """Whether ``following`` took the place of ``log``.
-
-    That happens when a log's creation fails, and the file cannot be removed.
-    """
+    """Whether ``following`` took the place of ``log``: its creation failed, but its file stayed."""
     contents = log.contents
     return (
         log.error is None
@@ -208,10 +200,7 @@ def _was_replaced_by(log: ChainedLog, following: LogReader) -> bool:
 
 
 def _was_never_used(log: LogReader, before: LogReader) -> bool:
-    """Whether ``before`` took more writes after ``log`` was created.
-
-    That happens after the same failure, or an interrupt, as long as no other log follows.
-    """
+    """Whether ``before`` took more writes after ``log`` was created."""
     return (
         log.end == HEADER_BYTES
         and log.previous_number == before.number

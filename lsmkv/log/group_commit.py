@@ -30,17 +30,12 @@ class _Follower:
 
 
 class GroupCommit:
-    """The leader and the followers of one log's syncs.  Thread-safe.
-
-    Attributes:
-        synced: the offset up to which the log is known to be on disk.
-        group_size: how many writers waited for the last sync, or came during it.
-        followers: the writers that wait now, without the leader, who holds ``leading``.
-    """
+    """The leader and the followers of one log's syncs.  Thread-safe."""
 
     def __init__(self, synced: int) -> None:
-        self.synced = synced
-        self.group_size = 1
+        self.synced = synced  # the offset up to which the log is known to be on disk
+        self.group_size = 1  # how many writers waited for the last sync, or came during it
+        # The writers that wait now, without the leader, who holds ``leading``.
         self.followers: list[_Follower] = []
         self.leading = threading.Lock()
         self._served: list[_Follower] = []

@@ -51,10 +51,7 @@ class LogSet:
         log.rename(self._storage, path)
 
     def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
-        """Append to the logs ``found``, oldest first; remove all later ones.
-
-        ``names`` are those in the directory.  ``is_synced``: it and the logs are known to be on disk.
-        """
+        """Append to the logs ``found``, remove later ones of ``names``; ``is_synced``: all is on disk."""
         for contents in found:
             self.follow(LogWriter.reopen(self._storage, contents, is_synced))
         newest = found[-1].number
@@ -99,10 +96,7 @@ class LogSet:
             self._storage.remove(log_path(self._directory, number))
 
     def finish(self, *, mark: bool) -> tuple[int, int, int]:
-        """Sync the current log; returns number, end before the mark, and salt.
-
-        ``mark`` closes it with a sync mark.  A second call is harmless.
-        """
+        """Sync the current log, with ``mark`` a mark, too; returns number, end before it, and salt."""
         log = self.current
         if self._finished is None:
             end = log.end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from librt.strings import read_i32_le
@@ -21,7 +21,7 @@ HEADER_BYTES: Final = 56
 RECORD_BYTES: Final = 9
 PAYLOAD: Final = 0
 SYNC_MARK: Final = 1
-_MARK_HEAD: Final = struct.pack("<IB", 8, SYNC_MARK)  # length and kind
+MARK_HEAD: Final = struct.pack("<IB", 8, SYNC_MARK)  # length and kind
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
@@ -33,17 +33,7 @@ KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """A log file that was read; the first fields are from its header.
-
-    Attributes:
-        end: where its last good record ends.
-        durable: the highest offset in a sync mark: everything before it was on disk.
-        torn_bytes: bytes after ``end`` that are no record, without a log's room.
-        size: the length of the file when it was read.
-        base: where the bytes that it holds begin; payloads before that were read earlier.
-        anchor_at, anchor: offset and first bytes of its last good record; the checksum among them
-            tells the record from any other.
-    """
+    """A log file that was read; the first fields are from its header."""
 
     path: str
     kind: LogKind
@@ -51,14 +41,16 @@ class LogReader:
     salt: int
     previous_number: int
     previous_end: int
-    end: int
-    durable: int
-    torn_bytes: int
-    size: int
-    base: int
-    anchor_at: int
-    anchor: bytes
-    _data: bytes
+    end: int = HEADER_BYTES  # where its last good record ends
+    durable: int = 0  # the highest offset in a sync mark: everything before it was on disk
+    torn_bytes: int = 0  # bytes after ``end`` that are no record, without a log's room
+    size: int = 0  # the length of the file when it was read
+    base: int = 0  # where the bytes that it holds begin; payloads before that were read earlier
+    # anchor_at, anchor: offset and first bytes of its last good record; the checksum among them tells
+    # the record from any other.
+    anchor_at: int = HEADER_BYTES - 8
+    anchor: bytes = b""
+    _data: bytes = b""
 
     @property
     def ends_marked(self) -> bool:
@@ -82,32 +74,11 @@ class LogReader:
 
     def without_data(self) -> LogReader:
         """The part that :func:`read_more` needs."""
-        end = self.end
-        return LogReader(
-            self.path,
-            self.kind,
-            self.number,
-            self.salt,
-            self.previous_number,
-            self.previous_end,
-            end,
-            self.durable,
-            self.torn_bytes,
-            self.size,
-            end,
-            self.anchor_at,
-            self.anchor,
-            b"",
-        )
+        return replace(self, base=self.end, _data=b"")
 
 
 class Payloads:
-    """A cursor over payloads: ``data[start:stop]`` of the record at ``offset`` of the file.
-
-    ``data`` begins at the file's offset ``base``.
-    """
-
-    __slots__ = ("_base", "_end", "data", "offset", "start", "stop")
+    """A cursor over payloads: ``data[start:stop]`` of the record at ``offset`` of the file."""
 
     def __init__(self, data: bytes, start: i64, end: i64, base: i64) -> None:
         self.data = data
@@ -154,22 +125,8 @@ def read_log(
     if kind_code >= len(KINDS) or KINDS[kind_code] != kind or own != number:
         reason, got = "header names another file", (kind_code, own)
         raise CorruptionError(path, 0, reason, expected=(kind, number), got=got)
-    header = LogReader(
-        path,
-        kind,
-        own,
-        salt,
-        previous,
-        previous_end,
-        HEADER_BYTES,
-        0,
-        0,
-        len(data),
-        0,
-        HEADER_BYTES - 8,
-        data[HEADER_BYTES - 8 : HEADER_BYTES],
-        b"",
-    )
+    anchor = data[HEADER_BYTES - 8 : HEADER_BYTES]
+    header = LogReader(path, kind, own, salt, previous, previous_end, anchor=anchor)
     return _continued(storage, header, data)
 
 
@@ -203,20 +160,14 @@ def _added(file: RandomFile, known: LogReader) -> bytes:
         step = max(_LEAST_STEP_BYTES, min(len(data), _STEP_BYTES), len(data) // 16)
         # A log grows only for a record.  So if it did, and none is here, some bytes were lost.
         has_grown_for_this = end > 0 or file.size == known.size
-        if known.kind == "log" and has_grown_for_this and _is_room(data, end):
+        is_room = len(data) - end >= RECORD_BYTES and not data[end:].strip(b"\0")
+        if known.kind == "log" and has_grown_for_this and is_room:
             break
     return data
 
 
-def _is_room(data: bytes, end: int) -> bool:
-    return len(data) - end >= RECORD_BYTES and not data[end:].strip(b"\0")
-
-
 def _continued(storage: Storage, known: LogReader, data: bytes, size: int = -1) -> LogReader:
-    """``known`` with the good records of ``data``.
-
-    ``data`` are the bytes of the file from the base on.
-    """
+    """``known`` with the good records of ``data``."""
     path, kind, base = known.path, known.kind, known.base
     seed = known.salt + base
     end, durable, last = _scan(data, seed, known.end - base)
@@ -237,21 +188,15 @@ def _continued(storage: Storage, known: LogReader, data: bytes, size: int = -1) 
     anchor_at, anchor = known.anchor_at, known.anchor
     if last >= 0:
         anchor_at, anchor = base + last, data[last : last + RECORD_BYTES]
-    return LogReader(
-        path,
-        kind,
-        known.number,
-        known.salt,
-        known.previous_number,
-        known.previous_end,
-        base + end,
-        max(known.durable, durable),
-        torn_bytes,
-        size if size >= 0 else len(data),
-        base,
-        anchor_at,
-        anchor,
-        data,
+    return replace(
+        known,
+        end=base + end,
+        durable=max(known.durable, durable),
+        torn_bytes=torn_bytes,
+        size=size if size >= 0 else len(data),
+        anchor_at=anchor_at,
+        anchor=anchor,
+        _data=data,
     )
 
 
@@ -298,13 +243,13 @@ def _record_end(data: bytes, at: i64, seed: int) -> i64:
 def _last_mark(data: bytes, start: int, seed: int) -> int:
     """The largest sync mark after ``start``, found without following records."""
     largest = 0
-    at = data.find(_MARK_HEAD, start)
+    at = data.find(MARK_HEAD, start)
     while at >= 0:
         record = at - 4
         if record >= start and _record_end(data, record, seed) >= 0:
             body = record + RECORD_BYTES
             largest = max(largest, int.from_bytes(data[body : body + 8], "little"))
-        at = data.find(_MARK_HEAD, at + 1)
+        at = data.find(MARK_HEAD, at + 1)
     return largest
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lsmkv.errors import CorruptionError
-from lsmkv.log.batch import decode_batch_in
+from lsmkv.log.batch import decode_batch
 from lsmkv.log.reader import LogReader
 from lsmkv.memtable.memtable import Memtable
 
@@ -21,7 +21,7 @@ def replay(
     data = payloads.data
     while payloads.advance():
         offset = payloads.offset
-        seq, ranges, operations = decode_batch_in(data, payloads.start, payloads.stop, path, offset)
+        seq, ranges, operations = decode_batch(data, path, offset, payloads.start, payloads.stop)
         if seq != expected:
             reason = "a write is missing before this record"
             raise CorruptionError(path, offset, reason, expected=expected, got=seq)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
@@ -38,6 +39,7 @@ from lsmkv.log.reader import (
     KINDS,
     LOG_MAGIC,
     MARK_BYTES,
+    MARK_HEAD,
     PAYLOAD,
     SYNC_MARK,
     LogKind,
@@ -50,6 +52,7 @@ _BLANK: Final = bytes(RECORD_HEAD_BYTES)
 LARGE_RECORD_BYTES: Final = 4096
 """From this size on a second call is faster than one more copy."""
 _MAX_KEPT_BYTES: Final = 64 * 1024  # the buffer of a larger record is not kept for the next
+_COPY_BYTES: Final = 1 << 20
 
 
 def new_record() -> BytesWriter:
@@ -279,3 +282,26 @@ class LogWriter:
         if not self.obsolete:
             self._file.trim()
         self._file.close()
+
+
+def write_log_copy(
+    storage: Storage,
+    path: str,
+    end: int,
+    read: Callable[[int, int], bytes],
+    *,
+    mark_with: int | None,
+) -> None:
+    """Write the bytes of a log before ``end``, and sync them; the caller syncs the name.
+
+    ``read(offset, length)`` gives bytes of the other log.  The last log of a chain gets a sync mark,
+    with its salt, so that damage to its end is not taken for a torn tail.
+    """
+    with storage.create(path) as file:
+        for offset in range(0, end, _COPY_BYTES):
+            file.append(read(offset, min(_COPY_BYTES, end - offset)))
+        if mark_with is not None and end > HEADER_BYTES:
+            mark = MARK_HEAD + end.to_bytes(8, "little")
+            sealed: int = short_checksum(mark, mark_with + end)  # an i32 has no to_bytes
+            file.append((sealed & 0xFFFF_FFFF).to_bytes(4, "little") + mark)
+        file.sync()

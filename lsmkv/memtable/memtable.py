@@ -30,7 +30,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import ABSENT, Absent
-from lsmkv.encoding.entry_batch import EntryBatch, first_values
+from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.range_deletes import KeyRange, RangeDelete
 from lsmkv.memtable.radix_sort import SortedItems
@@ -104,31 +104,26 @@ class Memtable:
 
     One writer at a time (the caller's lock); any number of readers.  A write that an interrupt cut short
     may be done again, to the same effect.
-
-    Attributes:
-        batches: keys and values of the newest write batches, in order, that are not in the dict yet.
-        first_seq: sequence number of the first write it can hold.
-        entry_seq: a number that none of its entries is below, and none of its range deletes above.
-        range_deletes: those that came before all of its entries.
-        log_number: the log that holds the same writes.
-        log_bytes: about how long that log is, and so how much memory this takes.
     """
 
     def __init__(self, first_seq: int, log_number: int) -> None:
+        # Keys and values of the newest write batches, in order, that are not in the dict yet.
         self.batches: list[tuple[list[bytes], list[Held]]] = []
         self._live: dict[bytes, Held] = {}  # newest value of each key
+        # Sequence number of the first write it can hold.
+        # A number that none of its entries is below, and none of its range deletes above.
         self.first_seq = self.entry_seq = first_seq
+        # Those that came before all of its entries.
         self.range_deletes: tuple[RangeDelete, ...] = ()
-        self.log_number = log_number
-        self.log_bytes = 0
+        self.log_number = log_number  # the log that holds the same writes
+        self.log_bytes = 0  # about how long that log is, and so how much memory this takes
         self._history: dict[bytes, list[tuple[int, Held | Absent]]] = {}
         self._sorted_keys = SortedKeys()
         self._lock = threading.RLock()  # held while batches move into the dict, or keys are sorted
         self._is_moving = False  # whether one of these is under way
 
     def __len__(self) -> int:
-        if self.batches:
-            self._take_in_batches()
+        self._take_in_batches()
         return len(self._live)
 
     @property
@@ -184,8 +179,10 @@ class Memtable:
         """Put the batches into the dict.
 
         As long as one is left, readers and the writer come here first, and wait: so none sees a part
-        of a batch, nor an older write after a newer one.
+        of a batch, nor an older write after a newer one.  Where time counts they look for one before.
         """
+        if not self.batches:
+            return
         with self._lock:
             self._refuse_own_lock()
             try:
@@ -209,16 +206,11 @@ class Memtable:
             )
 
     def with_newer(self, newer: Memtable) -> Memtable:
-        """A memtable of the entries of both, which stay as they are.
-
-        Neither has history, and the newer one no range deletes.
-        """
+        """A memtable of both, which have no history; the newer one has no range deletes."""
         merged = Memtable(self.first_seq, newer.log_number)
         merged.range_deletes, merged.entry_seq = self.range_deletes, self.entry_seq
-        if self.batches:
-            self._take_in_batches()
-        if newer.batches:
-            newer._take_in_batches()
+        self._take_in_batches()
+        newer._take_in_batches()
         merged._live = {**self._live, **newer._live}
         merged.log_bytes = self.log_bytes + newer.log_bytes
         return merged
@@ -240,8 +232,7 @@ class Memtable:
 
     def newest(self) -> list[tuple[bytes, Held]]:
         """Each key with its newest value, in the order of first writes."""
-        if self.batches:
-            self._take_in_batches()
+        self._take_in_batches()
         return list(self._live.items())
 
     def written_keys(self) -> list[bytes]:
@@ -287,25 +278,14 @@ class Memtable:
             return
 
     def entry_batches(self) -> Iterator[EntryBatch]:
-        """Every entry, in key order and newest first; the memtable must be sealed.
-
-        All entries of a key are in one batch.
-        """
+        """Every entry, in key order and newest first; the memtable must be sealed."""
         if self._history:
-            if self.batches:
-                self._take_in_batches()
+            self._take_in_batches()
             keys = sorted(self._live)
             for start in range(0, len(keys), _BATCH_KEYS):
                 yield self._with_history(keys[start : start + _BATCH_KEYS])
             return
-        items = self._sorted_items()
-        start = 0
-        while start < items.count:
-            keys, values = items.between(start, start + _BATCH_KEYS)
-            taken = first_values(values)
-            start += len(taken)
-            keys = keys[: len(taken)]
-            yield EntryBatch.of(keys, taken, [], may_repeat=False, one_seq=self.entry_seq)
+        yield from self._sorted_items().batches(_BATCH_KEYS, self.entry_seq)
 
     def _sorted_items(self) -> SortedItems:
         with self._lock:  # a reader may be moving the batches into the dict
@@ -313,8 +293,7 @@ class Memtable:
         if batches:
             each_key = chain.from_iterable([keys for keys, _ in batches])
             return SortedItems(each_key, chain.from_iterable([values for _, values in batches]))
-        if self.batches:
-            self._take_in_batches()
+        self._take_in_batches()
         return SortedItems(self._live, self._live.values())
 
     def _with_history(self, keys: list[bytes]) -> EntryBatch:
@@ -341,8 +320,7 @@ class Memtable:
 
     def key_counts(self) -> tuple[int, int]:
         """How many keys have a value, and how many are deleted.  O(n)."""
-        if self.batches:
-            self._take_in_batches()
+        self._take_in_batches()
         values = list(self._live.values())
         deleted = values.count(None)
         return len(values) - deleted, deleted

@@ -7,12 +7,13 @@ sort: Knuth, TAOCP 3, 5.2.5), and compares only keys that share all of these bit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
+from lsmkv.encoding.entry_batch import EntryBatch, first_values
 from lsmkv.encoding.expiry import Held
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
@@ -45,7 +46,6 @@ class SortedItems:
         self.count: int = len(self._keys) if self._in_order else len(self._order)
 
     def between(self, start: int, stop: int) -> tuple[list[bytes], list[Held]]:
-        """Keys and values from position ``start`` up to ``stop``."""
         if self._in_order:
             return self._keys[start:stop], self._values[start:stop]
         order = self._order[start:stop]
@@ -53,9 +53,18 @@ class SortedItems:
         keys = [every_key[position] for position in order]
         return keys, [every_value[position] for position in order]
 
+    def batches(self, most_keys: int, seq: int) -> Iterator[EntryBatch]:
+        """All of them, numbered ``seq``."""
+        start = 0
+        while start < self.count:
+            keys, values = self.between(start, start + most_keys)
+            taken = first_values(values)
+            start += len(taken)
+            keys = keys[: len(taken)]
+            yield EntryBatch.of(keys, taken, [], may_repeat=False, one_seq=seq)
+
 
 def is_ascending(keys: list[bytes]) -> bool:
-    """Whether each key is above the one before."""
     at: i64 = 1
     while at < len(keys):
         before, key = keys[at - 1], keys[at]
@@ -113,10 +122,7 @@ def sorted_positions(keys: list[bytes]) -> vec[i32]:
 
 
 def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
-    """Reduce fences to the first ``most_bits`` bits that differ among them.
-
-    Returns how many bits are left.
-    """
+    """Reduce fences to the first ``most_bits`` bits that differ among them; returns how many are left."""
     first = fences[0]
     varying: i64 = 0
     number: i64
@@ -173,10 +179,7 @@ def _sum_up(counts: vec[i64]) -> None:
 
 
 def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> i64:
-    """Sort items with the same bits by key; of equal keys keep the last.
-
-    Returns how many are left, at the front.
-    """
+    """Sort items with the same bits by key; of equal ones keep the last; returns how many are left."""
     count: i64 = len(items)
     left: i64 = 0
     start: i64 = 0

@@ -48,10 +48,7 @@ class Scan:
         self._erased: RangeDeletes | None = None if ranges is None else ranges.as_of(read_view.seq)
 
     def lay_over(self, memtable: Memtable, seq: int, ranges: list[KeyRange]) -> None:
-        """Show what a memtable has as of ``seq`` over the view's entries.
-
-        Those in ``ranges`` are not shown.  To be called first.
-        """
+        """Show a memtable, as of ``seq``, over the entries outside ``ranges``; to be called first."""
         wanted = self._wanted
         if not wanted.is_empty:
             whole: list[tuple[bytes | None, bytes | None]] = [(wanted.start, wanted.stop)]
@@ -185,10 +182,7 @@ class Scan:
         return nearest is not None and source.put_off(nearest)
 
     def _first_and_bound(self) -> tuple[Source, bytes | None]:
-        """The source with the first key, of equal ones an unread one; and the next source's key.
-
-        Entries with the key of a newer source are skipped.
-        """
+        """The source with the first key, of equal ones an unread one; and the next source's key."""
         first: Source | None = None
         bound: bytes | None = None
         has_ended = False

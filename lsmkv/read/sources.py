@@ -34,27 +34,19 @@ ENDED: Final = i64(2)
 
 
 class Source:
-    """A scan's place in one sorted source.
-
-    Attributes:
-        state: ``UNREAD`` before entries that are not loaded, ``AT`` an entry, or ``ENDED``.
-        key: the present entry's key; while ``UNREAD`` a bound, which no entry to come is before.  The
-            last source left need not keep it: nothing is compared with it.
-        questions: while ``UNREAD``, how often :meth:`put_off` may still be asked.
-    """
+    """A scan's place in one sorted source."""
 
     def __init__(self, reverse: bool, moment: Moment) -> None:
         self.reverse = reverse
         self.moment = moment
-        self.state: i64 = UNREAD
+        self.state: i64 = UNREAD  # so before entries that are not loaded; or AT an entry, or ENDED
+        # The present entry's; while UNREAD a bound, which no entry to come is before.  The last source
+        # left need not keep it: nothing is compared with it.
         self.key = b""
-        self.questions: i64 = 0
+        self.questions: i64 = 0  # while UNREAD, how often :meth:`put_off` may still be asked
 
     def key_ahead(self, count: i64) -> bytes | None:
-        """From ``AT``: a key up to ``count`` entries ahead; None if none is known.
-
-        In reverse it is a later key than the present one.
-        """
+        """From ``AT``: a key up to ``count`` entries ahead, in reverse a later one; None: unknown."""
         raise NotImplementedError
 
     def put_off(self, key: bytes) -> bool:
@@ -82,19 +74,13 @@ class Source:
 
 
 class BlockSource(Source):
-    """A run's blocks, in which every key has one visible entry.
-
-    Args:
-        tables: at least one, ascending; all lie between the bounds in part.
-        wanted: the scan's bounds.
-        is_last: whether there is no other source.
-    """
+    """A run's blocks, in which every key has one visible entry."""
 
     def __init__(
         self, tables: list[TableReader], wanted: Bounds, is_last: bool, moment: Moment
     ) -> None:
         super().__init__(wanted.reverse, moment)
-        self._tables = tables
+        self._tables = tables  # ascending; all lie between the bounds in part
         self._wanted = wanted
         self._step: i64 = -1 if wanted.reverse else 1
         self._turn = len(tables) - 1 if wanted.reverse else 0
@@ -179,12 +165,9 @@ class BlockSource(Source):
             return False  # the table's outermost key is in the block, and within the bounds
         return key < index.separator(border) if self.reverse else key >= index.separator(border)
 
-    def _has_next_table(self) -> bool:
-        return 0 <= self._turn + self._step < len(self._tables)
-
     def _pass_block(self, is_last: bool) -> None:
         """Go to the border before the next block, or end."""
-        if self._next == self._beyond and not self._has_next_table():
+        if self._next == self._beyond and not 0 <= self._turn + self._step < len(self._tables):
             self.state = ENDED
             return
         self.state = UNREAD
@@ -377,9 +360,8 @@ class EntrySource(KeysSource):
         self._lists = visible_entries(tables, seq, wanted, erased)
         self._values: list[Held] = []
         if wanted.reverse:
-            self.key = (
-                tables[0].largest if wanted.stop is None else min(tables[0].largest, wanted.stop)
-            )
+            largest = tables[0].largest
+            self.key = largest if wanted.stop is None else min(largest, wanted.stop)
         else:
             self.key = max(tables[0].smallest, wanted.start or b"")
 

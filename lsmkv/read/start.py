@@ -23,27 +23,14 @@ _ITEM_BYTES: Final = 150  # of Python's objects for one item, without its key an
 
 
 class Range(Bounds):
-    """A view's bounds, and what its length has read for an iterator.
+    """A view's bounds, and what its length has read for an iterator."""
 
-    Attributes:
-        left: what a length has read for the next iteration, the last list first; None: nothing.
-        is_waiting: whether the newest iteration has yet to begin to read.
-        needs_values: whether it shows more than keys.
-    """
-
-    def __init__(
-        self,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        prefix: bytes | None = None,
-        reverse: bool = False,
-    ) -> None:
-        super().__init__(start, stop, prefix, reverse)
-        self._whose: object = None
-        self._moment = 0
-        self.left: list[list[Item]] | None = None
-        self.is_waiting = False
-        self.needs_values = True
+    _whose: object = None
+    _moment = 0
+    # What a length has read for the next iteration, the last list first; None: nothing.
+    left: list[list[Item]] | None = None
+    is_waiting = False  # whether the newest iteration has yet to begin to read
+    needs_values = True  # whether it shows more than keys
 
     def belong_to(self, whose: object, moment: int) -> None:
         """These are bounds of entries as of ``moment``.

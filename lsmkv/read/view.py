@@ -179,10 +179,7 @@ def held_at(
     seq: int,
     stats: Stats,
 ) -> Held:
-    """The entry of ``key`` as of ``seq``, which is still readable.
-
-    It may be due; None: there is none.
-    """
+    """The entry of ``key`` as of ``seq``, still readable, maybe due; None: there is none."""
     stats.gets += 1
     erased_seq = 0 if range_deletes is None else range_deletes.newest_over(key, seq)
     for memtable in memtables:

@@ -41,10 +41,9 @@ def visible_entries(
             stop = table.meta.above
         # What is older than a range delete as a whole is not read; of the rest each entry is compared.
         gaps = erased.gaps(start, stop, table.newest_seq)
-        is_mixed = table.meta.least_seq < table.newest_seq
-        compared = (
-            erased if is_mixed and erased.touches(start, stop, table.meta.least_seq) else None
-        )
+        least = table.meta.least_seq
+        is_mixed = least < table.newest_seq and erased.touches(start, stop, least)
+        compared = erased if is_mixed else None
         for low, high in reversed(gaps) if wanted.reverse else gaps:
             part = Bounds(low, high, wanted.prefix, wanted.reverse)
             yield from _of_table(table, seq, part, compared)
@@ -65,12 +64,7 @@ def _of_table(
     max_seq = None if seq >= table.largest_seq else seq
     blocks = blocks_ahead(table, numbers)
     # mypyc would make a list of a generator.
-    if erased is not None:
-        decoded = map(
-            _unerased, blocks, repeat(max_seq), repeat(erased), repeat(table.meta.erased_seq)
-        )
-    else:
-        decoded = map(_entries, blocks, repeat(max_seq))
+    decoded = map(_entries, blocks, repeat(max_seq), repeat(erased), repeat(table.meta.erased_seq))
     for entries in _whole_keys(table, numbers, decoded, wanted.reverse):
         # Only the first and the last block can reach past the bounds; to look at their ends is cheap.
         low, high = 0, len(entries)
@@ -92,25 +86,20 @@ def _first_of_each_key(entries: list[Entry]) -> list[Entry]:
     return found
 
 
-def _entries(block: Block, max_seq: int | None) -> list[Entry]:
-    if max_seq is not None:
-        return [
-            (key, value)
-            for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True)
-            if seq <= max_seq
-        ]
-    return list(zip(block.keys(), block.values(), strict=True))
-
-
-def _unerased(
-    block: Block, max_seq: int | None, erased: RangeDeletes, erased_seq: int
+def _entries(
+    block: Block, max_seq: int | None, erased: RangeDeletes | None, erased_seq: int
 ) -> list[Entry]:
-    """As :func:`_entries`; what ``erased`` hides has become a deletion."""
+    """The visible entries of a block; what ``erased`` hides has become a deletion."""
+    if max_seq is None and erased is None:
+        return list(zip(block.keys(), block.values(), strict=True))
     most = MAX_SEQUENCE if max_seq is None else max_seq
+    rows = zip(block.keys(), block.values(), block.seqs(), strict=True)
+    if erased is None:
+        return [(key, value) for key, value, seq in rows if seq <= most]
     newest = erased.newest_seq
     return [
         (key, None if max(seq, erased_seq) < erased.newest_over(key, newest) else value)
-        for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True)
+        for key, value, seq in rows
         if seq <= most
     ]
 

@@ -15,25 +15,17 @@ _LEARNT_STEP_BITS: Final = 10  # what is learnt is taken from the memory budget 
 
 
 class AskCounts:
-    """The lookups of absent keys in one table, beside the store's counts.
-
-    Attributes:
-        absent: lookups of keys that the table lacks.
-        false_positives: those of them that passed a filter.
-        learns: whether keys that passed are listed, to be denied.
-        has_learnt: whether one is.
-        lookups_before: those of the store before the table was opened.
-    """
+    """The lookups of absent keys in one table, beside the store's counts."""
 
     def __init__(self, stats: Stats, memory: TableMemory, *, learns: bool) -> None:
         self._stats = stats
         self._memory = memory
-        self.absent: i64 = 0
-        self.false_positives: i64 = 0
+        self.absent: i64 = 0  # lookups of keys that the table lacks
+        self.false_positives: i64 = 0  # those of them that passed a filter
         self._unfiltered_misses: i64 = 0  # absent keys that searched a block without a filter
-        self.learns = learns
-        self.has_learnt = False
-        self.lookups_before: int = stats.gets
+        self.learns = learns  # whether keys that passed are listed, to be denied
+        self.has_learnt = False  # whether one is
+        self.lookups_before: int = stats.gets  # those of the store before the table was opened
 
     @property
     def filter_negatives(self) -> int:

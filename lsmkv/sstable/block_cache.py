@@ -35,16 +35,12 @@ PLACE_BYTES: Final = 150  # of memory: an item's place in a queue, and one in th
 
 
 class CacheItem:
-    """An item that the cache can hold.
-
-    Attributes:
-        charge_bytes: about its memory, with its places in the queues.
-        hits: how often it was found since it entered its queue, up to three.
-    """
+    """An item that the cache can hold."""
 
     def __init__(self, size_bytes: int) -> None:
+        # About its memory, with its places in the queues.
         self.charge_bytes: int = size_bytes + PLACE_BYTES
-        self.hits: i64 = 0
+        self.hits: i64 = 0  # how often it was found since it entered its queue, up to three
 
 
 class TableCacheSlots:
@@ -68,26 +64,18 @@ class BlockCache:
 
     Tables reserve the memory of their indexes and resident filters, which the cache may not use: all
     together keep to ``budget_bytes``, unless indexes alone exceed it.
-
-    Attributes:
-        capacity_bytes: what the cache may use now.
-        used_bytes: about the memory of blocks and filter chunks.
-        reserved_bytes: what tables have reserved.
-        miss_count: how often an item was not found.
-        entries: single entries, which have a share of the memory.
-        lock: serialises changes; re-entrant.
     """
 
     def __init__(self, capacity_bytes: int, stats: Stats, budget_bytes: int = _NO_BUDGET) -> None:
-        self.capacity_bytes = capacity_bytes
+        self.capacity_bytes = capacity_bytes  # what the cache may use now
         self._most_bytes = capacity_bytes
         self.budget_bytes = budget_bytes
-        self.reserved_bytes = 0
+        self.reserved_bytes = 0  # what tables have reserved
         self._has_refused = False
-        self.used_bytes = 0
+        self.used_bytes = 0  # about the memory of blocks and filter chunks
         self._stats = stats
-        self.miss_count: i64 = 0
-        self.entries = EntryCache()
+        self.miss_count: i64 = 0  # how often an item was not found
+        self.entries = EntryCache()  # single entries, which have a share of the memory
         self._set_entry_share(0.5)
         # By key, oldest first: taken slots, and the charges of items that left the small queue.
         self._small: OrderedDict[int, TableCacheSlots] = OrderedDict()
@@ -97,7 +85,7 @@ class BlockCache:
         self._left_bytes = 0
         self._has_evicted = False
         self._next_key = 0
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # serialises changes; re-entrant
         self._is_changing = False
 
     def slots(self, slot_count: int) -> TableCacheSlots:
@@ -192,10 +180,8 @@ class BlockCache:
                 self._main_bytes += charge_bytes
                 del small[key]
                 continue
-            owner.items[key - owner.first_key] = None
-            self.used_bytes -= charge_bytes
+            self._drop(owner, key - owner.first_key)
             self._stats.block_cache_evictions += 1
-            del small[key]
             capacity_bytes = self._capacity_for_blocks()
             most_bytes = capacity_bytes - capacity_bytes // SMALL_DIVISOR
             while left and self._left_bytes + charge_bytes > most_bytes:
@@ -216,14 +202,10 @@ class BlockCache:
                 break
             oldest.hits -= 1
             main.move_to_end(key)
-        owner.items[key - owner.first_key] = None
-        self.used_bytes -= oldest.charge_bytes
-        self._main_bytes -= oldest.charge_bytes
+        self._drop(owner, key - owner.first_key)
         self._stats.block_cache_evictions += 1
-        del main[key]
 
     def _forget(self, key: int) -> None:
-        """Forget that an item left the small queue."""
         self._left_bytes -= self._left[key]
         del self._left[key]
 
@@ -259,7 +241,6 @@ class BlockCache:
                 self._is_changing = False
 
     def forget_entries(self, keys: list[bytes]) -> None:
-        """Drop the entries of ``keys``.  O(keys)."""
         with self.lock:
             try:
                 self._is_changing = True

@@ -18,11 +18,7 @@ from lsmkv.sstable.table_filters import TableFilters
 
 
 def why_not_mergeable(block: Block, index: TableIndex, block_number: i64, may_repeat: bool) -> str:
-    """The reason why a block cannot be merged, or an empty string.
-
-    Its keys must ascend, between the separators of the index; with ``may_repeat`` a key may occur more
-    than once.
-    """
+    """The reason why a block cannot be merged, or an empty string."""
     if not block.ascends(may_repeat):
         return "keys of a block do not ascend"
     if reason := _misplaced(block, index, block_number, may_repeat):

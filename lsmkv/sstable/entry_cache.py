@@ -45,35 +45,23 @@ class _Queue:
 
 
 class _Slots:
-    """The entries, and the two queues.  Replaced as a whole to empty the cache.
-
-    Attributes:
-        records: by slot; None for a free one.
-        tags: low bits of the hashes of keys, by slot.
-        chain: the next slot of the same bucket.
-        older, newer: neighbours in the queue.
-        hits: how often it was found, up to three.
-        in_main: whether the slot is in the main queue.
-        heads: by bucket, its first slot.
-        mask: of a tag, the bits that are its bucket.
-        ghosts: by bucket, the tag of an entry that left the small queue; 0 for none.
-        left_at: by bucket, how many had left before.
-        left: how many have left.
-    """
+    """The entries, and the two queues.  Replaced as a whole to empty the cache."""
 
     def __init__(self) -> None:
-        self.records: list[bytes | None] = []
-        self.tags = vec[i32]()
-        self.chain = vec[i32]()
+        self.records: list[bytes | None] = []  # by slot; None for a free one
+        self.tags = vec[i32]()  # low bits of the hashes of keys, by slot
+        self.chain = vec[i32]()  # the next slot of the same bucket
+        # older, newer: neighbours in the queue.
         self.older = vec[i32]()
         self.newer = vec[i32]()
-        self.hits = vec[u8]()
-        self.in_main = vec[u8]()
-        self.heads = vec[i32]([-1] * _FEWEST_BUCKETS)
-        self.mask: i64 = _FEWEST_BUCKETS - 1
+        self.hits = vec[u8]()  # how often it was found, up to three
+        self.in_main = vec[u8]()  # whether the slot is in the main queue
+        self.heads = vec[i32]([-1] * _FEWEST_BUCKETS)  # by bucket, its first slot
+        self.mask: i64 = _FEWEST_BUCKETS - 1  # of a tag, the bits that are its bucket
+        # By bucket, the tag of an entry that left the small queue; 0 for none.
         self.ghosts = vec[i32]([0] * _FEWEST_BUCKETS)
-        self.left_at = vec[i64]([0] * _FEWEST_BUCKETS)
-        self.left: i64 = 0
+        self.left_at = vec[i64]([0] * _FEWEST_BUCKETS)  # by bucket, how many had left before
+        self.left: i64 = 0  # how many have left
         self.free: i64 = -1  # linked by ``chain``
         self.small = _Queue()
         self.main = _Queue()
@@ -150,7 +138,6 @@ class _Slots:
         return self.left - self.left_at[bucket] <= self.count
 
     def join(self, queue: _Queue, slot: i64, charge_bytes: i64) -> None:
-        """Make ``slot`` the newest of ``queue``."""
         self.older[slot] = i32(queue.newest)
         self.newer[slot] = i32(-1)
         if queue.newest >= 0:
@@ -191,20 +178,14 @@ def _is_of(record: bytes, key: bytes) -> bool:
 
 
 class EntryCache:
-    """Entries by key.  A lookup takes no lock; a change takes that of the block cache.
-
-    Attributes:
-        used_bytes: about the memory of all entries.
-        target_bytes: what they may take.
-        epoch: only entries that were read in it are added.
-    """
+    """Entries by key.  A lookup takes no lock; a change takes that of the block cache."""
 
     def __init__(self) -> None:
         self._slots = _Slots()
-        self.used_bytes: i64 = 0
-        self.target_bytes: i64 = 0
+        self.used_bytes: i64 = 0  # about the memory of all entries
+        self.target_bytes: i64 = 0  # what they may take
         self._has_evicted = False
-        self.epoch: i64 = 0
+        self.epoch: i64 = 0  # only entries that were read in it are added
 
     def __len__(self) -> int:
         return int(self._slots.count)
@@ -247,10 +228,7 @@ class EntryCache:
     # Changes (the lock is held)
 
     def put(self, key: bytes, h: i64, held: bytes | Expiring) -> bool:
-        """Keep an entry, evicting others to make room.  O(1) amortised.
-
-        Returns whether it was here before, and was evicted lately.
-        """
+        """Keep an entry, evicting others; returns whether it was evicted lately.  O(1) amortised."""
         try:
             return self._put(key, h, held)
         except BaseException:
@@ -341,7 +319,6 @@ class EntryCache:
         self.used_bytes -= charge_bytes
 
     def forget(self, key: bytes, h: i64) -> None:
-        """Drop the entry of ``key``, if there is one."""
         try:
             slot = self._find(key, h & _TAGS)
             if slot >= 0:
@@ -351,7 +328,6 @@ class EntryCache:
             raise
 
     def clear(self) -> None:
-        """Drop all entries.  O(1)."""
         self._slots = _Slots()
         self.used_bytes = 0
         self._has_evicted = False

@@ -62,25 +62,24 @@ class FilterBuilder:
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
             built = _NO_FILTER
         else:
-            bits, parameter = self.policy.build_from_digests(packed, self._error_rate)
-            built = self._checked(bits, len(packed) // DIGEST_BYTES, parameter)
+            made = self.policy.build_from_digests(packed, self._error_rate)
+            built = self._checked(made, len(packed) // DIGEST_BYTES)
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
         return built
 
     def of_table(self) -> tuple[bytes, int, int]:
-        """Filter, key count and parameter for the whole table."""
         if not self._table_hashes:
             return _NO_FILTER
         started_ns = time.perf_counter_ns()
         hashes = list(self._table_hashes)
-        bits, parameter = self.policy.build(hashes, self._error_rate)
-        built = self._checked(bits, len(hashes), parameter)
+        built = self._checked(self.policy.build(hashes, self._error_rate), len(hashes))
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
         return built
 
-    def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
+    def _checked(self, made: tuple[bytes, int], key_count: int) -> tuple[bytes, int, int]:
+        bits, parameter = made
         if not bits:
             return _NO_FILTER
         if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme

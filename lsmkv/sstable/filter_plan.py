@@ -67,7 +67,6 @@ class FilterPlan:
         return max(rate, FLOOR_RATE)
 
     def note_table(self, keys: int, filter_bytes: int, index_bytes: int) -> None:
-        """Count a table that was written."""
         beyond = index_bytes - keys * self._index_bytes
         self._keys += keys
         self._left_bytes -= filter_bytes + beyond

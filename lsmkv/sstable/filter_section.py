@@ -35,12 +35,7 @@ class FilterChunk(CacheItem):
 
 
 class FilterSection:
-    """A table's filter section, read by any number of threads.
-
-    Attributes:
-        resident: all of it; None if it is read in chunks.
-        was_damaged: whether a chunk was damaged when it was read.
-    """
+    """A table's filter section, read by any number of threads."""
 
     def __init__(
         self,
@@ -60,11 +55,11 @@ class FilterSection:
         self._cache = cache
         self._stats = stats
         self._is_whole = is_whole
-        self.was_damaged = False
+        self.was_damaged = False  # whether a chunk was damaged when it was read
         self._kept: dict[int, FilterChunk] = {}  # chunks kept for good, above all damaged ones
-        self._unreported_rebuilt: list[int] = []  # offsets of damage not yet logged
-        self._unreported_lost: list[int] = []
+        self._unreported: list[tuple[int, bool]] = []  # damage not yet logged: offset, whether lost
         self._chunks: TableCacheSlots = cache.slots(index.chunk_count)
+        # All of it; None if it is read in chunks.
         self.resident: bytes | None = self._read_resident() if is_resident else None
 
     def chunk_with(self, block_number: i64) -> FilterChunk:
@@ -97,7 +92,6 @@ class FilterSection:
         return kept + (0 if resident is None else len(resident))
 
     def bytes_to_read(self, block_number: i64) -> int:
-        """Bytes that asking a block's filter would read from disk now."""
         chunk = 0 if self._is_whole else self._index.chunk_of(block_number)
         if self.resident is not None or self._chunks.holds(chunk) or chunk in self._kept:
             return 0
@@ -115,24 +109,19 @@ class FilterSection:
         for number in range(self._index.chunk_count):
             error = self._damage(bits, 0, number)
             if error is not None:
-                recovered[number] = self._recovered(number, error)
+                recovered[number] = self._recovered(number)
                 self._note_damage(recovered[number], error)
         if not recovered:
             return bits
-        chunks = [
-            recovered[number] if number in recovered else self._part(bits, number)
-            for number in range(self._index.chunk_count)
-        ]
-        parts = [chunk.bits for chunk in chunks]
+        for number in range(self._index.chunk_count):
+            if number not in recovered:
+                low, high = self._span(number)
+                recovered[number] = FilterChunk(bits[low:high], low)
+        parts = [recovered[number].bits for number in range(self._index.chunk_count)]
         if b"" not in parts:
             return b"".join(parts)
-        self._kept = dict(enumerate(chunks))
+        self._kept = recovered
         return None
-
-    def _part(self, bits: bytes, chunk: i64) -> FilterChunk:
-        """A chunk of the whole section."""
-        low, high = self._span(chunk)
-        return FilterChunk(bits[low:high], low)
 
     def _chunk(self, chunk: i64) -> FilterChunk:
         if self._kept:
@@ -154,7 +143,6 @@ class FilterSection:
         return item
 
     def _span(self, chunk: i64) -> tuple[i64, i64]:
-        """Start and end of a chunk in the filter section."""
         if self._is_whole:
             return 0, self._footer.filters_length
         return self._index.chunk_span(chunk)
@@ -173,27 +161,22 @@ class FilterSection:
     # Damaged chunks: recovered from the blocks, or lost
 
     def _recovered_once(self, chunk: i64, error: CorruptionError) -> FilterChunk:
-        """A damaged chunk, recovered and kept for good.
-
-        Threads that need it at once recover it each; the first one's is kept, and counted.
-        """
-        recovered = self._recovered(chunk, error)
+        """A damaged chunk, recovered and kept for good: of several threads, the first one's."""
+        recovered = self._recovered(chunk)
         kept = self._kept.setdefault(chunk, recovered)
         if kept is recovered:
             self._note_damage(recovered, error)
             self.report_damage()
         return kept
 
-    def _recovered(self, chunk: i64, error: CorruptionError) -> FilterChunk:
+    def _recovered(self, chunk: i64) -> FilterChunk:
         """A damaged chunk as its blocks have it, or without bits."""
-        low, _ = self._span(chunk)
-        return FilterChunk(self._embedded_copies(chunk), low)
+        return FilterChunk(self._embedded_copies(chunk), self._span(chunk)[0])
 
     def _note_damage(self, recovered: FilterChunk, error: CorruptionError) -> None:
         assert error.offset is not None
         self.was_damaged = True
-        found = self._unreported_rebuilt if recovered.bits else self._unreported_lost
-        found.append(error.offset)
+        self._unreported.append((error.offset, not recovered.bits))
 
     def _embedded_copies(self, chunk: i64) -> bytes:
         """A chunk's filters as its blocks hold them; empty if these are damaged or there are none.
@@ -215,17 +198,13 @@ class FilterSection:
         return bits if checksum(bits, 0) == index.chunk_checksum(chunk) else b""
 
     def report_damage(self) -> None:
-        """Count and log the damage found since the last call.
-
-        Called without a lock: a logging handler may use the store.
-        """
-        if self._unreported_rebuilt:
-            offsets, self._unreported_rebuilt = self._unreported_rebuilt, []
-            if offsets:  # another thread may have been faster
-                self._stats.filter_rebuilds += len(offsets)
-                note_rebuilt_filters(self._file.path, min(offsets), len(offsets))
-        if self._unreported_lost:
-            offsets, self._unreported_lost = self._unreported_lost, []
-            if offsets:
-                self._stats.filter_losses += len(offsets)
-                note_lost_filters(self._file.path, min(offsets), len(offsets))
+        """Count and log new damage, without a lock: a logging handler may use the store."""
+        found, self._unreported = self._unreported, []
+        rebuilt = [offset for offset, is_lost in found if not is_lost]
+        lost = [offset for offset, is_lost in found if is_lost]
+        if rebuilt:
+            self._stats.filter_rebuilds += len(rebuilt)
+            note_rebuilt_filters(self._file.path, min(rebuilt), len(rebuilt))
+        if lost:
+            self._stats.filter_losses += len(lost)
+            note_lost_filters(self._file.path, min(lost), len(lost))

@@ -77,17 +77,11 @@ class TableFormat:
 
 
 class TableExpiry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """When entries of a table are due, in seconds since 1970; in JSON an array.
+    """When entries of a table are due, in seconds since 1970; in JSON an array."""
 
-    Attributes:
-        count: how many of them expire.
-        earliest_s, latest_s: when the first and the last of these are due.
-        half_due_s: when half of all the table's entries are due, rounded up; None: never.
-    """
-
-    count: int
+    count: int  # how many of them expire
     earliest_s: int
-    half_due_s: int | None
+    half_due_s: int | None  # when half of all the table's entries are due, rounded up; None: never
     latest_s: int
 
     def problem(self, entry_count: int) -> str | None:
@@ -164,38 +158,12 @@ class TableMeta(
 
 
 def blocks_checksum(trailers: RunningChecksum) -> int:
-    """What :class:`TableProperties` notes of all trailers, with 19 digits.
-
-    So the length of a table does not depend on it.
-    """
+    """What :class:`TableProperties` notes of all trailers: 19 digits, whatever they are."""
     return (1 << 60) + (trailers.intdigest() >> 4)
 
 
 class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A table's description of itself, as JSON in its properties section.
-
-    Attributes:
-        has_versions: whether a key occurs more than once.
-        raw_bytes: size of all payloads before compression.
-        blocks_checksum: 2^60 plus the high 60 bits of the XXH3-64 of all blocks' trailers, which have
-            the blocks' checksums.  So the manifest's checksum of index and properties tells a table
-            from every other.
-        compression: ``"zstd"`` if its blocks may be compressed, else ``"none"``.
-        filter_key: a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
-        granularity: ``"block"`` or ``"table"``.
-        filter_key_count, probe_count: those of a filter for the whole table; 0 with filters per block.
-        filter_scheme: the scheme of every filter; a reader must know it to use them.
-        filter_policy: the policy's name if the scheme is 6 or 7, which policies may share.
-        replaces: numbers of the tables that this one replaces, together with those ``beside`` it, which
-            the same compaction wrote before it; None if not noted.  Repair uses it when the manifest is
-            lost.
-        sealed_number: the number that seeds the blocks' checksums; 0: it is ``number``.  A table that
-            was written outside the store has another.
-        one_seq: every entry counts as having the sequence number ``largest_seq``, whatever its block
-            says.  It is so in an adopted table (:mod:`lsmkv.sstable.table_end`).
-        expiry: when entries are due; None if none expires.
-        erased_seq: range deletes numbered up to it have been applied to the table.
-    """
+    """A table's description of itself, as JSON in its properties section."""
 
     number: int
     smallest: bytes
@@ -204,26 +172,33 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     largest_seq: int
     entry_count: int
     tombstone_count: int
-    has_versions: bool
+    has_versions: bool  # whether a key occurs more than once
     block_count: int
-    raw_bytes: int
+    raw_bytes: int  # of all payloads before compression
+    # 2^60 plus the high 60 bits of the XXH3-64 of all blocks' trailers, which have the blocks' checksums.
+    # So the manifest's checksum of index and properties tells a table from every other.
     blocks_checksum: int
-    compression: str
+    compression: str  # "zstd" if its blocks may be compressed, else "none"
     filter_bytes: int
-    filter_key: str
-    granularity: str
+    filter_key: str  # a FilterKey in its text form
+    granularity: str  # "block" or "table"
     error_rate: float
-    filter_key_count: int
-    probe_count: int
+    filter_key_count: int  # of a filter for the whole table; 0 with filters per block
+    probe_count: int  # as the one before
     writer: str
-    filter_scheme: int
-    filter_policy: str = ""
+    filter_scheme: int  # of every filter; a reader must know it to use them
+    filter_policy: str = ""  # the policy's name if the scheme is 6 or 7, which policies may share
+    # Numbers of the tables that this one replaces, together with those ``beside`` it, which the same
+    # compaction wrote before it; None if not noted.  Repair uses it when the manifest is lost.
     replaces: list[int] | None = None
     beside: list[int] = []
+    # The number that seeds the checksums of blocks that were written outside the store; 0: its own.
     sealed_number: int = 0
+    # Whether every entry counts as having the number ``largest_seq``, whatever its block says: so it is
+    # in an adopted table (lsmkv.sstable.table_end).
     one_seq: bool = False
-    expiry: TableExpiry | None = None
-    erased_seq: int = 0
+    expiry: TableExpiry | None = None  # when entries are due; None if none expires
+    erased_seq: int = 0  # range deletes numbered up to it have been applied to the table
 
     @property
     def seal(self) -> int:

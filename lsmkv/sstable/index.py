@@ -138,10 +138,7 @@ class TableIndex:
         return self._find(key, target, group)
 
     def find_first(self, key: bytes) -> i64:
-        """The first block that may hold a version of ``key``.
-
-        As :meth:`find`, whose block is the last one.  O(log n).
-        """
+        """The first block that may hold a version of ``key``."""
         last = self.find(key)
         if last == 0 or self.separator(last) != key:
             return last

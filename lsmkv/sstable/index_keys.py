@@ -88,10 +88,7 @@ def uncoded(code: bytes, of_digits: bool) -> bytes:
 def front_coded(
     data: bytes, at: i64, end: i64, count: i64, stored: int, symbols: i64
 ) -> tuple[list[bytes], i64]:
-    """The separators of a group without codes, and where it ends.
-
-    ``stored`` is its fence, ``symbols`` where its symbols are, or 0.
-    """
+    """A group's separators and its end; its fence is ``stored``, its symbols at ``symbols``, or 0."""
     length, at = varint(data, at, end)
     rest = max(i64(0), length - FENCE_BYTES)
     if at + rest > end or stored < 0:
@@ -119,10 +116,7 @@ def front_coded(
 def front_coded_one(
     data: bytes, at: i64, end: i64, number: i64, stored: int, symbols: i64
 ) -> bytes:
-    """One separator of a group that was checked; arguments as of :func:`front_coded`.
-
-    Only the parts of it are decoded.
-    """
+    """One separator of a group that was checked; arguments as of :func:`front_coded`."""
     kept = vec[i64]([0] * KEY_GROUP)
     starts = vec[i64]([0] * KEY_GROUP)
     ends = vec[i64]([0] * KEY_GROUP)
@@ -155,10 +149,7 @@ def front_coded_one(
 
 
 def lengths(data: bytes, at: i64, end: i64, both: i64) -> tuple[i64, i64, i64]:
-    """What a separator shares beyond the base, and its rest: length, start.
-
-    ``both`` is the byte before ``at``, which has the two in 4 bits each.
-    """
+    """What a separator shares beyond the base; its rest: length, start; ``both`` is the byte before."""
     more: i64
     kept, length = both >> 4, both & LONG
     if kept == LONG:

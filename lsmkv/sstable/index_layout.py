@@ -99,9 +99,8 @@ MAX_BITS: Final = 56  # of a number: with 7 bits before it, it lies in one word
 MAX_PAIR_BITS: Final = 28  # of two numbers that lie in one word
 LONG: Final = 15
 MAX_BLOCK_BYTES: Final = 0xFFFF_FFFF
-ALL_BITS: Final = (
-    0x3FFF_FFFF_FFFF_FFFF  # ``>> (62 - n)`` leaves n; mypyc would shift a literal 1 as a C int
-)
+# ``>> (62 - n)`` leaves n; mypyc would shift a literal 1 as a C int.
+ALL_BITS: Final = 0x3FFF_FFFF_FFFF_FFFF
 
 
 def separator(below: bytes, key: bytes) -> bytes:

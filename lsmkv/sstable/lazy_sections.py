@@ -24,12 +24,7 @@ logging handler's, or one of these) and look keys up: two such threads would wai
 
 
 class LazySections:
-    """Index and filters of a table, and its share of the memory.
-
-    Attributes:
-        index, filters: None before they are loaded.
-        blocks: the slots of its blocks in the cache; there are none before ``index``.
-    """
+    """Index and filters of a table, and its share of the memory."""
 
     def __init__(
         self,
@@ -52,8 +47,10 @@ class LazySections:
         # assignments, index and filters last.  Re-entrant: a finalizer may run while this thread loads.
         self._loading = threading.RLock()
         self._is_obsolete = False
+        # index, filters: None before they are loaded.
         self.index: TableIndex | None = None
         self.filters: TableFilters | None = None
+        # The slots of its blocks in the cache; there are none before ``index``.
         self.blocks: TableCacheSlots = cache.slots(0)
         self.memory = TableMemory(cache)
 
@@ -113,7 +110,6 @@ class LazySections:
         return loaded
 
     def leave_cache(self) -> None:
-        """Drop the table's blocks from the cache for good."""
         self._is_obsolete = True  # first: who loads it now looks afterwards
         self.memory.release()
         self._cache.clear(self.blocks)

@@ -23,18 +23,13 @@ class CancelledError(Error):
     """The store is closing: the job stopped and removed the tables it had written."""
 
 
-def no_pace(entries: int) -> None:
-    """Never sleeps."""
-
-
 @dataclass(frozen=True, slots=True)
 class TableJob:
     """Where and how a flush or compaction writes its tables.
 
     ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
-    replace those of the numbers ``replaces``.  With ``for_adoption`` they can be adopted in place.
-    ``path_of`` a number is the path of the table; None: the one that it has in a store.  Without
-    ``sync`` nothing is made durable.
+    replace those of the numbers ``replaces``.  ``path_of`` a number is the path of the table; None: the
+    one that it has in a store.  Without ``sync`` nothing is made durable.
     """
 
     storage: Storage
@@ -43,9 +38,8 @@ class TableJob:
     table_size_bytes: int
     allocate: Callable[[], int]
     is_cancelled: Callable[[], bool]
-    give_way: Callable[[int], None] = no_pace
+    give_way: Callable[[int], None] = lambda entries: None
     replaces: tuple[int, ...] = ()
-    for_adoption: bool = False
     path_of: Callable[[int], str] | None = None
     sync: bool = True
 
@@ -62,9 +56,6 @@ def write_tables(batches: Iterator[EntryBatch | StoredBlocks], job: TableJob) ->
     CancelledError, the tables written so far are removed.  This loop is interpreted on purpose: other
     threads may run between two batches.
     """
-
-    def finish(writer: TableWriter, replaces: list[int] | None, beside: list[int]) -> TableMeta:
-        return writer.finish(replaces, beside, for_adoption=job.for_adoption, sync=job.sync)
 
     process = os.getpid()
     plan = FilterPlan.unpacked(job.form.plan) if job.form.plan else None
@@ -91,14 +82,14 @@ def write_tables(batches: Iterator[EntryBatch | StoredBlocks], job: TableJob) ->
                 else:
                     at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
-                    done.append(finish(writer, [], []))
+                    done.append(writer.finish([], sync=job.sync))
                     if plan is not None:
                         plan.note_table(
                             done[-1].entry_count, writer.filter_bytes, writer.index_bytes
                         )
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
-            done.append(finish(writer, *_note(job.replaces, done)))
+            done.append(writer.finish(*_note(job.replaces, done), sync=job.sync))
         if done and job.sync:
             job.storage.sync_directory(job.directory)
     except BaseException:

@@ -54,10 +54,7 @@ class PageFit:
         return self._is_small(entry_bytes) and self._splits_pages()
 
     def padding(self, entry_bytes: int, entry_count: int, offset: int, length: int) -> int:
-        """Note a finished block; returns how many bytes follow it free.
-
-        It stands at ``offset``, and its ``entry_bytes`` are stored in ``length`` bytes.
-        """
+        """Note a finished block of ``length`` bytes at ``offset``; returns how many follow it free."""
         ratio = length / entry_bytes
         entry_size = entry_bytes / entry_count
         if self._ratio == 0.0:

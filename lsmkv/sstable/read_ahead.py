@@ -38,10 +38,7 @@ def forget_blocks(table: TableReader, first: i64, end: i64) -> None:
 
 
 def blocks_ahead(table: TableReader, block_numbers: Sequence[int]) -> Iterator[Block]:
-    """Blocks for a scan, the first :data:`CACHED_BLOCKS` of them through the cache.
-
-    ``block_numbers`` ascend or descend.
-    """
+    """Blocks for a scan, the first :data:`CACHED_BLOCKS` of them through the cache."""
     first, rest = block_numbers[:CACHED_BLOCKS], block_numbers[CACHED_BLOCKS:]
     for block_number in first:
         yield table.block(block_number, True)
@@ -51,10 +48,7 @@ def blocks_ahead(table: TableReader, block_numbers: Sequence[int]) -> Iterator[B
 def read_ahead(
     table: TableReader, block_numbers: Sequence[int], passed_bytes: int
 ) -> Iterator[Block]:
-    """Blocks for a scan that has read ``passed_bytes`` before.
-
-    Neighbours are read at once; blocks in the cache are taken from there.
-    """
+    """Blocks for a scan that has read ``passed_bytes`` before."""
     groups = _groups(table, block_numbers, passed_bytes)
     most = table.file.read_ahead_bytes
     is_descending = len(block_numbers) > 1 and block_numbers[0] > block_numbers[1]

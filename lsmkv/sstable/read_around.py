@@ -39,10 +39,7 @@ class Eviction:
 
 
 class ReadAround:
-    """Counts the blocks read from a table; fetches the rest once it pays.
-
-    No part is fetched twice, except by two threads at once, which does no harm.
-    """
+    """Counts the blocks read from a table; fetches the rest once it pays."""
 
     def __init__(self, file: RandomFile, stats: Stats, may_fetch: bool, eviction: Eviction) -> None:
         self._file = file

@@ -70,10 +70,7 @@ class TableReader:
         *,
         shared: bool = False,
     ) -> None:
-        """Open the table at ``path``; CorruptionError if ``meta`` describes another.
-
-        With ``shared`` its file is closed while others are read (``RandomFile.share``).
-        """
+        """Open the table at ``path``; CorruptionError if ``meta`` describes another."""
         self._cache = cache
         self._stats = storage.stats
         self._file = storage.open_random(path)
@@ -239,10 +236,7 @@ class TableReader:
         return block_number
 
     def block_near(self, key: bytes, h: i64, group: i64) -> i64:
-        """Number of the block that may hold ``key``; -1 if the table's filter rules it out.
-
-        ``group`` is :meth:`~lsmkv.sstable.index.TableIndex.group_of` the key.
-        """
+        """Number of the block that may hold ``key``, in its ``group``; -1 if the filter rules it out."""
         filters = self._filters
         if filters is None:
             filters = self._load_filters()
@@ -262,10 +256,7 @@ class TableReader:
         return not self.asks.has_learnt or not self._is_learnt(block_number, h)
 
     def find_in(self, block: Block, block_number: i64, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key``, or -1; counted.
-
-        ``block`` is the one of that number.
-        """
+        """Position of the newest version of ``key``, or -1; counted."""
         position = block.find(key, h)
         filters = self._filters
         if filters is None:
@@ -355,10 +346,7 @@ class TableReader:
             cached.prefetch_keys()
 
     def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
-        """Whether a block may hold a key from ``start`` to below ``stop``.
-
-        The table must have ``answers_ranges``.
-        """
+        """Whether a block may hold a key from ``start`` to below ``stop``."""
         if self.filters.may_hold_between(block_number, start, stop):
             return True
         self._stats.range_filter_negatives += 1
@@ -392,22 +380,17 @@ class TableReader:
         Returns its trailer as stored, too.  Raises CorruptionError.  ``compare_filters``: its filter
         must equal the copy in the filter section.
         """
-        frame, trailer = self._read_frame(block_number)
+        frame = self.read_frames(block_number, block_number + 1, ReadKind.COMPACTION)
         offset = self.index.offset(block_number)
+        trailer = decode_block_frame(frame, self.path, self._seal, offset)[2]
         block = self.decode(frame, 0, len(frame), offset, block_number)
         fail = self._failure_at(offset)
         check_block(block, frame, trailer, block_number, self.filters, compare_filters, fail)
         return block, frame[len(frame) - TRAILER_BYTES :]
 
     def verify_sections(self) -> None:
-        """Check the filter section; raises CorruptionError."""
         if self.footer.filters_length:
             self.filters.section.read_all()
-
-    def _read_frame(self, block_number: i64) -> tuple[bytes, BlockTrailer]:
-        frame = self.read_frames(block_number, block_number + 1, ReadKind.COMPACTION)
-        offset = self.index.offset(block_number)
-        return frame, decode_block_frame(frame, self.path, self._seal, offset)[2]
 
     def _failure_at(self, offset: int) -> Callable[[str], NoReturn]:
         def fail(reason: str) -> NoReturn:

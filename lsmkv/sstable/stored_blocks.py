@@ -15,8 +15,6 @@ from lsmkv.sstable.table_file import NewBlock
 class StoredBlocks:
     """Blocks ``first`` to ``end`` (not included) of a table, at least one."""
 
-    __slots__ = ("end", "first", "table")
-
     def __init__(self, table: TableReader, first: i64, end: i64) -> None:
         self.table = table
         self.first = first

@@ -39,17 +39,12 @@ MAX_SEAL: Final = (1 << 24) - 1
 
 @dataclass(frozen=True, slots=True)
 class TableEnd:
-    """Footer and properties of a table.
-
-    Attributes:
-        index_checksum: the running checksum, after the index.
-        written: the properties as they are stored.
-    """
+    """Footer and properties of a table."""
 
     footer: Footer
     properties: TableProperties
-    index_checksum: RunningChecksum
-    written: bytes
+    index_checksum: RunningChecksum  # the running checksum, after the index
+    written: bytes  # the properties as they are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +96,7 @@ def check_tail(got: int, path: str, footer: Footer) -> None:
 
 
 def with_room(properties: bytes, offset: int) -> bytes:
-    """``properties`` after spaces, for a section that starts at ``offset``.
-
-    They make room for the properties of an adopted table, in the page in which the file ends.
-    """
+    """``properties`` after spaces: room, in the file's last page, for those of an adopted table."""
     room = _ROOM_BYTES
     changing = room + len(properties) + FOOTER_BYTES
     if offset % _PAGE_BYTES + changing > _PAGE_BYTES >= changing:
@@ -113,10 +105,7 @@ def with_room(properties: bytes, offset: int) -> bytes:
 
 
 def adopted_end(end: TableEnd, number: int, seq: int) -> AdoptedEnd:
-    """The end of the same table, adopted as table ``number``.
-
-    ``seq`` is the sequence number of all of its entries.
-    """
+    """The end of the same table, adopted as table ``number``."""
     old, footer = end.properties, end.footer
     properties = msgspec.structs.replace(
         old,
@@ -136,11 +125,8 @@ def adopted_end(end: TableEnd, number: int, seq: int) -> AdoptedEnd:
     data = written + new.encode()
     meta = properties.meta(footer.properties_offset + len(data), new.tail_checksum)
     same = len(written) == footer.properties_length
-    unchanged = _shared_spaces(end.written, written) if same else 0
+    spaces = [len(part) - len(part.lstrip(b" ")) for part in (end.written, written)]
+    unchanged = min(spaces) if same else 0
     offset = footer.properties_offset + unchanged
     in_place = same and offset // _PAGE_BYTES == (meta.size_bytes - 1) // _PAGE_BYTES
     return AdoptedEnd(meta, offset, data[unchanged:], in_place)
-
-
-def _shared_spaces(old: bytes, new: bytes) -> int:
-    return min(len(part) - len(part.lstrip(b" ")) for part in (old, new))

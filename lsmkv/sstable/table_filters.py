@@ -123,9 +123,7 @@ class TableFilters:
         """The answer of the filters of table or block; True without any."""
         if self.per_table:
             return self.table_may_hold(filter_hash)
-        if not self.per_block:
-            return True
-        return self.block_may_hold(block_number, filter_hash)
+        return not self.per_block or self.block_may_hold(block_number, filter_hash)
 
     def may_hold_between(self, block_number: i64, start: bytes, stop: bytes) -> bool:
         """Whether a block may hold a key from ``start`` to below ``stop``; its policy answers that."""
@@ -186,10 +184,7 @@ class TableFilters:
 def _check_shapes(
     shapes: set[tuple[int, int]], policy: FilterPolicy, path: str, offset: int
 ) -> None:
-    """Raise CorruptionError if a filter has an impossible shape.
-
-    ``shapes`` are those of :meth:`~lsmkv.sstable.index.TableIndex.filter_shapes`, stored at ``offset``.
-    """
+    """Raise CorruptionError if a filter has an impossible shape."""
     for length, parameter in sorted(shapes):
         if length and not policy.is_possible(length, parameter):
             reason = (

@@ -86,12 +86,10 @@ class TableWriter:
 
     @property
     def filter_bytes(self) -> int:
-        """The size of its filters."""
         return self._file.filters_bytes
 
     @property
     def index_bytes(self) -> int:
-        """The size of its index, once it is finished."""
         return self._file.index_bytes
 
     def add(self, key: bytes, value: Held, seq: int) -> None:
@@ -192,10 +190,7 @@ class TableWriter:
     def _put_in_page(
         self, block: NewBlock, following: int, table: TableReader, frame: bytes, number: i64
     ) -> None:
-        """Pad a copied block: the next, at ``following``, keeps its place in a page.
-
-        Of several only the first one needs it.
-        """
+        """Pad a copied block: the next, at ``following``, keeps its place; only the first needs it."""
         if (following - self._file.data_bytes - block.length) % PAGE_BYTES:
             self._drop_padding(block, table, frame, number)
             padding = (following - self._file.data_bytes - block.length) % PAGE_BYTES
@@ -343,7 +338,6 @@ class TableWriter:
         file.append(block)
 
     def _compressed(self, payload: bytes) -> tuple[int, bytes]:
-        """Codec and stored form of a payload."""
         if not self._is_compressed:
             return CODEC_NONE, payload
         if self._compressor is None:

@@ -27,21 +27,7 @@ class AppendFile(Descriptor):
 
     It is never mapped into memory: where a disk fails, a call raises an error, but a touched page ends
     the process.  One thread at a time appends or truncates; another may ``sync`` meanwhile.
-
-    Attributes:
-        offset: offset of the next append; zeros may follow it, as room for more.
-        broken: the contents on disk are unknown, so every later append, sync or truncate raises
-            ``EIO``.
     """
-
-    __slots__ = (
-        "_failure",
-        "_length",
-        "_synced_end",
-        "_syncs_often",
-        "broken",
-        "offset",
-    )
 
     def __init__(self, path: str, descriptor: int, offset: int) -> None:
         super().__init__(path, descriptor)
@@ -49,8 +35,9 @@ class AppendFile(Descriptor):
         self._length = offset  # of the file, with its room
         self._synced_end = offset - _LARGEST_ROOM_BYTES  # offset at the last sync
         self._syncs_often = False  # less than the largest room between two syncs
+        # The contents on disk are unknown, so every later append, sync or truncate raises ``EIO``.
         self.broken = False
-        self.offset = offset
+        self.offset = offset  # offset of the next append; zeros may follow it, as room for more
 
     def append(self, data: bytes, more: bytes = b"") -> None:
         """Write ``data`` and ``more`` at the end; an error undoes both or breaks the file."""
@@ -77,10 +64,7 @@ class AppendFile(Descriptor):
             raise
 
     def append_from(self, source: RandomFile, size_bytes: int) -> None:
-        """Append the first bytes of another file.
-
-        The operating system copies them; on some file systems both files then share the blocks.
-        """
+        """Append the first bytes of another file."""
         done = 0
         while done < size_bytes:
             count = min(_COPY_BYTES, size_bytes - done)

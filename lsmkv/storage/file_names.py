@@ -17,6 +17,8 @@ BACKUP: Final = "BACKUP"
 """In a backup: what it was made of (:mod:`lsmkv.copies.record`)."""
 UNFINISHED_COPY: Final = "UNFINISHED"
 """In a directory in which a checkpoint or a first backup is being made, or was until a crash."""
+SINGLE_NAMES: Final = (CURRENT, ERASED, LOCK, BACKUP, UNFINISHED_COPY)
+"""The names without a number."""
 UNFINISHED: Final = ".lsmkv-tmp"
 """The suffix of files that are being written.  No other program uses it, so it tells whose they are."""
 
@@ -38,16 +40,11 @@ _SUFFIX: Final = re.escape(UNFINISHED)
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))({_SUFFIX})?")
 _STAGED_NAME: Final = re.compile(rf"[0-9a-f]{{16}}-[0-9]{{6,8}}\.sst{_SUFFIX}")
 _STAGING: Final = re.compile(rf"staging-[0-9a-f]{{32}}({_SUFFIX})?")
-_REPLACED: Final = frozenset(
-    name + UNFINISHED for name in (CURRENT, ERASED, BACKUP, UNFINISHED_COPY)
-)
+_REPLACED: Final = frozenset(name + UNFINISHED for name in SINGLE_NAMES if name != LOCK)
 
 
 def new_staging_name() -> str:
-    """A name for a directory of tables that may come to count.
-
-    It stands in the store's directory.
-    """
+    """A name for a directory of tables that may come to count."""
     return f"staging-{os.urandom(16).hex()}"
 
 

@@ -50,8 +50,6 @@ class Descriptor:
     After :meth:`own` it is also closed when the last reference to this object is dropped.
     """
 
-    __slots__ = ("_close", "_descriptor", "_finalizer", "path")
-
     def __init__(self, path: str, descriptor: int) -> None:
         self._descriptor = descriptor
         self._close: Callable[[int], object] = os.close
@@ -89,46 +87,26 @@ class RandomFile(Descriptor):
     """A finished file, for reads at any offset.  Any thread may use it.
 
     :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.
-
-    Attributes:
-        open_again: opens the file at its path, and returns its size, too; None: nothing can.
-        shared: closes and opens it after :meth:`share`; None: it stays open.
-        lookups_together: how many keys are best looked up side by side; so many blocks are held.
-        read_ahead_bytes: how long the reads of a scan become.
-        reads_under_way: how many of these are best fetched before the first is used; 1: none.
     """
-
-    __slots__ = (
-        "_direct",
-        "_stats",
-        "can_fetch",
-        "lookups_together",
-        "open_again",
-        "read_ahead_bytes",
-        "reads_under_way",
-        "shared",
-        "size",
-    )
 
     def __init__(self, path: str, descriptor: int, size: int, stats: Stats, direct: bool) -> None:
         super().__init__(path, descriptor)
         self._direct = direct
         self.can_fetch = not direct and hasattr(os, "posix_fadvise")
+        # How many keys are best looked up side by side; so many blocks are held.
         self.lookups_together = LOOKUPS_TOGETHER
-        self.read_ahead_bytes = 256 * 1024
+        self.read_ahead_bytes = 256 * 1024  # how long the reads of a scan become
+        # How many of these are best fetched before the first is used; 1: none.
         self.reads_under_way = 1
         self._stats = stats
+        # Opens the file at its path, and returns its size, too; None: nothing can.
         self.open_again: Callable[[], tuple[Opened, int]] | None = None
+        # Closes and opens it after :meth:`share`; None: it stays open.
         self.shared: SharedFile | None = None
         self.size = size
 
     def share(self, files: OpenFiles) -> None:
-        """Let ``files`` close it between two reads.
-
-        Without ``open_again`` it stays open.
-
-        A read raises OSError (``ESTALE``) if its path names another file by then, or none.
-        """
+        """Let ``files`` close it between reads: an OSError (``ESTALE``) if its path is another's then."""
         opened, open_again = self._finalizer, self.open_again
         if open_again is None or not isinstance(opened, Opened):
             return
@@ -189,10 +167,7 @@ class RandomFile(Descriptor):
             raise
 
     def expect_random_reads(self) -> None:
-        """Ask the operating system to read no more than is asked for.
-
-        By itself it reads ahead wherever a page beside the one asked for is in memory.
-        """
+        """Ask the operating system to read no more than is asked for: else it reads ahead."""
         if self.can_fetch:
             with contextlib.suppress(OSError):
                 self.use(lambda number: os.posix_fadvise(number, 0, 0, os.POSIX_FADV_RANDOM))
@@ -224,10 +199,7 @@ class RandomFile(Descriptor):
         """Say that a range that was read is sound: a remote file may keep it on a local disk."""
 
     def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
-        """Complete a read: a signal or the kernel's limit (2 GiB) may end it early.
-
-        Only a read without new bytes shows the end of the file.
-        """
+        """Complete a read that a signal, or the kernel's limit, ended early."""
         skipped = offset - start
         while len(data) < skipped + length:
             kept = len(data) - (len(data) % DIRECT_ALIGNMENT_BYTES if self._direct else 0)
@@ -268,8 +240,6 @@ class FileLock(Descriptor):
 
     A process that inherits the descriptor holds the lock, too.
     """
-
-    __slots__ = ("_opened", "_pid")
 
     def __init__(self, path: str, descriptor: int) -> None:
         super().__init__(path, descriptor)

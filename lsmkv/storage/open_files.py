@@ -35,10 +35,11 @@ _GONE: Final = (
 )
 
 
+_numbers = count()  # of shared files
+
+
 class OpenDescriptor:
     """A descriptor, closed with the last reference to this object."""
-
-    __slots__ = ("_opened", "number", "was_read")
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
@@ -52,19 +53,6 @@ class SharedFile:
     ``open_again`` opens it, and returns its size, too.  An OSError (``ESTALE``) says that another file,
     or none, has its path by then.
     """
-
-    __slots__ = (
-        "_changed_ns",
-        "_files",
-        "_is_direct",
-        "_open_again",
-        "_pinned",
-        "_size",
-        "_tail",
-        "held",
-        "number",
-        "path",
-    )
 
     def __init__(
         self,
@@ -85,13 +73,10 @@ class SharedFile:
         self._tail = self._tail_of(held)
         self._changed_ns = os.fstat(held.number).st_mtime_ns
         self.held: OpenDescriptor | None = held
-        self.number = files.next_number()
+        self.number = next(_numbers)
 
     def reopen(self) -> OpenDescriptor:
-        """The descriptor, opened again if need be.
-
-        The caller keeps it while it uses its number.
-        """
+        """The descriptor, opened again if need be."""
         held = self.held or self._pinned or self._open_anew()
         self.held = held
         if self._pinned is None:
@@ -160,13 +145,9 @@ class OpenFiles:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._numbers = count()
         self._files: dict[int, SharedFile] = {}
         self._open: dict[int, SharedFile] = {}  # that may be closed; those opened first come first
         self._pinned: dict[int, SharedFile] = {}
-
-    def next_number(self) -> int:
-        return next(self._numbers)
 
     def add(self, file: SharedFile) -> None:
         """Know ``file`` from now on; its :meth:`forgetting` exists, so no interrupt leaves it here."""
@@ -223,10 +204,7 @@ _shared = OpenFiles(_LEAST)
 
 
 def shared_by_default() -> OpenFiles:
-    """The open files of all stores without a bound of their own.
-
-    The bound is half of what the process may open.
-    """
+    """The open files of all stores without a bound of their own."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = 1 << 30

@@ -16,36 +16,23 @@ from lsmkv.tree.manifest import State
 
 @dataclass(frozen=True, slots=True)
 class CapturedLog:
-    """A log with writes that are not in tables.
-
-    Attributes:
-        end: where its last record ends.
-        read: gives its bytes by offset and length.
-    """
+    """A log with writes that are not in tables."""
 
     number: int
     salt: int
-    end: int
-    read: Callable[[int, int], bytes]
+    end: int  # where its last record ends
+    read: Callable[[int, int], bytes]  # gives its bytes by offset and length
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """The state of a store at one moment.
+    """The state of a store at one moment."""
 
-    Attributes:
-        directory: where the tables' files are, unless they were removed meanwhile; None if they are in
-            object storage.
-        state: what the manifest says.
-        last_seq: the last write in the logs, or else in the tables.
-        tables: the open file of each table, by its number.
-        logs: the logs that count, oldest first.
-        memtables: what they hold, oldest first, if the capture read them.
-    """
-
+    # Where the tables' files are, unless they were removed meanwhile; None if they are in object
+    # storage.
     directory: str | None
-    state: State
-    last_seq: int
-    tables: dict[int, RandomFile]
-    logs: list[CapturedLog]
-    memtables: tuple[Memtable, ...] = ()
+    state: State  # what the manifest says
+    last_seq: int  # the last write in the logs, or else in the tables
+    tables: dict[int, RandomFile]  # the open file of each table, by its number
+    logs: list[CapturedLog]  # the logs that count, oldest first
+    memtables: tuple[Memtable, ...] = ()  # what they hold, oldest first, if the capture read them

@@ -30,12 +30,7 @@ _MOST_BYTES: Final = 1 << 30
 
 
 class ErasedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The contents of ERASED.
-
-    Attributes:
-        store_id: as in the manifest.
-        range_deletes: start, stop (None: no end) and sequence number of each.
-    """
+    """The contents of ERASED: the store's identity, and range deletes as in the manifest."""
 
     format: int = _FORMAT
     store_id: str
@@ -68,6 +63,5 @@ def read_erased(storage: Storage, directory: str) -> ErasedRecord | None:
 def write_erased(
     storage: Storage, directory: str, store_id: str, ranges: list[RangeDelete]
 ) -> None:
-    """Replace ERASED durably."""
     data = encode_line(ErasedRecord(store_id=store_id, range_deletes=ranges))
     storage.write_atomically(os.path.join(directory, ERASED), data)

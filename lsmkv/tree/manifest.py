@@ -67,37 +67,22 @@ Asks = tuple[int, int]
 class VersionEdit(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
-    """One change of the store's state.  A number that is None does not change.
+    """One change of the store's state.  A number that is None does not change."""
 
-    Attributes:
-        added: tables that join the tree.
-        removed: numbers of tables that leave it.
-        next_file: the lowest number that no file has had yet.
-        last_seq: the highest sequence number in the tables; a lower one than before changes nothing.
-        log_number: the oldest log with writes that are not in tables.
-        closed_log: number and end of the last log, if the store was then closed properly; any other
-            edit clears it.
-        closed_salt: that log's salt, which tells it from another store's log.
-        asks: new counts of lookups, by the numbers of tables that the tree then has: how often a table
-            was asked for absent keys, and in how many lookups of the store.
-        store_id: what tells the store from every other, 128 random bits in hexadecimal.  The first
-            record has it, and none changes it.
-        range_deletes_added: those of memtables that became tables, while they hide entries of tables:
-            start, stop (None: no end) and sequence number.
-        range_deletes_removed: those that hide nothing any more.
-    """
-
-    added: list[PlacedTable] = []
-    removed: list[int] = []
-    next_file: int | None = None
-    last_seq: int | None = None
-    log_number: int | None = None
+    added: list[PlacedTable] = []  # tables that join the tree
+    removed: list[int] = []  # numbers of tables that leave it
+    next_file: int | None = None  # the lowest number that no file has had yet
+    last_seq: int | None = None  # the highest in the tables; a lower one changes nothing
+    log_number: int | None = None  # the oldest log with writes that are not in tables
+    # Number and end of the last log, if the store was then closed properly; any other edit clears it.
     closed_log: tuple[int, int] | None = None
-    closed_salt: int | None = None
-    asks: dict[int, Asks] = {}
+    closed_salt: int | None = None  # that log's, which tells it from another store's
+    asks: dict[int, Asks] = {}  # new counts, by the numbers of tables that the tree then has
+    # What tells the store from every other, 128 random bits in hexadecimal, in the first record alone.
     store_id: str | None = None
+    # Those of memtables that became tables, while they hide entries of tables.
     range_deletes_added: list[RangeDelete] = []
-    range_deletes_removed: list[RangeDelete] = []
+    range_deletes_removed: list[RangeDelete] = []  # those that hide nothing any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,10 +303,7 @@ class Manifest:
         self.number = 0
 
     def allocate(self, count: int = 1) -> int:
-        """The first of ``count`` unused file numbers.  Thread-safe.
-
-        CorruptionError if none are left, which only a damaged store reaches.
-        """
+        """The first of ``count`` unused file numbers; CorruptionError if none are left.  Thread-safe."""
         with self._number_lock:
             number = self._next_file
             check_file_number(number + count - 1, self._directory)

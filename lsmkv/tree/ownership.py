@@ -42,12 +42,8 @@ UNFINISHED_NOTE: Final = (
 MAGIC_BYTES: Final = len(LOG_MAGIC)
 _RECORD_HEAD: Final = b'{"format":'
 _HEAD_BYTES: Final = 200
-_NOT_A_FILE: Final = {
-    errno.ELOOP,
-    errno.EOPNOTSUPP,
-    errno.EISDIR,
-    errno.ENXIO,
-}  # links, pipes, folders
+# Links, pipes, folders.
+_NOT_A_FILE: Final = {errno.ELOOP, errno.EOPNOTSUPP, errno.EISDIR, errno.ENXIO}
 _FIRST_MANIFEST: Final = replace(NEW_STATE, next_file=NEW_STATE.next_file + 1)
 _MOST_BYTES: Final = 1000  # of the first manifest
 _THEIR_COMPARATOR: Final = b"leveldb."  # what LevelDB and RocksDB write into their manifests
@@ -200,10 +196,7 @@ def _has_our_magic(storage: Storage, directory: str, name: str) -> bool:
 
 
 def _head(storage: Storage, path: str, length: int) -> bytes | None:
-    """The first bytes of a file; no bytes without one.
-
-    None: it is a link, a pipe or a folder.
-    """
+    """The first bytes of a file, none without one; None for a link, a pipe or a folder."""
     try:
         with storage.open_buffered(path) as file:
             return file.pread(0, min(length, file.size), ReadKind.LOG, 0)

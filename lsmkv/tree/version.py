@@ -187,10 +187,7 @@ def _find_entries(
     unknown: i64,
     values: list[Held],
 ) -> i64:
-    """Put the values of asked keys, in the blocks ``places``, into ``values``.
-
-    Positions without an entry go to ``wanted`` as in :func:`_find_blocks`.
-    """
+    """Put the values of asked keys, in the blocks ``places``, into ``values``."""
     count: i64 = len(tables)
     if COMPILED:
         for at in range(count):

@@ -26,19 +26,12 @@ from lsmkv.tree.version import Version
 
 
 class VersionSet:
-    """The manifest and the open tables of a store.  Each change makes a :class:`Version`.
-
-    Attributes:
-        lock: held during a change; taken before the engine's mutex, never after.
-        prepare: called with each new version before readers see it.
-        unremoved: numbers of tables that left the tree, but whose files could not be removed, or are
-            still read and too many to be kept open.
-    """
+    """The manifest and the open tables of a store.  Each change makes a :class:`Version`."""
 
     def __init__(
         self, storage: Storage, directory: str, options: Options, cache: BlockCache
     ) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.Lock()  # held during a change; taken before the mutex, never after
         self.storage = storage
         self.directory = directory
         self.options = options
@@ -48,11 +41,13 @@ class VersionSet:
         self._readers: dict[int, TableReader] = {}
         self._eviction = Eviction()
         self._doubtful: list[TableMeta] = []  # added by edits that may or may not be on disk
+        # Numbers of tables that left the tree, but whose files could not be removed, or are still read
+        # and too many to be kept open.
         self.unremoved: list[int] = []
         self._still_read: dict[int, int] = {}  # of ``unremoved``: numbers of shared files
         self._manifest: Manifest | None = None
         self.store_id = ""  # of the store that was read last; a published one has none
-        self.prepare: Callable[[Version], None] = lambda version: None
+        self.prepare: Callable[[Version], None] = lambda version: None  # of each, before readers
 
     def check_place(self) -> None:
         """Raise StoreReplacedError if another store took the place of this one."""
@@ -258,10 +253,7 @@ class VersionSet:
             self.storage.sync_directory(self.directory)
 
     def mend_manifest(self) -> None:
-        """Start a fresh manifest after a failure; remove tables of lost edits.
-
-        The caller holds ``lock``.
-        """
+        """Start a fresh manifest after a failure (``lock`` is held); remove tables of lost edits."""
         self.manifest.rewrite()
         live = {meta.number for meta in self.manifest.state.levels.tables()}
         lost = [meta for meta in self._doubtful if meta.number not in live]

@@ -18,8 +18,8 @@ import lsmkv
 from forked_children import in_child
 from lsmkv.api import opening
 from lsmkv.background import handles
+from lsmkv.background.state import UNOPENED
 from lsmkv.engine.engine import Engine
-from lsmkv.engine.state import UNOPENED
 from threaded_stores import run_all
 
 BUSY = """

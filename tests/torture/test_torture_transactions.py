@@ -49,7 +49,7 @@ def newest(state: TransactionState, key: bytes) -> Held:
 
 DEFECTS: dict[str, tuple[Any, str, Any]] = {
     "reads are not checked": (reads.Reads, "check", nothing),
-    "ranges are not checked": (reads._Ranges, "have", lambda *_: False),
+    "ranges are not checked": (reads.ReadRange, "seen", nothing),
     "writes are not remembered": (RecentWrites, "_add", nothing),
     "single puts are not remembered": (RecentWrites, "add", nothing),
     "the newest values are read": (TransactionState, "get", newest),

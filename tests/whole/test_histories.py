@@ -243,7 +243,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "keys are not checked": (
         reads.Reads, "check", without_keys, {"lost update", "write skew", "G2"},
     ),
-    "ranges are not checked": (reads._Ranges, "have", lambda *_: False, {"phantom"}),
+    "ranges are not checked": (reads.ReadRange, "seen", nothing, {"phantom"}),
     "writes are not remembered": (RecentWrites, "_add", nothing, {"lost update"}),
     "the newest values are read": (TransactionState, "get", newest, {"read skew", "phantom"}),
 }  # fmt: skip

@@ -210,9 +210,15 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_parts_of_an_open_store_inherit_from_no_other_and_have_at_most_25_methods() -> None:
-    parts = ("engine", "state", "readers", "writer", "first_key", "upkeep")
-    for part in parts:
-        tree = ast.parse((PACKAGE / "engine" / f"{part}.py").read_text("utf-8"))
+    parts = (
+        "engine/engine",
+        "engine/readers",
+        "engine/writer",
+        "engine/first_key",
+        "engine/upkeep",
+    )
+    for part in (*parts, "background/state"):
+        tree = ast.parse((PACKAGE / f"{part}.py").read_text("utf-8"))
         for made in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
             bases = {ast.unparse(base) for base in made.bases}
             methods = [node for node in made.body if isinstance(node, ast.FunctionDef)]

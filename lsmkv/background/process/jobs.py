@@ -12,7 +12,7 @@ import msgspec
 
 from lsmkv.compaction.merge import compact_tables, flushed_batches
 from lsmkv.encoding.entry_batch import EntryBatch
-from lsmkv.encoding.range_deletes import RangeDelete, RangeDeletes
+from lsmkv.encoding.range_deletes import RangeDelete, united
 from lsmkv.errors import CorruptionError, Error
 from lsmkv.log.reader import read_log
 from lsmkv.log.replay import replay
@@ -36,28 +36,20 @@ class LogUnusableError(Error):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how a job writes its tables.
+    """Where and how a job writes its tables."""
 
-    Attributes:
-        directory: the store's, encoded as the file system does.
-        first_number, number_count: the table numbers allocated for the job.
-        snapshots: sequence numbers of live snapshots, ascending.
-        drop_deletions: nothing older is left for a deletion to hide.
-        due_s: by which time entries are due for every reader.
-        replaces: numbers of the tables that the new ones replace.
-    """
-
-    directory: bytes
+    directory: bytes  # the store's, encoded as the file system does
     format: TableFormat
     table_size_bytes: int
     direct_reads: bool
     file_mode: int
+    # first_number, number_count: the table numbers allocated for the job.
     first_number: int
     number_count: int
-    snapshots: list[int]
-    drop_deletions: bool
-    due_s: int
-    replaces: list[int]
+    snapshots: list[int]  # sequence numbers of live snapshots, ascending
+    drop_deletions: bool  # nothing older is left for a deletion to hide
+    due_s: int  # by which time entries are due for every reader
+    replaces: list[int]  # numbers of the tables that the new ones replace
 
     @property
     def path(self) -> str:
@@ -69,27 +61,19 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Write the contents of a finished log to tables.
-
-    Attributes:
-        log_bytes: where the log's last record ends.
-        first_seq, end_seq: sequence number of its first write, and the one after its last.
-        key_count: number of distinct keys; None when the memtable has not counted them.
-    """
+    """Write the contents of a finished log to tables."""
 
     spec: JobSpec
     log_number: int
-    log_bytes: int
+    log_bytes: int  # where the log's last record ends
+    # first_seq, end_seq: sequence number of its first write, and the one after its last.
     first_seq: int
     end_seq: int
-    key_count: int | None
+    key_count: int | None  # number of distinct keys; None when the memtable has not counted them
 
 
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Merge the tables of some runs, newest run first; ``may_copy``: blocks as they are stored.
-
-    ``erased`` are the range deletes to apply.
-    """
+    """Merge the tables of some runs, newest run first; ``may_copy``: blocks as they are stored."""
 
     spec: JobSpec
     runs: list[list[TableMeta]]
@@ -119,7 +103,7 @@ def run_job(
     cache = BlockCache(0, storage.stats)
     runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
     form = spec.format if job.may_copy else None
-    erased = RangeDeletes(tuple(job.erased)) if job.erased else None
+    erased = united(None, tuple(job.erased))
     batches = compact_tables(runs, spec.snapshots, spec.drop_deletions, form, spec.due_s, erased)
     return _write(spec, storage, batches, directory, is_cancelled)
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -23,7 +23,7 @@ from lsmkv.background.process.parent import (
 )
 from lsmkv.background.process.staged import Failed, StagingDirectory, Written
 from lsmkv.errors import Error
-from lsmkv.sstable.format import TableFormat, TableMeta
+from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
@@ -77,7 +77,6 @@ def _why_no_helper() -> str | None:
 
 
 def _core_count() -> int:
-    """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -101,12 +100,7 @@ def why_not_in_processes(tables: VersionSet) -> str | None:
 
 
 class JobRunner:
-    """Runs jobs in one process.
-
-    Args:
-        say: is told why a thread must do the work for :data:`PAUSE_S`.
-        is_optional: a thread may do any job, so no failure in the process is one of the store.
-    """
+    """Runs jobs in one process."""
 
     def __init__(
         self,
@@ -118,40 +112,11 @@ class JobRunner:
         is_optional: bool,
     ) -> None:
         self.process = process
-        self._say = say
-        self._tables = tables
+        self._say = say  # is told why a thread must do the work for PAUSE_S
+        self.tables = tables
         self._stats = stats
-        self._is_optional = is_optional
+        self._is_optional = is_optional  # a thread may do any job: no failure is the store's
         self._paused_until_s = 0.0
-
-    def spec(
-        self,
-        form: TableFormat,
-        snapshots: list[int],
-        *,
-        drop_deletions: bool,
-        due_s: int,
-        input_bytes: int,
-        max_tables: int,
-        replaces: Sequence[int],
-    ) -> jobs.JobSpec:
-        """The spec of a job that writes at most ``max_tables`` tables."""
-        tables = self._tables
-        options = tables.options
-        count = min(max_tables, jobs.numbers_wanted(input_bytes, options.table_size_bytes))
-        return jobs.JobSpec(
-            directory=os.fsencode(tables.directory),
-            format=form,
-            table_size_bytes=options.table_size_bytes,
-            direct_reads=options.direct_reads,
-            file_mode=options.file_mode,
-            first_number=tables.manifest.allocate(count),
-            number_count=count,
-            snapshots=snapshots,
-            drop_deletions=drop_deletions,
-            due_s=due_s,
-            replaces=[*replaces, *tables.unremoved],
-        )
 
     @property
     def is_paused(self) -> bool:
@@ -175,10 +140,10 @@ class JobRunner:
             return None
 
     def _run(self, job: jobs.Job, max_tables: int) -> list[TableMeta] | None:
-        with StagingDirectory(self._tables) as staging:
+        with StagingDirectory(self.tables) as staging:
             reply = self._run_or_repeat(job, staging)
             if isinstance(reply, Failed) and reply.failure.kind == jobs.NumbersUsedUpError.__name__:
-                first = self._tables.manifest.allocate(max_tables)
+                first = self.tables.manifest.allocate(max_tables)
                 numbers = {"first_number": first, "number_count": max_tables}
                 spec = msgspec.structs.replace(job.spec, **numbers)
                 reply = self._run_or_repeat(msgspec.structs.replace(job, spec=spec), staging)
@@ -186,7 +151,7 @@ class JobRunner:
                 return staging.adopt(reply)
         if reply.failure.kind == jobs.LogUnusableError.__name__:
             return None
-        self._tables.check_place()  # which is the cause, where it fails
+        self.tables.check_place()  # which is the cause, where it fails
         self.process.reap()  # another is started under the limits of then, which may be what failed
         raise error_of(reply.failure)
 

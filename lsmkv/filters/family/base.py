@@ -19,10 +19,7 @@ PROBE_LIMITS: Final = (1, 255)  # for each key; more would only make hostile byt
 
 
 class HashedFilter(SavedFilter):
-    """A filter that takes a key or its 63-bit hash.
-
-    :func:`~lsmkv.filters.hashing.hash_key` gives the hash; a caller with several filters hashes once.
-    """
+    """A filter that takes a key or its 63-bit hash."""
 
     @abstractmethod
     def may_contain_hash(self, h: int, /) -> bool:
@@ -92,11 +89,6 @@ class SolvedFilter(StaticFilter):
         return f"<{kind}: {self._count} keys, {self.fingerprint_bits}-bit fingerprints>"
 
     @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._bits)
-
-    @property
     def bits(self) -> bytes:
         """The filter itself, as tables embed it."""
         return self._bits
@@ -109,9 +101,6 @@ class SolvedFilter(StaticFilter):
         """The false-positive rate, 2**-fingerprint_bits."""
         return 2.0**-self.fingerprint_bits
 
-    def _body(self) -> bytes:
-        return self._bits
-
     def _with_solution(self, bits: bytes, count: int) -> Self:
         """This filter with the bits and the number of keys of another."""
         self._bits = bits
@@ -122,16 +111,13 @@ class SolvedFilter(StaticFilter):
 class BitArrayFilter(SavedFilter):
     """A filter that sets k bits of one array for each key."""
 
+    _bits: bytearray
+
     def __init__(self, byte_count: int, probe_count: int) -> None:
         check_range("byte_count", byte_count, BYTE_LIMITS)
         check_range("probe_count", probe_count, PROBE_LIMITS)
         self._bits = bytearray(byte_count)
         self.probe_count: Final = probe_count
-
-    @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._bits)
 
     @property
     def bit_count(self) -> int:
@@ -153,8 +139,12 @@ class BitArrayFilter(SavedFilter):
         other._bits = bytearray(bits)
         return other
 
-    def _body(self) -> bytes:
-        return bytes(self._bits)
+    def _set(self, places: Iterable[int]) -> None:
+        for bit in places:
+            self._bits[bit >> 3] |= 1 << (bit & 7)
+
+    def _has(self, places: Iterable[int]) -> bool:
+        return all((self._bits[bit >> 3] >> (bit & 7)) & 1 for bit in places)
 
 
 def distinct_hashes(hashes: Iterable[int]) -> list[int]:

@@ -67,6 +67,9 @@ class BlockedBloomFilter(BitFilter):
     def expected_rate(self, key_count: int) -> float:
         return blocked_rate(self.line_count, key_count, self.probe_count)
 
+    def _parameters(self) -> tuple[int, ...]:
+        return (len(self._bits), self.probe_count)
+
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
         byte_count, probe_count = parts.checked_parameters((LINE_BYTES, MAX_BYTES), PROBE_LIMITS)

@@ -44,9 +44,6 @@ class BitFilter(base.BitArrayFilter, base.GrowingFilter):
         """The rate of the bits as they are: (bits set / m)^k, also of an overfull filter.  O(m)."""
         return float((base.bits_set(self._bits) / self.bit_count) ** self.probe_count)
 
-    def _parameters(self) -> tuple[int, ...]:
-        return (len(self._bits), self.probe_count)
-
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
         arguments = parts.checked_parameters(*cls._LIMITS)
@@ -113,9 +110,6 @@ class SingleHashFilter(BitFilter):
         """An empty filter for ``key_count`` distinct keys."""
         check_arguments(key_count, error_rate)
         return cls(max(1, math.ceil(single_hash_bits_for(key_count, error_rate) / 8)))
-
-    def _parameters(self) -> tuple[int, ...]:
-        return (len(self._bits),)
 
 
 def probed(bit_count: int, probe_count: int, h: int) -> list[int]:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from typing import Final, Self
 
-from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
+from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.family import base
+from lsmkv.filters.family.bit_packing import read, write
 from lsmkv.filters.family.classic import BloomFilter, probed
 from lsmkv.filters.family.saved import SavedParts
-from lsmkv.filters.hashing import MASK_63, hash_key
+from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.sizing import exact_rate
 
 COUNTER_WIDTHS: Final = (4, 8)  # bits that a counter can have
@@ -41,6 +42,7 @@ class CountingBloomFilter(base.RemovingFilter):
 
     KIND = 6
     _ARGUMENTS = ("counter_count", "probe_count", "counter_bits")
+    _bits: bytearray
 
     def __init__(self, counter_count: int, probe_count: int, counter_bits: int = 4) -> None:
         _check_counter_bits(counter_bits)
@@ -52,7 +54,7 @@ class CountingBloomFilter(base.RemovingFilter):
         self.counter_count: Final = counter_count
         self.probe_count: Final = probe_count
         self.counter_bits: Final = counter_bits
-        self._counters = bytearray(byte_count)
+        self._bits = bytearray(byte_count)
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float, counter_bits: int = 4) -> Self:
@@ -65,18 +67,13 @@ class CountingBloomFilter(base.RemovingFilter):
         """A filter with these counters, from a filter of the same k."""
         _check_counter_bits(counter_bits)
         filled = cls(len(counters) * 8 // counter_bits, probe_count, counter_bits)
-        filled._counters = bytearray(counters)
+        filled._bits = bytearray(counters)
         return filled
 
     @property
     def counters(self) -> bytes:
         """The counters; of two in a byte, the first takes the less significant half."""
-        return bytes(self._counters)
-
-    @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._counters)
+        return bytes(self._bits)
 
     @property
     def largest_count(self) -> int:
@@ -91,11 +88,7 @@ class CountingBloomFilter(base.RemovingFilter):
                 self._set(index, count + 1)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        for _ in range(self.probe_count):
-            h = (h * MULTIPLIER) & MASK_63
-            if self._get(((h >> 31) * self.counter_count) >> 32) == 0:
-                return False
-        return True
+        return all(map(self._get, probed(self.counter_count, self.probe_count, h)))
 
     def count_of(self, key: bytes, /) -> int:
         """About how often ``key`` was added and not removed: its smallest counter.
@@ -150,23 +143,10 @@ class CountingBloomFilter(base.RemovingFilter):
         return list(dict.fromkeys(probed(self.counter_count, self.probe_count, h)))
 
     def _get(self, index: int) -> int:
-        if self.counter_bits == 8:
-            return self._counters[index]
-        return (self._counters[index >> 1] >> ((index & 1) << 2)) & 15
+        return read(self._bits, index, self.counter_bits)
 
     def _set(self, index: int, count: int) -> None:
-        if self.counter_bits == 8:
-            self._counters[index] = count
-        else:
-            shift = (index & 1) << 2
-            at = index >> 1
-            self._counters[at] = (self._counters[at] & (0xF0 >> shift)) | (count << shift)
-
-    def _parameters(self) -> tuple[int, ...]:
-        return (self.counter_count, self.probe_count, self.counter_bits)
-
-    def _body(self) -> bytes:
-        return bytes(self._counters)
+        write(self._bits, index, self.counter_bits, count)
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:

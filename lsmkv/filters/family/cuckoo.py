@@ -45,6 +45,7 @@ class CuckooFilter(RemovingFilter):
 
     KIND = 10
     _ARGUMENTS = ("bucket_count", "fingerprint_bits")
+    _bits: bytearray
 
     def __init__(self, bucket_count: int, fingerprint_bits: int) -> None:
         check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
@@ -52,7 +53,7 @@ class CuckooFilter(RemovingFilter):
         check_range("byte_count", byte_count, BYTE_LIMITS)
         self.bucket_count: Final = bucket_count
         self.fingerprint_bits: Final = fingerprint_bits
-        self._slots = bytearray(byte_count)
+        self._bits = bytearray(byte_count)
         self._stored = 0
         self._random = 1  # state of the choice of the slot to move; never 0
 
@@ -61,11 +62,6 @@ class CuckooFilter(RemovingFilter):
         """An empty filter that has room for ``key_count`` keys, most likely; a small set may not fit."""
         bits = layouts.cuckoo_fingerprint_bits_for(key_count, error_rate)
         return cls(layouts.cuckoo_buckets_for(key_count), bits)
-
-    @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._slots)
 
     @property
     def load(self) -> float:
@@ -89,7 +85,7 @@ class CuckooFilter(RemovingFilter):
         slot = self._slot_of(h)
         if slot < 0:
             return False
-        write(self._slots, slot, self.fingerprint_bits, 0)
+        write(self._bits, slot, self.fingerprint_bits, 0)
         self._stored -= 1
         return True
 
@@ -124,7 +120,7 @@ class CuckooFilter(RemovingFilter):
         """The slot of a bucket that holds ``fingerprint``; -1 when none does."""
         first = bucket * layouts.CUCKOO_SLOTS
         for slot in range(first, first + layouts.CUCKOO_SLOTS):
-            if read(self._slots, slot, self.fingerprint_bits) == fingerprint:
+            if read(self._bits, slot, self.fingerprint_bits) == fingerprint:
                 return slot
         return -1
 
@@ -133,7 +129,7 @@ class CuckooFilter(RemovingFilter):
         slot = self._find(bucket, 0)
         if slot < 0:
             return False
-        write(self._slots, slot, self.fingerprint_bits, fingerprint)
+        write(self._bits, slot, self.fingerprint_bits, fingerprint)
         return True
 
     def _move(self, bucket: int, fingerprint: int) -> None:
@@ -155,8 +151,8 @@ class CuckooFilter(RemovingFilter):
         )
 
     def _swap(self, slot: int, fingerprint: int) -> int:
-        replaced = read(self._slots, slot, self.fingerprint_bits)
-        write(self._slots, slot, self.fingerprint_bits, fingerprint)
+        replaced = read(self._bits, slot, self.fingerprint_bits)
+        write(self._bits, slot, self.fingerprint_bits, fingerprint)
         return replaced
 
     def _random_slot(self) -> int:
@@ -171,9 +167,6 @@ class CuckooFilter(RemovingFilter):
     def _parameters(self) -> tuple[int, ...]:
         return (self.bucket_count, self.fingerprint_bits, self._random)
 
-    def _body(self) -> bytes:
-        return bytes(self._slots)
-
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
         bucket_count, width, random = parts.checked_parameters(
@@ -184,7 +177,7 @@ class CuckooFilter(RemovingFilter):
         if len(body) > MAX_BYTES:
             raise parts.corrupt(f"{len(body)} bytes are too many")
         restored = cls(bucket_count, width)
-        restored._slots = bytearray(body)
-        restored._stored = sum([1 for i in range(slot_count) if read(restored._slots, i, width)])
+        restored._bits = bytearray(body)
+        restored._stored = sum([1 for i in range(slot_count) if read(restored._bits, i, width)])
         restored._random = random
         return restored

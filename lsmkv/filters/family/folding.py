@@ -69,9 +69,6 @@ class FoldableBloomFilter(BitFilter):
             smallest = smallest.fold()
         return smallest
 
-    def _parameters(self) -> tuple[int, ...]:
-        return (len(self._bits), self.probe_count, self.folds)
-
 
 def _halve(bits: bytearray) -> bytes:
     """OR each pair of neighbouring bits into one bit: all at once, as Morton numbers are decoded."""

@@ -9,6 +9,7 @@ filter", ESA 2006.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, Self
 
 from lsmkv.filters.bloom import MULTIPLIER
@@ -38,22 +39,17 @@ class PartitionedBloomFilter(BitFilter):
         return cls(byte_count, partitioned_probes_for(byte_count * 8, key_count))
 
     def add_hash(self, h: int, /) -> None:
-        bits = self._bits
-        part = self.part_bits
-        for first in range(0, part * self.probe_count, part):
-            h = (h * MULTIPLIER) & MASK_63
-            bit = first + (((h >> 31) * part) >> 32)
-            bits[bit >> 3] |= 1 << (bit & 7)
+        self._set(self._probed(h))
 
     def may_contain_hash(self, h: int, /) -> bool:
-        bits = self._bits
+        return self._has(self._probed(h))
+
+    def _probed(self, h: int) -> Iterator[int]:
+        """The bits of a hash, one in each array."""
         part = self.part_bits
         for first in range(0, part * self.probe_count, part):
             h = (h * MULTIPLIER) & MASK_63
-            bit = first + (((h >> 31) * part) >> 32)
-            if not (bits[bit >> 3] >> (bit & 7)) & 1:
-                return False
-        return True
+            yield first + (((h >> 31) * part) >> 32)
 
     def key_count(self) -> float:
         """About how many distinct keys were added, by the arrays' mean fill.  O(m)."""

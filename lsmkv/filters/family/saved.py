@@ -97,11 +97,12 @@ class SavedFilter(ABC):
     """A filter that can be asked and saved.
 
     A class that sets ``KIND``, its number in saved bytes, is one of :data:`KINDS` from then on.
-    ``_ARGUMENTS`` names the properties that its constructor takes, for ``repr``.
+    ``_ARGUMENTS`` names the properties that its constructor takes, for ``repr`` and saved bytes.
     """
 
     KIND: ClassVar[int] = 0
     _ARGUMENTS: ClassVar[tuple[str, ...]] = ()
+    _bits: bytes | bytearray  # the contents
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -116,13 +117,17 @@ class SavedFilter(ABC):
     def may_contain(self, key: bytes, /) -> bool:
         """Whether the filter may hold ``key``; False is certain."""
 
-    @abstractmethod
+    @property
+    def byte_count(self) -> int:
+        """Size, in bytes."""
+        return len(self._bits)
+
     def _parameters(self) -> tuple[int, ...]:
         """The numbers to save with the body, 0 <= number < 2**64."""
+        return tuple([getattr(self, name) for name in self._ARGUMENTS])
 
-    @abstractmethod
     def _body(self) -> bytes:
-        """The contents to save."""
+        return bytes(self._bits)
 
     @classmethod
     @abstractmethod

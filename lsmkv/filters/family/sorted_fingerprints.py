@@ -9,6 +9,7 @@ store the set of hashes exactly).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final, Self
 
@@ -34,13 +35,14 @@ class FingerprintFilter(StaticFilter):
     """
 
     KIND = 9
+    _bits: bytearray
 
     def __init__(self, hashes: Iterable[int], fingerprint_bits: int) -> None:
         check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
         shift = _HASH_BITS - fingerprint_bits
         fingerprints = sorted({h >> shift for h in distinct_hashes(hashes)})
         super().__init__(fingerprint_bits, len(fingerprints))
-        self._packed = pack(fingerprints, fingerprint_bits)
+        self._bits = pack(fingerprints, fingerprint_bits)
 
     def __repr__(self) -> str:
         return f"<FingerprintFilter: {self._count} fingerprints of {self.fingerprint_bits} bits>"
@@ -52,26 +54,13 @@ class FingerprintFilter(StaticFilter):
         bits = fingerprint_bits_for(len(distinct), error_rate)
         return cls(distinct, min(bits, MAX_FINGERPRINT_BITS))
 
-    @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._packed)
-
     def may_contain_hash(self, h: int, /) -> bool:
-        width = self.fingerprint_bits
-        wanted = h >> (_HASH_BITS - width)
-        low = 0
-        high = self._count
-        while low < high:
-            middle = (low + high) >> 1
-            found = read(self._packed, middle, width)
-            if found == wanted:
-                return True
-            if found < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        return False
+        wanted = h >> (_HASH_BITS - self.fingerprint_bits)
+        at = bisect_left(range(self._count), wanted, key=self._get)
+        return at < self._count and self._get(at) == wanted
+
+    def _get(self, index: int) -> int:
+        return read(self._bits, index, self.fingerprint_bits)
 
     def key_count(self) -> float:
         """The number of different fingerprints: that of keys, less the few that share one."""
@@ -81,20 +70,13 @@ class FingerprintFilter(StaticFilter):
         """The false-positive rate: the part of all possible fingerprints that is there."""
         return float(self._count * 2.0**-self.fingerprint_bits)
 
-    def _body(self) -> bytes:
-        return bytes(self._packed)
-
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
         width, count = parts.checked_parameters(_WIDTH_LIMITS, _COUNT_LIMITS)
-        packed = bytearray(parts.checked_body(packed_bytes(count, width)))
         restored = cls([], width)
+        restored._bits = bytearray(parts.checked_body(packed_bytes(count, width)))
         restored._count = count
-        restored._packed = packed
-        last = -1
-        for index in range(count):
-            fingerprint = read(packed, index, width)
-            if fingerprint <= last:
+        for index in range(1, count):
+            if restored._get(index) <= restored._get(index - 1):
                 raise parts.corrupt(f"fingerprint {index} is out of order")
-            last = fingerprint
         return restored

@@ -159,34 +159,20 @@ def sha_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
     return bits
 
 
-PRODUCT: Final = HashStrategy("product", 1, product_probes)
-DJB2: Final = HashStrategy("djb2", 2, djb2_probes)
-SEEDED_MURMUR: Final = HashStrategy("seeded-murmur3", 3, seeded_murmur_probes)
-SHA256: Final = HashStrategy("sha256", 4, sha256_probes)
-DOUBLE_HASHING: Final = HashStrategy("double-hashing", 5, double_hashing_probes)
-ENHANCED_DOUBLE: Final = HashStrategy("enhanced-double-hashing", 6, enhanced_double_probes)
-LEVELDB: Final = HashStrategy("leveldb", 7, leveldb_probes)
-HBASE: Final = HashStrategy("hbase", 8, hbase_probes)
-SHA: Final = HashStrategy("sha", 9, sha_probes)
-HBASE_MURMUR2: Final = HashStrategy("hbase-murmur2", 10, hbase_murmur2_probes)
-HBASE_JENKINS: Final = HashStrategy("hbase-jenkins", 11, hbase_jenkins_probes)
-GUAVA_32: Final = HashStrategy("guava-32", 12, guava_32_probes)
-GUAVA_64: Final = HashStrategy("guava-64", 13, guava_64_probes)
-
 STRATEGIES: Final = (
-    PRODUCT,
-    DJB2,
-    SEEDED_MURMUR,
-    SHA256,
-    DOUBLE_HASHING,
-    ENHANCED_DOUBLE,
-    LEVELDB,
-    HBASE,
-    SHA,
-    HBASE_MURMUR2,
-    HBASE_JENKINS,
-    GUAVA_32,
-    GUAVA_64,
+    HashStrategy("product", 1, product_probes),
+    HashStrategy("djb2", 2, djb2_probes),
+    HashStrategy("seeded-murmur3", 3, seeded_murmur_probes),
+    HashStrategy("sha256", 4, sha256_probes),
+    HashStrategy("double-hashing", 5, double_hashing_probes),
+    HashStrategy("enhanced-double-hashing", 6, enhanced_double_probes),
+    HashStrategy("leveldb", 7, leveldb_probes),
+    HashStrategy("hbase", 8, hbase_probes),
+    HashStrategy("sha", 9, sha_probes),
+    HashStrategy("hbase-murmur2", 10, hbase_murmur2_probes),
+    HashStrategy("hbase-jenkins", 11, hbase_jenkins_probes),
+    HashStrategy("guava-32", 12, guava_32_probes),
+    HashStrategy("guava-64", 13, guava_64_probes),
 )
 """Every strategy, by number."""
 
@@ -206,7 +192,7 @@ class StrategyBloomFilter(BitArrayFilter):
     It has m = ``bit_count`` bits, of which each key sets k = ``probe_count``, 1 to 255.  It takes keys
     only: most strategies need more than the product's hash of a key.
 
-    >>> f = StrategyBloomFilter(1000, 7, DJB2)
+    >>> f = StrategyBloomFilter(1000, 7, strategy_named("djb2"))
     >>> f.add(b"a")
     >>> f.may_contain(b"a"), f.may_contain(b"b")
     (True, False)
@@ -245,14 +231,10 @@ class StrategyBloomFilter(BitArrayFilter):
 
     def add(self, key: bytes, /) -> None:
         """Add ``key``."""
-        for bit in self.strategy.probes(key, self._bit_count, self.probe_count):
-            self._bits[bit >> 3] |= 1 << (bit & 7)
+        self._set(self.strategy.probes(key, self._bit_count, self.probe_count))
 
     def may_contain(self, key: bytes, /) -> bool:
-        for bit in self.strategy.probes(key, self._bit_count, self.probe_count):
-            if not (self._bits[bit >> 3] >> (bit & 7)) & 1:
-                return False
-        return True
+        return self._has(self.strategy.probes(key, self._bit_count, self.probe_count))
 
     def ideal_rate(self, key_count: int) -> float:
         """The exact false-positive rate that independent probes would have."""

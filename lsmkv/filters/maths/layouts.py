@@ -13,6 +13,7 @@ optimal range filters", SIGMOD 2024.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import lru_cache
 from typing import Final
 
@@ -96,26 +97,21 @@ def blocked_lines_for(key_count: int, error_rate: float) -> int:
     (1, 194)
     """
     check_arguments(key_count, error_rate)
-    low = bits_for(key_count, error_rate) // LINE_BITS  # a Bloom filter's: too few, or just enough
-    high = max(1, low)
-    while _blocked_rate_for(high, key_count) > error_rate:
-        low, high = high, high + max(1, high // 4)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _blocked_rate_for(middle, key_count) > error_rate:
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def are_enough(lines: int) -> bool:
+        probes = blocked_probes_for(lines, key_count)
+        return blocked_rate(lines, key_count, probes) <= error_rate
+
+    # A Bloom filter's are too few, or just enough.
+    low = high = max(1, bits_for(key_count, error_rate) // LINE_BITS)
+    while not are_enough(high):
+        low, high = high + 1, high + max(1, high // 4)
+    return low + bisect_left(range(low, high), True, key=are_enough)
 
 
 def blocked_bits_for(key_count: int, error_rate: float) -> int:
     """The bits of a blocked Bloom filter with :func:`blocked_lines_for` its keys."""
     return blocked_lines_for(key_count, error_rate) * LINE_BITS
-
-
-def _blocked_rate_for(line_count: int, key_count: int) -> float:
-    return blocked_rate(line_count, key_count, blocked_probes_for(line_count, key_count))
 
 
 # Cuckoo
@@ -162,11 +158,9 @@ def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
     10
     """
     check_arguments(key_count, error_rate)
-    buckets = cuckoo_buckets_for(key_count)
-    bits = 1
-    while bits < MAX_CUCKOO_FINGERPRINT_BITS and cuckoo_rate(bits, buckets, key_count) > error_rate:
-        bits += 1
-    return bits
+    buckets, widths = cuckoo_buckets_for(key_count), range(1, MAX_CUCKOO_FINGERPRINT_BITS)
+    fitting = (bits for bits in widths if cuckoo_rate(bits, buckets, key_count) <= error_rate)
+    return next(fitting, MAX_CUCKOO_FINGERPRINT_BITS)
 
 
 def cuckoo_bits_for(key_count: int, error_rate: float) -> int:

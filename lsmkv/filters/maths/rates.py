@@ -12,6 +12,7 @@ filters; the rest is the chance that one of n throws hits.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
@@ -157,18 +158,14 @@ def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
     1000
     """
     check_arguments(error_rate=error_rate)
-    if size_for(1, error_rate) > bit_count:
-        return 0
-    low = high = 1
+    high = 1
     while size_for(high, error_rate) <= bit_count:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if size_for(middle, error_rate) <= bit_count:
-            low = middle
-        else:
-            high = middle
-    return low
+        high *= 2
+
+    def is_too_many(keys: int) -> bool:
+        return size_for(keys, error_rate) > bit_count
+
+    return bisect_left(range(1, high), True, key=is_too_many)
 
 
 def rate_that_fits(size_for: SizeFor, bit_count: int, key_count: int) -> float:

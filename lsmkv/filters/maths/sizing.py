@@ -146,12 +146,10 @@ def probes_for(bit_count: int, key_count: int) -> int:
     # In every case tried (not proven) the optimum lies at or below the ceiling of the classic one,
     # and going down from there the rate falls until it rises.
     best = min(math.ceil(bit_count / key_count * _LN2), MAX_PROBES)
-    lowest = exact_rate(bit_count, key_count, best)
-    while best > 1:
-        rate = exact_rate(bit_count, key_count, best - 1)
-        if rate > lowest:
-            break
-        best, lowest = best - 1, rate
+    while best > 1 and exact_rate(bit_count, key_count, best - 1) <= exact_rate(
+        bit_count, key_count, best
+    ):
+        best -= 1
     return best
 
 
@@ -161,10 +159,7 @@ def rate_for(bit_count: int, key_count: int) -> float:
 
 
 def _power(numerator: int, denominator: int, exponent: int, precision: int) -> int:
-    """(numerator/denominator)^exponent, of 0..1, in units of 2^-precision.
-
-    Rounded down, by less than 2 * exponent units: each product adds one to the errors of its two factors.
-    """
+    """(numerator/denominator)^exponent, of 0..1, in units of 2^-precision; too low by 2 * exponent."""
     base = (numerator << precision) // denominator
     result = base
     for bit in bin(exponent)[3:]:

@@ -285,7 +285,10 @@ class Block(CacheItem):
                     target += 1  # a key that goes on after one of them is above it
                 return first_head(raw, self._keys, width, high, width, target)
             low = first_head(raw, self._keys, self._key_width, high, width, target)
-            if low == high or self._is_at_or_above(low, key):
+            if low == high:
+                return low
+            start, end = self._key_at(low), self._key_at(low + 1)
+            if compare(raw, start, end, key, prefix, length) >= 0:
                 return low
         while low < high:
             middle = (low + high) >> 1
@@ -295,10 +298,6 @@ class Block(CacheItem):
             else:
                 high = middle
         return low
-
-    def _is_at_or_above(self, position: i64, key: bytes) -> bool:
-        start, end = self._key_at(position), self._key_at(position + 1)
-        return compare(self.raw, start, end, key, self.prefix_length, len(key)) >= 0
 
     def prefix(self) -> bytes:
         return self.raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
@@ -432,7 +431,6 @@ class Block(CacheItem):
         return found
 
     def expiries(self) -> list[int]:
-        """When those entries are due that expire."""
         if not self.has_expiring:
             return []
         return [held.expires_at_s for held in self.values() if isinstance(held, Expiring)]
@@ -461,7 +459,6 @@ class Block(CacheItem):
         return self._tags >= 0
 
     def tags(self) -> bytes:
-        """The tag of each entry."""
         if self._tags < 0:
             return bytes([TAG_PUT]) * self.count
         return self.raw[self._tags : self._tags + self.count]

@@ -55,11 +55,7 @@ def append_parts(
         return
     at = start
     for position in range(1, count + 1):
-        if width >= 0:
-            end = at + width + extra
-        else:
-            distance: int = read_i32_le(ends, 4 * position)
-            end = start + distance + extra * position
+        end = start + end_of(width, ends, position) + extra * position
         found.append(data[at:end])
         at = end
 
@@ -74,7 +70,7 @@ def put_ends(target: vec[i64], at: i64, count: i64, width: i64, ends: bytes, ext
     position: i64 = 0
     while position < count:
         position += 1
-        if width >= 0:
+        if width >= 0:  # as end_of, without the cost of a call
             end += width + extra
         else:
             distance: int = read_i32_le(ends, 4 * position)
@@ -93,10 +89,8 @@ def with_prefix(
     out = BytesWriter()
     prefix_end = prefix_at + prefix_length
     last = i64(len(raw)) - 8  # where the last eight bytes begin
-    first = start = at
-    if width < 0:
-        before: int = read_i32_le(ends, 0)
-        first -= before
+    start = at
+    first = at - end_of(width, ends, 0)
     written: i64 = 0
     position: i64 = 0
     while position < count:
@@ -108,11 +102,7 @@ def with_prefix(
             at += 8
         written += prefix_length
         out.truncate(written)
-        if width >= 0:
-            end = start + width
-        else:
-            distance: int = read_i32_le(ends, 4 * position)
-            end = first + distance
+        end = first + end_of(width, ends, position)
         written += end - start
         if end > last:
             append_range(out, raw, start, end)
@@ -178,13 +168,13 @@ def ascend(
     if 0 < width < 8:
         return _numbers_ascend(raw, at + width - 8, count, width, least)
     start = at
-    end = at + (width if width >= 0 else i64(read_i32_le(ends, 4)))
+    end = at + end_of(width, ends, 1)
     if end - start > most:
         return False
     position: i64 = 1
     while position < count:
         position += 1
-        stop = at + (width * position if width >= 0 else i64(read_i32_le(ends, 4 * position)))
+        stop = at + end_of(width, ends, position)
         if stop - end > most:
             return False
         if end - start >= 8 and stop - end >= 8:
@@ -203,10 +193,7 @@ def ascend(
 
 
 def _numbers_ascend(raw: bytes, at: i64, count: i64, width: i64, least: i64) -> bool:
-    """Whether keys of up to 7 bytes grow by ``least`` or more.
-
-    ``at`` is eight bytes before the end of the first.
-    """
+    """Whether keys of up to 7 bytes grow by ``least`` or more; ``at`` is 8 before the first one's end."""
     mask = (_ONE << (8 * width)) - 1
     before: i64 = -1
     while count > 0:

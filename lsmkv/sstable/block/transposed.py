@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i16_le, write_i32_le, write_i64_le
-from mypy_extensions import i16, i32, i64, u8
+from librt.strings import BytesWriter, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64, u8
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.encoding.words import COMPILED
@@ -136,17 +136,9 @@ def _with_rest(first: bytes, data: bytes, at: i64) -> bytes:
 
 
 def _write_repeated(out: BytesWriter, number: i64, width: i64, count: i64) -> None:
-    """Append ``number`` in 2 or 4 bytes, ``count`` times; in 4 it is below 2**31."""
-    if not COMPILED:
-        packed: int = number
-        out.write(packed.to_bytes(width, "little") * count)
-        return
-    while count > 0:
-        if width == KEY_LENGTH_BYTES:
-            write_i16_le(out, i16((number ^ 0x8000) - 0x8000))
-        else:
-            write_i32_le(out, i32(number))
-        count -= 1
+    """Append ``number`` in 2 or 4 bytes, ``count`` times."""
+    packed: int = number
+    out.write(packed.to_bytes(width, "little") * count)
 
 
 def _append_columns(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64) -> None:

@@ -59,23 +59,7 @@ FAILED: Final = Life.FAILED
 
 
 class StoreState:
-    """What the parts of an open store share.
-
-    Attributes:
-        clock: tells which entries are due.
-        life: the stage it is in.
-        super_version: the current one; None unless the store can be read.
-        last_seq: the number of the last write.
-        failure: why it takes no writes; None unless that is so.
-        resuming: whether flushes run in spite of a failure, which ``resume`` is to end.
-        is_crowded: whether level 0 has so many runs that writers slow down.
-        changes: announces changes of all this to threads that wait.
-        mutex: guards all this.
-        owner: the last thread that took the mutex; 0 where it cleared this itself.
-        opener: opens a store for reading at its first use.
-        to_write: what a program does to write to a store that is only read.
-        fork_advice: what the child of a fork is told.
-    """
+    """What the parts of an open store share."""
 
     def __init__(
         self,
@@ -89,27 +73,31 @@ class StoreState:
         read_only: bool,
         to_write: str,
     ) -> None:
-        self.clock = clock
+        self.clock = clock  # tells which entries are due
         self.directory = directory
         self.options = options
         self.stats = stats
         self.cache = cache
         self.events = events
         self.read_only = read_only
-        self.to_write = to_write
-        self.life = Life.UNOPENED
+        self.to_write = to_write  # what a program does to write to a store that is only read
+        self.life = Life.UNOPENED  # the stage it is in
+        # The current one; None unless the store can be read.
         self.super_version: SuperVersion | None = None
-        self.last_seq = 0
-        self.failure: BaseException | None = None
+        self.last_seq = 0  # the number of the last write
+        self.failure: BaseException | None = None  # why it takes no writes; None unless that is so
         self._noted_failure: BaseException | None = None  # as an event
+        # Whether flushes run in spite of a failure, which ``resume`` is to end.
         self.resuming = False
-        self.is_crowded = False
+        self.is_crowded = False  # whether level 0 has so many runs that writers slow down
         self.snapshots = SnapshotList()
-        self.changes = Changes()
-        self.mutex = Lock()
+        self.changes = Changes()  # announces changes of all this to threads that wait
+        self.mutex = Lock()  # guards all this
         self.contents = object()  # another where another store took the place of this one
-        self.owner = 0
+        self.owner = 0  # the last thread that took the mutex; 0 where it cleared this itself
+        # Opens a store for reading at its first use.
         self.opener: Callable[[], object] = lambda: None
+        # What the child of a fork is told.
         self.fork_advice = "was opened before the process forked; open it anew in the child"
         self._get_ident = get_ident  # an attribute is found faster than a module's name
 
@@ -210,10 +198,7 @@ class StoreState:
     # Changes (the mutex is held)
 
     def show(self, current: SuperVersion, *, keep_entries: bool = False) -> None:
-        """Make ``current`` the super version.
-
-        ``keep_entries``: what is in the entry cache holds for its tables, too.
-        """
+        """Make ``current`` the super version; ``keep_entries``: the entry cache holds for it, too."""
         current.version.epoch = self.cache.next_epoch(keep=keep_entries)
         self.super_version = current
         run_count = current.version.levels.level0_run_count
@@ -221,7 +206,6 @@ class StoreState:
         self.changes.announce()
 
     def fail(self, error: BaseException) -> None:
-        """Take no more writes."""
         if self.failure is None or self.resuming:
             self.failure = error
             if self.life is OPEN:
@@ -232,23 +216,26 @@ class StoreState:
         self.changes.announce()
 
     def take_writes_again(self) -> None:
-        """End a failure."""
         self.failure = self._noted_failure = None
         if self.life is FAILED:
             self.life = OPEN
 
-    # What the background work asks and tells (see background_thread.OpenStore)
+    # What the background work asks and tells
 
     def may_flush(self) -> bool:
+        """Whether flushes may run now."""
         return self.failure is None or self.resuming
 
     def may_compact(self) -> bool:
         return self.failure is None
 
     def due_s(self) -> int:
+        """The time by which entries are due for every reader."""
         return self.snapshots.due_s(self.clock.now_s())
 
     def drop_due(self) -> int:
+        """As :meth:`due_s`; from now on they count as dropped."""
+
         def read() -> None:
             due_s = self.due_s()
             self.clock.dropped_to_s = max(self.clock.dropped_to_s, due_s)
