@@ -217,7 +217,14 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         delete_ranges(self._engine.readers, self._engine.writer, ranges, [], sync)
 
     def expires_at(self, key: Buffer) -> int | None:
-        """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there."""
+        """When ``key`` goes, in seconds since 1970 UTC; None: it never does, or is not there.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path, clock=lambda: 1000.0) as db:
+        ...     db.put(b"session", b"ada", ttl_s=60)
+        ...     db.expires_at(b"session")
+        1060
+        """
         return self._engine.readers.expires_at(key)
 
     def touch(
@@ -244,6 +251,14 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """Operations that the end of the ``with`` block applies, all or none.
 
         ReadOnlyError, ClosedError: this handle is read-only or closed.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     with db.write_batch(sync=True) as batch:
+        ...         batch.put(b"k", b"v")
+        ...         batch.delete(b"old")
+        ...     db[b"k"]
+        b'v'
         """
         check_unnamed("DB.write_batch", given)
         self._state.check_for_writing()
@@ -357,8 +372,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         >>> import lsmkv, tempfile
         >>> def count(t):
         ...     t[b"visits"] = b"%d" % (int(t.get(b"visits", b"0")) + 1)
+        ...     return int(t[b"visits"])
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
-        ...     db.transact(count)
+        ...     db.transact(count), db.transact(count)
+        (1, 2)
         """
         if not isinstance(attempts, int) or attempts < 1:
             raise ValueError(f"attempts={attempts!r}: give a number from 1 on")
@@ -390,6 +407,11 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             key, ttl_s, expires_at, sync: as for :meth:`put`, whose errors it raises, too.
             expected: the value that it must have; None: it must not be there.
             value: the new value; None removes it.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     db.compare_and_set(b"lock", None, b"mine"), db.compare_and_set(b"lock", None, b"yours")
+        (True, False)
         """
         data = key_bytes(key)
         wanted = None if expected is None else value_bytes(expected)
@@ -458,6 +480,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         Raises:
             CorruptionError, OSError: the store is damaged or cannot be read, now or when it last looked
                 by itself (``refresh_every_s``); the handle shows what it showed before.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as writer:
+        ...     with lsmkv.open(path, read_only=True) as reader:
+        ...         writer[b"key"] = b"value"
+        ...         b"key" in reader, reader.refresh(), reader[b"key"], reader.refresh()
+        (False, True, b'value', False)
         """
         return self._engine.refresh()
 
@@ -505,6 +534,15 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         writes there then gets an OSError.
 
         OSError: it cannot be created.  ReadOnlyError, ClosedError: as :meth:`put`.
+
+        >>> import lsmkv, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     with db.staging() as folder:
+        ...         with lsmkv.TableWriter(os.path.join(folder, "1.sst")) as table:
+        ...             table.add(b"fox", b"red")
+        ...         report = db.ingest([os.path.join(folder, "1.sst")], move=True)
+        ...     db[b"fox"], os.path.exists(folder)
+        (b'red', False)
         """
         from lsmkv.background.process.staged import StagingDirectory
 
@@ -674,6 +712,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         A log counts with its room for writes, a table in full also where a copy shares it by a hard link.
         Of a published store count the tables.  O(files).  OSError: the directory cannot be read.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     db[b"key"] = b"value"
+        ...     0 < db.approximate_size() < db.disk_bytes()
+        True
         """
         return disk_bytes(self._engine)
 
