@@ -53,10 +53,19 @@ def render() -> str:
 
 
 def _record(name: str, record: str) -> str:
-    """The fields of a class that is written as JSON, and what its docstring says of them."""
-    body = ast.parse(_source_of(name)).body
-    (found,) = (part for part in body if isinstance(part, ast.ClassDef) and part.name == record)
-    fields = [f"    {ast.unparse(part)}" for part in found.body if isinstance(part, ast.AnnAssign)]
+    """The fields of a class that is written as JSON, and what comments and docstring say of them."""
+    source = _source_of(name)
+    (found,) = (
+        part
+        for part in ast.parse(source).body
+        if isinstance(part, ast.ClassDef) and part.name == record
+    )
+    places = [part for part in found.body if isinstance(part, ast.AnnAssign)]
+    lines = source.splitlines()
+    first = places[0].lineno - 1
+    while lines[first - 1].startswith("    #"):
+        first -= 1
+    fields = [line for line in lines[first : places[-1].end_lineno] if line]
     text, _, attributes = (ast.get_docstring(found) or "").partition("\n\nAttributes:\n")
     items = [
         f"  {line.strip()}" if line.startswith("     ") else f"- {line.strip()}"
