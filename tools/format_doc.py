@@ -53,7 +53,7 @@ def render() -> str:
 
 
 def _record(name: str, record: str) -> str:
-    """The fields of a class that is written as JSON, and what comments and docstring say of them."""
+    """The fields of a JSON class, with their comments or docstring."""
     source = _source_of(name)
     (found,) = (
         part
