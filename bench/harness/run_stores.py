@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import lsmkv
@@ -29,11 +31,23 @@ def write_runs(
     path: str, key_count: int, run_count: int, seed: int, options: lsmkv.Options
 ) -> None:
     """Write a store of 16-byte keys and 100-byte values, uncompressed, in ``run_count`` flushes."""
-    values = Values(VALUE_BYTES, seed)
     with lsmkv.open(path, settings_of_runs(options), error_if_exists=True) as db:
         for part in chunks(shuffled(key_count, seed), run_count):
-            for at in range(0, len(part), _BATCH):
-                with db.write_batch() as batch:
-                    for number in part[at : at + _BATCH]:
-                        batch.put(present_key(number), values.of(number))
+            put_all(db, entries_of(part, seed))
             db.flush()
+
+
+def entries_of(numbers: Iterable[int], seed: int) -> Iterator[tuple[bytes, bytes]]:
+    """The keys of these numbers, with values of 100 bytes."""
+    values = Values(VALUE_BYTES, seed)
+    for number in numbers:
+        yield present_key(number), values.of(number)
+
+
+def put_all(db: lsmkv.DB, entries: Iterable[tuple[bytes, bytes]]) -> None:
+    """Put entries, a thousand a batch; nothing is flushed but what is full."""
+    rest = iter(entries)
+    while part := list(islice(rest, _BATCH)):
+        with db.write_batch() as batch:
+            for key, value in part:
+                batch.put(key, value)

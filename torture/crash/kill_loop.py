@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, cast
 
 import lsmkv
 from lsmkv.options import Background
@@ -341,25 +341,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="kill the writer so often")
     parser.add_argument("--seed", type=int, help="seed of all random choices (default: random)")
-    parser.add_argument(
-        "--background",
-        choices=get_args(Background),
-        default="thread",
-        help="where flushes and compactions run; unless in threads, writers die only at random moments",
-    )
-    parser.add_argument("--path", help="new or empty directory, which is kept (default: temporary)")
     chosen = parser.parse_args(arguments)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
-    path = chosen.path or tempfile.mkdtemp(prefix="lsmkv-crash-")
+    path = tempfile.mkdtemp(prefix="lsmkv-crash-")
     print(f"seed {seed}, store in {path}", flush=True)
     try:
-        totals = run(path, seed, chosen.rounds, chosen.background)
+        totals = run(path, seed, chosen.rounds)
     except UnsoundError as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
     print(totals)
-    if chosen.path is None:
-        lsmkv.destroy(path)
+    lsmkv.destroy(path)
     return 0
 
 

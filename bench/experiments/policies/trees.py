@@ -20,10 +20,10 @@ from typing import Final
 import lsmkv
 from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_rates
 
-from ...harness.run_stores import settings_of_runs
+from ...harness.run_stores import entries_of, put_all, settings_of_runs
 from ...workloads.keys import absent_key, present_key, shuffled
 from .rows import Row
-from .stores import look_up, rate_of, write
+from .stores import look_up, rate_of
 
 STYLES: Final = ("leveled", "tiered", "lazy-leveled")
 SIZE_RATIO: Final = 4
@@ -125,7 +125,6 @@ class Task:
                 learnt_bits_per_key=0.0,
                 wasted_reads=gone.block_reads,
                 passed=gone.filter_false_positives + gone.unfiltered_probes,
-                certain_reads=gone.unfiltered_probes,
                 filters_asked=gone.filter_negatives + gone.filter_false_positives,
                 expected_reads=tree.reads(self.filters, self.bits_per_key),
                 present_reads=here.block_reads / len(present),
@@ -141,7 +140,7 @@ def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int
         form = lsmkv.Options(filter_granularity="table", filter_policy="bloom")
         filters = form.replace(error_rate=rate) if rate < 1 else form.replace(filter_policy="none")
         with lsmkv.open(path, settings_of_runs(filters)) as db:
-            write(db, part, seed)
+            put_all(db, entries_of(part, seed))
             db.flush()
 
 

@@ -67,7 +67,7 @@ def range_answers(directory: str, ranges: Sequence[Range]) -> RangeAnswers:
     reads = 0
     trials: list[int] = []
     hits: list[int] = []
-    for table in open_tables(directory, info, "resident"):
+    for table in open_tables(directory, info):
         count, keys = int(table.index.block_count), keys_of(table)
         froms = [table.smallest, *(table.index.separator(number) for number in range(1, count))]
         asked, passed = [0] * count, [0] * count
