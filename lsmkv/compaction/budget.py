@@ -80,7 +80,7 @@ def _parts(
     keys: Sequence[float],
     size_bytes: float,
 ) -> list[_Part]:
-    """Parts of a table, by the keys from each table of the largest run to the next."""
+    """Parts of about a table; ``keys`` are those of the largest run's tables."""
     metas, count = _largest(runs), sum(keys)
     most = max(1, round(size_bytes / tables.options.table_size_bytes))
     parts: list[_Part] = []
@@ -219,7 +219,7 @@ def inherited_asks(
 def _keys_that_stay(
     runs: Sequence[Sequence[TableReader]], metas: Sequence[TableMeta], drop_deletions: bool
 ) -> list[float]:
-    """The keys that a merge keeps, from each of ``metas`` to the next.
+    """The number of keys that a merge keeps, by ranges of ``metas``.
 
     It drops deletions and, as samples tell, repeated keys.
     """
@@ -245,14 +245,17 @@ def _keys_that_stay(
 
 
 def _unseen_share(table: TableReader, number: int, older: Sequence[Sequence[TableReader]]) -> float:
-    """On average, the share of the keys of a block that no older run has; it may exceed 1."""
+    """On average, what share of a block's keys no older run has."""
     block = table.read_past_cache(number)[0]
     places = range(0, int(block.count), max(1, int(block.count) // _KEYS_OF_SAMPLE))
     return sum([_unseen(older, block.key(place)) for place in places]) / len(places)
 
 
 def _unseen(runs: Sequence[Sequence[TableReader]], key: bytes) -> float:
-    """0 if a run may have ``key``, else 1 and more: on average, the share of keys that none has."""
+    """0 if a run may have ``key``; else 1 and more.
+
+    On average it is the share of keys that no run has.
+    """
     unseen, h = 1.0, hash_key(key)
     for run in runs:
         at = bisect_right(run, key, key=lambda table: table.smallest) - 1

@@ -20,10 +20,10 @@ from lsmkv.sstable.block_cache import BlockCache, CacheItem
 from lsmkv.stats import Stats
 
 from ...engines.base import Settings, engine_named
+from ...harness.run_stores import write_tree
 from ...harness.write_cost import write_amplification
 from ...workloads.distributions import exact_ranks, generator
 from ...workloads.keys import absent_key, present_key
-from ..policies.trees import write_tree
 from .figure import percent
 
 Outsider = tuple[str, str, str, str, str]  # what, source, stated, here, the command with more of it

@@ -14,14 +14,13 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 from typing import Final
 
 import lsmkv
 from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_rates
 
-from ...harness.run_stores import entries_of, put_all, settings_of_runs
-from ...workloads.keys import absent_key, present_key, shuffled
+from ...harness.run_stores import write_tree
+from ...workloads.keys import absent_key, present_key
 from .rows import Row
 from .stores import look_up, rate_of
 
@@ -130,18 +129,6 @@ class Task:
                 present_reads=here.block_reads / len(present),
             )
         ]
-
-
-def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int) -> None:
-    """Write runs of one table each, newest first, over the whole range; a rate of 1: no filter."""
-    numbers = shuffled(sum(runs), seed)
-    parts = [numbers[low:high] for low, high in pairwise(accumulate(runs, initial=0))]
-    for part, rate in reversed(list(zip(parts, rates, strict=True))):
-        form = lsmkv.Options(filter_granularity="table", filter_policy="bloom")
-        filters = form.replace(error_rate=rate) if rate < 1 else form.replace(filter_policy="none")
-        with lsmkv.open(path, settings_of_runs(filters)) as db:
-            put_all(db, entries_of(part, seed))
-            db.flush()
 
 
 def tasks(keys: int, seed: int, quick: bool) -> list[Task]:
