@@ -23,8 +23,8 @@ from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet, table_format
 
 _MOST_SAMPLES: Final = 256  # of blocks, which are read to look for some keys in older runs
-_KEYS_OF_SAMPLE: Final = 4
-_PLACES_OF_TABLE: Final = 16  # that tell where the keys of a table of the oldest run are
+_KEYS_OF_BLOCK: Final = 8
+_PLACES_OF_TABLE: Final = 16  # of the oldest run, which is not read
 _LEAST_SHARE: Final = 1 / 16  # of keys that stay
 _MOST_EXCESS: Final = 1.25
 _PRIOR_ASKS: Final = 8.0
@@ -230,25 +230,32 @@ def _keys_that_stay(
     for number, run in enumerate(runs):
         older = runs[number + 1 :]
         for table in run:
-            count = int(table.index.block_count)
-            sampled = range(0, count, step if older else max(1, count // _PLACES_OF_TABLE))
+            sampled = _sampled_keys(table, step) if older else _places(table)
             deletions = table.meta.tombstone_count if drop_deletions else 0
-            for at in sampled:
-                first = table.index.separator(at) if at else table.smallest
-                unseen = _unseen_share(table, at, older) if older else 1.0
-                kept = (table.meta.entry_count * unseen - deletions) / len(sampled)
-                keys[max(0, bisect_right(firsts, first) - 1)] += kept
+            for key in sampled:
+                kept = table.meta.entry_count * _unseen(older, key) - deletions
+                keys[max(0, bisect_right(firsts, key) - 1)] += kept / len(sampled)
     return [
         max(number, _LEAST_SHARE * meta.entry_count)
         for number, meta in zip(keys, metas, strict=True)
     ]
 
 
-def _unseen_share(table: TableReader, number: int, older: Sequence[Sequence[TableReader]]) -> float:
-    """On average, what share of a block's keys no older run has."""
-    block = table.read_past_cache(number)[0]
-    places = range(0, int(block.count), max(1, int(block.count) // _KEYS_OF_SAMPLE))
-    return sum([_unseen(older, block.key(place)) for place in places]) / len(places)
+def _sampled_keys(table: TableReader, step: int) -> list[bytes]:
+    """Some keys of every ``step``-th block, in order."""
+    found: list[bytes] = []
+    for number in range(0, int(table.index.block_count), step):
+        block = table.read_past_cache(number)[0]
+        places = range(0, int(block.count), max(1, int(block.count) // _KEYS_OF_BLOCK))
+        found += [block.key(place) for place in places]
+    return found
+
+
+def _places(table: TableReader) -> list[bytes]:
+    """Where some blocks of the table begin, without a read."""
+    count = int(table.index.block_count)
+    numbers = range(0, count, max(1, count // _PLACES_OF_TABLE))
+    return [table.index.separator(number) if number else table.smallest for number in numbers]
 
 
 def _unseen(runs: Sequence[Sequence[TableReader]], key: bytes) -> float:

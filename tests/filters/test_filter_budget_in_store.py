@@ -152,7 +152,7 @@ def test_filters_that_err_often_do_not_make_keys_look_repeated(path: Path) -> No
             fill(db, range(first, KEYS, runs))
     with opened(path) as db:
         db.compact_range()
-        assert taken_bytes(db) == pytest.approx(MEMORY_BYTES, rel=WITHIN)
+        assert taken_bytes(db) == pytest.approx(MEMORY_BYTES, rel=0.04)  # keys are sampled
 
 
 def test_keys_beyond_those_of_the_largest_run_get_no_more_memory(path: Path) -> None:
