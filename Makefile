@@ -52,7 +52,7 @@ page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources
 	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
 	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
-EXPERIMENTS := saved-io saved-requests wasted-reads granularity policies compaction filters memory replay peers ycsb
+EXPERIMENTS := saved-io saved-requests wasted-reads policies compaction filters memory replay peers ycsb
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
@@ -68,7 +68,7 @@ SMALLEST := "policies --parts trees --keys 5000" "policies --parts skew --keys 1
 	"policies --parts shift --keys 6000" \
 	"replay --windows 2" \
 	"memory --keys 4000 --lookups 500 --runs 1 --parts split" "wasted-reads --entries 5000 --passes 1 --bits 16 --shapes hex,names" \
-	"saved-io --counts-only --datasets digits --entries 1000 --lookups 500" "granularity --bits 10 --flush-entries 64" \
+	"saved-io --counts-only --datasets digits --entries 1000 --lookups 500" \
 	"compaction --size-ratios 4 --write-buffers 16" "ycsb --workloads A --records 1000 --operations 1000 --repetitions 1" \
 	"peers --entries 2000 --repetitions 1 --passes 1"
 bench-smallest: $(VENV)/installed-bench  ## The smallest form of nearly each (four minutes of one processor)

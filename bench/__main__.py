@@ -29,10 +29,6 @@ EXPERIMENTS: Final = {
         ".experiments.filters.experiment",
         "every filter and its peers: size, error rate, speed",
     ),
-    "granularity": (
-        ".experiments.granularity.experiment",
-        "a filter per block, per chunk or per table, at equal memory",
-    ),
     "memory": (
         ".experiments.memory.experiment",
         "filters or block cache, in the same memory; cached filters",

@@ -15,9 +15,6 @@ from typing import Final
 import lsmkv
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.store_info import StoreInfo
-from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.stats import Stats
-from lsmkv.storage.storage import Storage
 
 from .intervals import Interval, clustered_interval, effective_trials, rate_interval
 from .table_readers import open_tables
@@ -89,7 +86,7 @@ class SectionBytes:
 def section_bytes(directory: str, info: StoreInfo) -> SectionBytes:
     """The bytes of the sections of a store's tables that are loaded at an opening."""
     filters = indexes = memory = 0
-    for table in open_tables(directory, info, "resident"):
+    for table in open_tables(directory, info):
         footer = table.footer
         filters += page_bytes(footer.filters_offset, footer.filters_length)
         indexes += page_bytes(footer.index_offset, table.file.size - footer.index_offset)
@@ -101,9 +98,7 @@ def answers(directory: str, keys: Iterable[bytes]) -> Answers:
     """Look up each different key once in a store whose runs are tables, counted as often as it occurs."""
     with lsmkv.open(directory, read_only=True) as db:
         info = db.inspect()
-    storage = Storage(Stats())
-    cache = BlockCache(_CACHE_BYTES, storage.stats)
-    tables = open_tables(directory, info, "resident", storage, cache)
+    tables = open_tables(directory, info, _CACHE_BYTES)
     asked = Counter(keys)
     trials = [[0] * table.index.block_count for table in tables]
     passed = [[0] * table.index.block_count for table in tables]

@@ -133,22 +133,10 @@ def _odds(share: float) -> float:
     return share / (1.0 - share) if share < 1.0 else math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """Percentiles of times, in their unit."""
+def percentile(values: Sequence[float], share: float) -> float:
+    """A percentile, also between two values; nan of no values.
 
-    p50: float
-    p95: float
-    p99: float
-
-
-def percentiles(values: Sequence[float]) -> Percentiles:
-    """The median and the upper tail; nan of no values.
-
-    >>> percentiles(range(101))
-    Percentiles(p50=50.0, p95=95.0, p99=99.0)
+    >>> percentile(range(101), 99)
+    99.0
     """
-    if not len(values):
-        return Percentiles(float("nan"), float("nan"), float("nan"))
-    found = numpy.percentile(numpy.asarray(values, dtype=float), (50, 95, 99))
-    return Percentiles(*(float(each) for each in found))
+    return float(numpy.percentile(values, share)) if len(values) else math.nan

@@ -45,18 +45,6 @@ def mean_bytes(key_count: int, columns: int) -> float:
     return total / filters
 
 
-def expected_bytes(key_count: int, error_rate: float) -> float:
-    """The mean bytes of a filter that ``RibbonPolicy`` builds for ``error_rate``."""
-    if not key_count or error_rate >= 1.0:
-        return 0.0
-    columns = layouts.ribbon_columns_for(error_rate)
-    more = mean_bytes(key_count, columns)
-    if key_count > MIXED_KEYS:
-        return more
-    share = layouts.ribbon_share(error_rate)
-    return (1.0 - share) * more + share * mean_bytes(key_count, columns - 1) if share else more
-
-
 def rate_within(filters: Mapping[int, int], budget_bytes: float) -> float:
     """The lowest rate whose ribbon filters are expected to take ``budget_bytes`` or less.
 

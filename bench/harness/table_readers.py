@@ -5,31 +5,23 @@ from __future__ import annotations
 import os
 
 from lsmkv.inspection.store_info import StoreInfo
-from lsmkv.options import FilterResidency
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 
 
-def open_tables(
-    path: str,
-    info: StoreInfo,
-    residency: FilterResidency,
-    storage: Storage | None = None,
-    cache: BlockCache | None = None,
-) -> list[TableReader]:
-    """Readers of a store's tables, newest data first; by default nothing is cached."""
-    storage = storage or Storage(Stats())
-    if cache is None:
-        cache = BlockCache(0, storage.stats)
+def open_tables(path: str, info: StoreInfo, cache_bytes: int = 0) -> list[TableReader]:
+    """Readers of a store's tables, newest data first, with resident filters and one block cache."""
+    storage = Storage(Stats())
+    cache = BlockCache(cache_bytes, storage.stats)
     return [
         TableReader(
             storage,
             os.path.join(path, table.file_name),
             cache,
             meta=None,
-            filter_residency=residency,
+            filter_residency="resident",
         )
         for table in info.tables()
     ]

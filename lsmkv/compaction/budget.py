@@ -22,7 +22,9 @@ from lsmkv.tree.manifest import MOST_ASKS, Asks
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet, table_format
 
-_MOST_SAMPLES: Final = 256  # of blocks, which are read to look for their first keys in older runs
+_MOST_SAMPLES: Final = 256  # of blocks, which are read to look for some keys in older runs
+_KEYS_OF_BLOCK: Final = 8
+_PLACES_OF_TABLE: Final = 16  # of the oldest run, which is not read
 _LEAST_SHARE: Final = 1 / 16  # of keys that stay
 _MOST_EXCESS: Final = 1.25
 _PRIOR_ASKS: Final = 8.0
@@ -43,11 +45,11 @@ class _Part:
 
 def of_output(tables: VersionSet, version: Version, chosen: Compaction) -> TableFormat:
     metas, place = chosen.tables(), (chosen.output_level, chosen.output_run)
-    count = sum(meta.entry_count for meta in metas)
     runs = [tables.readers(run) for run in chosen.inputs]
-    stay = _share_that_stays(runs, chosen.drop_deletions)
+    keys = _keys_that_stay(runs, _largest(runs), chosen.drop_deletions)
+    stay = sum(keys) / sum(meta.entry_count for meta in metas)
     size_bytes = sum(meta.size_bytes for meta in metas) * stay
-    parts = _parts(tables, runs, count * stay, size_bytes)
+    parts = _parts(tables, runs, keys, size_bytes)
     return _planned(tables, version, {meta.number for meta in metas}, place, parts)
 
 
@@ -55,30 +57,43 @@ def of_new_tables(
     tables: VersionSet, version: Version, count: int, size_bytes: int, place: _Place = (0, None)
 ) -> TableFormat:
     """The format of tables with ``count`` new entries, of about that size."""
-    parts = _parts(tables, [run.tables for run in version.runs], count, size_bytes)
+    runs = [run.tables for run in version.runs]
+    if runs:
+        entries = [meta.entry_count for meta in _largest(runs)]
+        keys = [count * number / sum(entries) for number in entries]
+        parts = _parts(tables, runs, keys, size_bytes)
+    else:
+        parts = [_Part(b"", count)]
     return _planned(tables, version, set(), place, parts)
 
 
-def _parts(
-    tables: VersionSet, runs: Sequence[Sequence[TableReader]], count: float, size_bytes: float
-) -> list[_Part]:
-    """``count`` keys in parts of a table, spread like the largest run."""
-    if not runs:
-        return [_Part(b"", count)]
+def _largest(runs: Sequence[Sequence[TableReader]]) -> list[TableMeta]:
+    """The tables of the run with most entries."""
     largest = max(runs, key=lambda run: sum(table.meta.entry_count for table in run))
-    metas = [table.meta for table in largest]
-    keys = sum(meta.entry_count for meta in metas)
+    return [table.meta for table in largest]
+
+
+def _parts(
+    tables: VersionSet,
+    runs: Sequence[Sequence[TableReader]],
+    keys: Sequence[float],
+    size_bytes: float,
+) -> list[_Part]:
+    """Parts of about a table; ``keys`` are those of the largest run's tables."""
+    metas, count = _largest(runs), sum(keys)
     most = max(1, round(size_bytes / tables.options.table_size_bytes))
     parts: list[_Part] = []
-    done = 0
-    for meta, (absent, lookups) in zip(metas, _spread(tables, runs, metas), strict=True):
-        if len(parts) * keys <= done * most:
+    done = 0.0
+    for meta, number, (absent, lookups) in zip(
+        metas, keys, _spread(tables, runs, metas), strict=True
+    ):
+        if len(parts) * count <= done * most:
             parts.append(_Part(meta.smallest, 0.0))
-        part, share = parts[-1], meta.entry_count / keys
-        part.keys += count * share
+        part = parts[-1]
+        part.keys += number
         part.absent += absent
-        part.lookups += lookups * share
-        done += meta.entry_count
+        part.lookups += lookups * number / count
+        done += number
     for part in parts:
         part.lookups *= count / part.keys
     return parts
@@ -200,33 +215,63 @@ def inherited_asks(
     }
 
 
-def _share_that_stays(runs: Sequence[Sequence[TableReader]], drop_deletions: bool) -> float:
-    """The share of entries that a merge keeps: it drops deletions and, as samples tell, repeated keys."""
-    inputs = [table for run in runs for table in run]
-    dropped = 0.0
-    if drop_deletions:
-        dropped += sum(table.meta.tombstone_count for table in inputs)
+def _keys_that_stay(
+    runs: Sequence[Sequence[TableReader]], metas: Sequence[TableMeta], drop_deletions: bool
+) -> list[float]:
+    """The number of keys that a merge keeps, by ranges of ``metas``.
+
+    It drops deletions and, as samples tell, repeated keys.
+    """
+    firsts = [meta.smallest for meta in metas]
+    keys = [0.0] * len(metas)
     blocks = sum(int(table.index.block_count) for run in runs[:-1] for table in run)
     step = max(1, -(-blocks // _MOST_SAMPLES))
-    for number, run in enumerate(runs[:-1]):
+    for number, run in enumerate(runs):
+        older = runs[number + 1 :]
         for table in run:
-            sampled = range(0, int(table.index.block_count), step)
-            weight = table.meta.entry_count / len(sampled)
-            for block in sampled:
-                key = table.read_past_cache(block)[0].key(0)
-                h = hash_key(key)
-                dropped += weight * max(_seen(older, key, h) for older in runs[number + 1 :])
-    return max(1 - dropped / sum(table.meta.entry_count for table in inputs), _LEAST_SHARE)
+            sampled = _sampled_keys(table, step) if older else _places(table)
+            deletions = table.meta.tombstone_count if drop_deletions else 0
+            for key in sampled:
+                kept = table.meta.entry_count * _unseen(older, key) - deletions
+                keys[max(0, bisect_right(firsts, key) - 1)] += kept / len(sampled)
+    return [
+        max(number, _LEAST_SHARE * meta.entry_count)
+        for number, meta in zip(keys, metas, strict=True)
+    ]
 
 
-def _seen(run: Sequence[TableReader], key: bytes, h: int) -> float:
-    """1 if a run may have ``key``, else just below 0: on average, what share it has."""
-    at = bisect_right(run, key, key=lambda table: table.smallest) - 1
-    if at < 0 or key > run[at].largest:
-        return 0.0
-    filters, rate = run[at].filters, run[at].properties.error_rate
-    block = filters.index.find(key)
-    if rate > 0.5 or not filters.filter_key.is_whole or not filters.bits_of(block):
-        return 0.0
-    passes = filters.may_hold(block, filters.hash_of(key, h))
-    return ((1.0 if passes else 0.0) - rate) / (1.0 - rate)
+def _sampled_keys(table: TableReader, step: int) -> list[bytes]:
+    """Some keys of every ``step``-th block, in order."""
+    found: list[bytes] = []
+    for number in range(0, int(table.index.block_count), step):
+        block = table.read_past_cache(number)[0]
+        places = range(0, int(block.count), max(1, int(block.count) // _KEYS_OF_BLOCK))
+        found += [block.key(place) for place in places]
+    return found
+
+
+def _places(table: TableReader) -> list[bytes]:
+    """Where some blocks of the table begin, without a read."""
+    count = int(table.index.block_count)
+    numbers = range(0, count, max(1, count // _PLACES_OF_TABLE))
+    return [table.index.separator(number) if number else table.smallest for number in numbers]
+
+
+def _unseen(runs: Sequence[Sequence[TableReader]], key: bytes) -> float:
+    """0 if a run may have ``key``; else 1 and more.
+
+    On average it is the share of keys that no run has.
+    """
+    unseen, h = 1.0, hash_key(key)
+    for run in runs:
+        at = bisect_right(run, key, key=lambda table: table.smallest) - 1
+        if at < 0 or key > run[at].largest:
+            continue
+        filters, rate = run[at].filters, run[at].properties.error_rate
+        block = filters.index.find(key)
+        if rate > 0.5 or not filters.filter_key.is_whole or not filters.bits_of(block):
+            continue
+        if filters.may_hold(block, filters.hash_of(key, h)):
+            return 0.0
+        unseen /= 1.0 - rate
+    return unseen

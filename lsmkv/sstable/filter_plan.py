@@ -6,6 +6,7 @@ counts, and a table gets more or fewer bits where the tables before it did not t
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from operator import attrgetter
@@ -37,7 +38,7 @@ class FilterPlan:
 
     def __init__(self, parts: list[PlannedPart]) -> None:
         self._parts = parts
-        self._keys = 0  # in the tables written so far
+        self._keys = self._tables = 0  # written so far
         self._left_bytes = sum([part.size_bytes for part in parts])  # for filters
         keys = sum([part.keys for part in parts])
         self._index_bytes = sum([part.index_bytes for part in parts]) / keys  # for each key
@@ -63,11 +64,23 @@ class FilterPlan:
         beyond = keys_left * self._more_index_bytes / max(1, self._keys)
         wanted = max(1.0, planned - beyond)
         more = min(max((self._left_bytes - beyond) / wanted, 1 / _MOST_CHANGE), _MOST_CHANGE)
-        rate: float = part.error_rate ** (more * wanted / max(1.0, planned))
+        rate: float = self._mean_rate(at, part.keys * passed) ** (more * wanted / max(1.0, planned))
         return max(rate, FLOOR_RATE)
+
+    def _mean_rate(self, at: int, passed: float) -> float:
+        """The mean rate of the keys of one more table, by bits."""
+        most = self._keys / max(1, self._tables)
+        keys = logs = 0.0
+        for part in self._parts[at:]:
+            taken = min(most - keys, part.keys - passed)
+            keys += taken
+            logs += taken * math.log(part.error_rate)
+            passed = 0.0
+        return math.exp(logs / keys) if keys else self._parts[at].error_rate
 
     def note_table(self, keys: int, filter_bytes: int, index_bytes: int) -> None:
         beyond = index_bytes - keys * self._index_bytes
         self._keys += keys
+        self._tables += 1
         self._left_bytes -= filter_bytes + beyond
         self._more_index_bytes += beyond

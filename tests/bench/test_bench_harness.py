@@ -119,7 +119,7 @@ def test_broken_promises_fail_the_command_after_it_has_written(tmp_path: Path) -
         ("--out /dev/null/x", "--out '/dev/null/x': Not a directory"),
         ("--out {out} --work /nonexistent", "--work '/nonexistent': must be a folder that exists"),
         ("--out {out} --into /nonexistent.md", "--into '/nonexistent.md': No such file"),
-        ("--out {out} --into {page}", "no section from <!-- bench granularity -->"),
+        ("--out {out} --into {page}", "no section from <!-- bench compaction -->"),
     ],
 )
 def test_places_that_cannot_be_used_are_refused_before_any_work(
@@ -129,7 +129,7 @@ def test_places_that_cannot_be_used_are_refused_before_any_work(
     page.write_text("no section\n")
     given = options.format(out=tmp_path / "out", page=page).split()
     with pytest.raises(SystemExit, match=re.escape(said)):
-        bench.main(["granularity", "--quick", *given])
+        bench.main(["compaction", "--quick", *given])
 
 
 def test_each_repetition_has_a_seed_of_its_own_and_any_may_fail() -> None:

@@ -24,7 +24,6 @@ CASES = {
     "policies-repeats": "--parts repeats --keys 2000",
     "saved-io": "--datasets digits --counts-only --entries 3000 --lookups 3000",
     "wasted-reads": "--bits 10 --bits 16 --entries 3000 --shapes hex --value-bytes 100",
-    "granularity": "--flush-entries 64 --bits 10",
     "memory": "--parts split --keys 2000 --lookups 500",
     "compaction": "--write-buffers 16 --size-ratios 4",
 }

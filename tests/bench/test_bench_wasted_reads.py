@@ -204,7 +204,7 @@ def test_keys_of_a_file_are_sampled_and_split_into_present_and_absent(tmp_path: 
 
 
 def test_blocks_whose_ribbon_filter_has_no_bits_are_read_and_break_no_promise() -> None:
-    task = Task("lsmkv", "ribbon", "", "digits", False, 1000, (12.0,), 1000, 3, 4096, 1)
+    task = Task("lsmkv", "ribbon", "", "digits", False, 1000, (9.5,), 1000, 3, 4096, 1)
     (row,) = rows = _measured(task)
     assert row.block_reads is not None and row.block_reads > 0.5 * row.lookups
     assert failures(rows) == []

@@ -144,6 +144,26 @@ def test_keys_that_a_merge_drops_get_no_memory(path: Path) -> None:
         assert max(rates[:-1]) < 5 * min(rates)  # none paid for the others; the last may be tiny
 
 
+def test_filters_that_err_often_do_not_make_keys_look_repeated(path: Path) -> None:
+    runs = 8
+    poor = {"error_rate": 0.1, "filter_allocation": "uniform", "filter_memory_bytes": 0}
+    with opened(path, level0_compaction_trigger=runs + 1, **poor) as db:
+        for first in range(runs):
+            fill(db, range(first, KEYS, runs))
+    with opened(path) as db:
+        db.compact_range()
+        assert taken_bytes(db) == pytest.approx(MEMORY_BYTES, rel=0.04)  # keys are sampled
+
+
+def test_keys_beyond_those_of_the_largest_run_get_no_more_memory(path: Path) -> None:
+    with opened(path) as db:
+        fill(db, range(KEYS * 3 // 4))
+        db.compact_range()
+        fill(db, range(KEYS * 3 // 4, KEYS))
+        db.compact_range(force=True)
+        assert taken_bytes(db) == pytest.approx(MEMORY_BYTES, rel=WITHIN)
+
+
 def test_without_lookups_all_blocks_of_a_run_have_one_rate(path: Path) -> None:
     with opened(path) as db:
         fill(db)

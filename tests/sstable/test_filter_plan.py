@@ -45,6 +45,12 @@ def test_a_table_gets_the_rate_of_the_part_where_it_begins() -> None:
     assert plan.error_rate(b"m") == pytest.approx(0.1, rel=0.02)
 
 
+def test_a_table_across_two_parts_gets_the_mean_of_their_bits() -> None:
+    plan = FilterPlan(planned((b"b", 150, 0.01), (b"m", 150, 0.0001)))
+    plan.note_table(100, round(size_of(100, 0.01)), 0)
+    assert plan.error_rate(b"f") == pytest.approx(0.001, rel=0.03)
+
+
 def test_the_last_table_does_not_pay_for_all() -> None:
     plan = FilterPlan(planned((b"b", 100, 0.01), (b"m", 100, 0.01)))
     plan.note_table(100, 10_000, 0)

@@ -144,7 +144,7 @@ class Twice:
 def test_a_shared_iterator_that_gives_an_entry_to_two_threads_is_found(
     trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "undisturbed", undisturbed_by_nobody)
+    monkeypatch.setattr("torture.objects.trial.Bystander", NoBystander)
     for view in (RangeKeys, RangeItems, RangeValues):
         for name in ("__iter__", "__reversed__"):
             really = getattr(view, name)
@@ -153,14 +153,12 @@ def test_a_shared_iterator_that_gives_an_entry_to_two_threads_is_found(
         shared.share_iterators(trial)
 
 
-def undisturbed_by_nobody(trial: ObjectTrial, step: Any) -> None:
-    """Run ``step`` without the bystanders, which would find the defect first."""
-    ground = trial.ground()
-    try:
-        while trial.goes_on():
-            step(ground, None)
-    finally:
-        ground.db.close()
+class NoBystander:
+    """Stands in for the bystander, which would find the defect first."""
+
+    def __init__(self, ground: object) -> None: ...
+
+    def step(self) -> None: ...
 
 
 def test_a_copy_that_can_be_made_is_found(
@@ -210,7 +208,7 @@ def test_a_resurrected_iterator_that_starts_again_is_found(
             return next(self._iterator)
 
     really = RangeItems.__iter__
-    monkeypatch.setattr(cycles, "undisturbed", undisturbed_by_nobody)
+    monkeypatch.setattr("torture.objects.trial.Bystander", NoBystander)
     monkeypatch.setattr(RangeItems, "__iter__", lambda self: Restarting(self))
     with pytest.raises(UnsoundError, match="a resurrected iterator"):
         cycles.resurrect(trial)

@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from dataclasses import dataclass
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, cast
 
 import lsmkv
 from lsmkv.options import Background
@@ -45,27 +46,6 @@ class Operation:
     kind: Kind
     changes: tuple[Change, ...]
     sync: bool
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts over all rounds.
-
-    Attributes:
-        rounds: rounds without a failure.
-        operations: acknowledged operations.
-        synced: acknowledged operations with a sync.
-        unacknowledged: operations found in the store that were not acknowledged.
-        killed_opening: rounds in which the writer died before the store was open.
-        tables: verified tables.
-    """
-
-    rounds: int = 0
-    operations: int = 0
-    synced: int = 0
-    unacknowledged: int = 0
-    killed_opening: int = 0
-    tables: int = 0
 
 
 def operation(seed: int, number: int) -> Operation:
@@ -225,6 +205,7 @@ class CrashLoop:
     Attributes:
         done: the number of the last operation that the store holds.
         model: the expected entries.
+        counts: what was done in all rounds, by its name in the report.
     """
 
     def __init__(self, path: str, seed: int, background: Background = "thread") -> None:
@@ -234,7 +215,7 @@ class CrashLoop:
         self.turn = 0
         self.done = 0
         self.model: Contents = {}
-        self.totals = Totals()
+        self.counts: Counter[str] = Counter()
 
     def run_round(self) -> None:
         """Write, kill and check; UnsoundError if a check fails."""
@@ -249,7 +230,7 @@ class CrashLoop:
             run_s = _LIMIT_S
         acknowledged = self._write_and_kill(die_at, run_s)
         self._check(acknowledged, read_only=dice.random() < 0.5)
-        self.totals.rounds += 1
+        self.counts["writers killed"] += 1
 
     def _write_and_kill(self, die_at: int, run_s: float) -> int:
         """Let a child write; return the number of its last acknowledged operation."""
@@ -279,7 +260,7 @@ class CrashLoop:
         if reported != [0, *range(self.done, self.done + len(reported) - 1)][: len(reported)]:
             raise UnsoundError("the writer's reports are out of order")
         if len(reported) < 2:
-            self.totals.killed_opening += 1
+            self.counts["writers killed while opening"] += 1
             return self.done
         return reported[-1]
 
@@ -287,8 +268,8 @@ class CrashLoop:
         for number in range(self.done + 1, acknowledged + 1):
             done = operation(self.seed, number)
             change_model(self.model, done.changes)
-            self.totals.synced += done.sync
-        self.totals.operations += acknowledged - self.done
+            self.counts["operations synced"] += done.sync
+        self.counts["operations acknowledged"] += acknowledged - self.done
         self.done = acknowledged
         try:
             db = lsmkv.open(self.path, options(self.seed, self.turn), read_only=read_only)
@@ -298,7 +279,7 @@ class CrashLoop:
             raise
         with db:
             self._compare(db)
-            self.totals.tables += check_files(db).table_count
+            self.counts["tables verified"] += check_files(db).table_count
 
     def _compare(self, db: lsmkv.DB) -> None:
         found = dict(db.items())
@@ -309,14 +290,14 @@ class CrashLoop:
                 raise UnsoundError(f"after {self.done} operations {difference(found, self.model)}")
             self.model = following
             self.done += 1
-            self.totals.unacknowledged += 1
+            self.counts["operations found unacknowledged"] += 1
         for number in range(KEYS):
             key = b"key-%05d" % number
             if db.get(key) != self.model.get(key):
                 raise UnsoundError(f"get({key!r}) differs from the scan after {self.done}")
 
 
-def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:
+def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Counter[str]:
     """Run rounds on a new store; UnsoundError names the seed and the round that failed."""
     loop = CrashLoop(path, seed, background)
     for _ in range(rounds):
@@ -327,7 +308,7 @@ def run(path: str, seed: int, rounds: int, background: Background = "thread") ->
                 f"seed {seed}, round {loop.turn}, after {loop.done} operations: "
                 f"{type(error).__name__}: {error}"
             ) from error
-    return loop.totals
+    return loop.counts
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -341,25 +322,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="kill the writer so often")
     parser.add_argument("--seed", type=int, help="seed of all random choices (default: random)")
-    parser.add_argument(
-        "--background",
-        choices=get_args(Background),
-        default="thread",
-        help="where flushes and compactions run; unless in threads, writers die only at random moments",
-    )
-    parser.add_argument("--path", help="new or empty directory, which is kept (default: temporary)")
     chosen = parser.parse_args(arguments)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
-    path = chosen.path or tempfile.mkdtemp(prefix="lsmkv-crash-")
+    path = tempfile.mkdtemp(prefix="lsmkv-crash-")
     print(f"seed {seed}, store in {path}", flush=True)
     try:
-        totals = run(path, seed, chosen.rounds, chosen.background)
+        counts = run(path, seed, chosen.rounds)
     except UnsoundError as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
-    print(totals)
-    if chosen.path is None:
-        lsmkv.destroy(path)
+    print(", ".join(f"{number:,} {what}" for what, number in counts.items()))
+    lsmkv.destroy(path)
     return 0
 
 

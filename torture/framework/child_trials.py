@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,32 @@ class Limits:
     time_s: float = 30.0
     memory_bytes: int = 512 << 20
     workers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TrialName:
+    """A trial of some kind; ``str`` gives the argument of ``--replay``."""
+
+    group: str
+    variant: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.number}"
+
+    @property
+    def kind(self) -> str:
+        return f"{self.group}/{self.variant}"
+
+    @classmethod
+    def parsed(cls, text: str, kinds: Container[str], form: str) -> TrialName:
+        """The trial that ``text`` names; ValueError, with the ``form``, if there is no such one."""
+        with suppress(ValueError):
+            group, variant, number = text.split("/")
+            name = cls(group, variant, int(number))
+            if name.kind in kinds:
+                return name
+        raise ValueError(f"{text!r} is not a {form}")
 
 
 def attempt(trial: Trial, name: str, directory: Path) -> Verdict:

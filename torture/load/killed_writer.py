@@ -162,22 +162,14 @@ def run(job: Job) -> None:
             )
             for number in range(READERS)
         ]
-        while time.monotonic() < deadline or not loop.totals.operations:
+        while time.monotonic() < deadline or not loop.counts["operations acknowledged"]:
             loop.run_round()
             _publish(floor, loop.done)
             if any(reader.poll() is not None for reader in readers):
                 break
         for reader in readers:
             job.counts.update(finish(reader, _PATIENCE_S))
-    totals = loop.totals
-    job.counts.update(
-        {
-            "writers killed": totals.rounds,
-            "writers killed while opening": totals.killed_opening,
-            "operations acknowledged": totals.operations,
-            "operations synced": totals.synced,
-        }
-    )
+    job.counts.update(loop.counts)
 
 
 def _publish(floor: Path, number: int) -> None:

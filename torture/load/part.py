@@ -13,12 +13,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from torture.framework.child_trials import Limits, Verdict, run_trials
+from torture.framework.child_trials import Limits, TrialName, Verdict, run_trials
 from torture.framework.disturbance import in_disturbance
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
 from torture.load import (
@@ -88,27 +87,9 @@ _NOTE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a variant; ``str`` gives the argument of ``--replay``."""
-
-    scenario: str
-    variant: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.variant}/{self.number}"
-
-    @classmethod
-    def parsed(cls, text: str) -> Run:
-        """The run that ``text`` names; ValueError if there is no such run."""
-        try:
-            scenario, variant, number = text.split("/")
-            if f"{scenario}/{variant}" in SECONDS:
-                return cls(scenario, variant, int(number))
-        except ValueError:
-            pass
-        raise ValueError(f"{text!r} is not a SCENARIO/VARIANT/NUMBER of load")
+def parsed(text: str) -> TrialName:
+    """The run that ``text`` names."""
+    return TrialName.parsed(text, SECONDS, "SCENARIO/VARIANT/NUMBER of load")
 
 
 class Trials:
@@ -122,13 +103,13 @@ class Trials:
     def seed(self) -> int:
         return self._settings.seed
 
-    def seconds(self, run: Run) -> float:
+    def seconds(self, run: TrialName) -> float:
         """Working time of a run."""
-        by_scale = SECONDS[f"{run.scenario}/{run.variant}"]
+        by_scale = SECONDS[run.kind]
         return by_scale[list(Scale).index(self._settings.scale)] * self._urgency
 
     def __call__(self, name: str, directory: Path) -> Verdict:
-        chosen = Run.parsed(name)
+        chosen = parsed(name)
         seconds = self.seconds(chosen)
         seed = self._settings.seed * 10_000 + chosen.number
         job = Job(chosen.variant, seed, directory, seconds, self._settings.scale)
@@ -137,14 +118,14 @@ class Trials:
             faulthandler.enable(file, all_threads=True)
             faulthandler.dump_traceback_later(_patience_s(seconds), exit=True, file=file)
             try:
-                SCENARIOS[chosen.scenario](job)
+                SCENARIOS[chosen.group](job)
             except UnsoundError as error:
                 failures.append(f"{type(error).__name__}: {error}")
             finally:
                 faulthandler.cancel_dump_traceback_later()
                 faulthandler.disable()
-        counts = {f"{chosen.scenario}: {what}": number for what, number in job.counts.items()}
-        return {f"{chosen.scenario}: runs": 1, **counts}, failures
+        counts = {f"{chosen.group}: {what}": number for what, number in job.counts.items()}
+        return {f"{chosen.group}: runs": 1, **counts}, failures
 
 
 def stacks_file(directory: Path) -> Path:
@@ -162,17 +143,19 @@ def _patience_s(seconds: float) -> float:
     return 3 * seconds + _PATIENCE_S
 
 
-def runs(settings: Settings) -> Iterator[Run]:
+def runs(settings: Settings) -> Iterator[TrialName]:
     """Every variant once; at the longest scale, over and over."""
     at = list(Scale).index(settings.scale)
     for number in count(1) if settings.scale is Scale.LONG else (1,):
         for name, seconds in SECONDS.items():
             if seconds[at]:
                 scenario, variant = name.split("/")
-                yield Run(scenario, variant, number)
+                yield TrialName(scenario, variant, number)
 
 
-def attempt(trials: Trials, run: Run, directory: Path, disturbances: Sequence[str] = ()) -> Verdict:
+def attempt(
+    trials: Trials, run: TrialName, directory: Path, disturbances: Sequence[str] = ()
+) -> Verdict:
     """Make a run in a process of its own; a crash of that process is a failure too."""
     limits = Limits(_patience_s(trials.seconds(run)) + _PATIENCE_S, _NO_LIMIT_BYTES)
     name = str(run)
@@ -199,7 +182,7 @@ def run(settings: Settings) -> Outcome:
     wanted = runs(settings)
     urgency = 1.0
     if settings.replay is not None:
-        wanted = iter([Run.parsed(settings.replay)])
+        wanted = iter([parsed(settings.replay)])
     elif settings.scale is not Scale.LONG:
         urgency = min(1.0, 0.8 * settings.time_limit_s / usual)
     trials = Trials(settings, urgency)

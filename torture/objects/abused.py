@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import lsmkv
 from torture.framework.part import UnsoundError
-from torture.objects.ground import DATA, LIVE, WRITING, Bystander, Ground, Specimen
-from torture.objects.trial import ALLOWED, ObjectTrial, Variant, in_words, undisturbed
+from torture.objects.ground import DATA, LIVE, WRITING, Ground, Specimen
+from torture.objects.trial import ALLOWED, ObjectTrial, Variant, in_words, repeated, undisturbed
 
 _ODD: Final[tuple[Any, ...]] = (
     None,
@@ -130,16 +130,13 @@ _HARMLESS: Final = frozenset(
 )
 
 
-def look_at_everything(trial: ObjectTrial) -> None:
+@repeated
+def look_at_everything(trial: ObjectTrial, ground: Ground) -> None:
     """Get all attributes of objects."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        for specimen in trial.chances.sample((*LIVE, *WRITING, *DATA), _MANY):
-            made = specimen.make(ground.db)
-            _probe(trial, specimen.name, made, trial.chances, calls=False)
-        _probe(trial, "DB", ground.db, trial.chances, calls=False)
-
-    undisturbed(trial, step)
+    for specimen in trial.chances.sample((*LIVE, *WRITING, *DATA), _MANY):
+        made = specimen.make(ground.db)
+        _probe(trial, specimen.name, made, trial.chances, calls=False)
+    _probe(trial, "DB", ground.db, trial.chances, calls=False)
 
 
 def _internals(roots: list[Any]) -> list[Any]:
@@ -160,45 +157,39 @@ def _internals(roots: list[Any]) -> list[Any]:
     return list(found.values())
 
 
-def look_at_internals(trial: ObjectTrial) -> None:
+@repeated
+def look_at_internals(trial: ObjectTrial, ground: Ground) -> None:
     """Use the internal objects and iterators that the garbage collector shows."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        with ground.second_handle() as db:
-            roots = [specimen.make(db) for specimen in LIVE]
-            for one in _internals(roots)[:_MOST_INTERNALS]:
-                name = f"an internal {type(one).__name__}"
-                _probe(trial, name, one, trial.chances, calls=False)
-                if hasattr(type(one), "__next__"):
-                    _try(trial, f"next of {name}", next, one, None)
-                _try(trial, f"referrers of {name}", gc.get_referrers, one)
-            for root in roots:
-                if hasattr(root, "__next__"):
-                    _try(trial, "an iterator whose internals were used", list, root)
-
-    undisturbed(trial, step)
+    with ground.second_handle() as db:
+        roots = [specimen.make(db) for specimen in LIVE]
+        for one in _internals(roots)[:_MOST_INTERNALS]:
+            name = f"an internal {type(one).__name__}"
+            _probe(trial, name, one, trial.chances, calls=False)
+            if hasattr(type(one), "__next__"):
+                _try(trial, f"next of {name}", next, one, None)
+            _try(trial, f"referrers of {name}", gc.get_referrers, one)
+        for root in roots:
+            if hasattr(root, "__next__"):
+                _try(trial, "an iterator whose internals were used", list, root)
 
 
-def initialise_again(trial: ObjectTrial) -> None:
+@repeated
+def initialise_again(trial: ObjectTrial, ground: Ground) -> None:
     """Call ``__init__`` of live objects again, with equal or other arguments."""
-    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        with ground.second_handle() as db:
-            made = [specimen.make(db) for specimen in (*LIVE, *DATA)]
-            made += [specimen.make(ground.db) for specimen in WRITING]
-            inner = [one for one in _internals(made) if _is_reading(one)]
-            for one in [*made, *trial.chances.sample(inner, min(_MANY, len(inner)))]:
-                name = type(one).__name__
-                arguments = _arguments(one, db, trial.chances)
-                for given in (arguments, [], trial.chances.choices(_ODD, k=len(arguments) or 1)):
-                    _try(trial, f"{name}.__init__ again", _initialise, one, given)
-                    if hasattr(type(one), "__next__"):
-                        _try(trial, f"{name} goes on", next, one, None)
-                    _try(trial, f"{name} is used", _use, one)
-                trial.counts["initialised again"] += 1
-
-    undisturbed(trial, step)
+    trial.tolerated = _ORDINARY  # finalizers of objects taken apart raise them
+    with ground.second_handle() as db:
+        made = [specimen.make(db) for specimen in (*LIVE, *DATA)]
+        made += [specimen.make(ground.db) for specimen in WRITING]
+        inner = [one for one in _internals(made) if _is_reading(one)]
+        for one in [*made, *trial.chances.sample(inner, min(_MANY, len(inner)))]:
+            name = type(one).__name__
+            arguments = _arguments(one, db, trial.chances)
+            for given in (arguments, [], trial.chances.choices(_ODD, k=len(arguments) or 1)):
+                _try(trial, f"{name}.__init__ again", _initialise, one, given)
+                if hasattr(type(one), "__next__"):
+                    _try(trial, f"{name} goes on", next, one, None)
+                _try(trial, f"{name} is used", _use, one)
+            trial.counts["initialised again"] += 1
 
 
 def _is_core(one: Any) -> bool:
@@ -254,11 +245,11 @@ def _classes() -> list[type]:
 
 def leave_uninitialised(trial: ObjectTrial) -> None:
     """Make objects with only ``__new__``, and call all their methods."""
-    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
+    trial.tolerated = _ORDINARY  # finalizers of objects taken apart raise them
     os.chdir(trial.directory)
     classes = _classes()
 
-    def step(ground: Ground, bystander: Bystander) -> None:
+    def step(ground: Ground) -> None:
         for one in trial.chances.sample(classes, _MANY):
             name = f"uninitialised {one.__name__}"
             made = _try(trial, name, one.__new__, one)
@@ -291,21 +282,18 @@ def _slots(one: type) -> Iterator[str]:
         yield from getattr(base, "__mypyc_attrs__", ())
 
 
-def set_and_delete(trial: ObjectTrial) -> None:
+@repeated
+def set_and_delete(trial: ObjectTrial, ground: Ground) -> None:
     """Set attributes to odd values or delete them, and use the object."""
-    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        with ground.second_handle() as db:
-            for specimen in trial.chances.sample(LIVE, _MANY):
-                made = specimen.make(db)
-                inner = [one for one in _internals([made]) if _is_reading(one)]
-                for one in [made, *trial.chances.sample(inner, min(3, len(inner)))]:
-                    _take_apart(trial, specimen, one)
-                for use in (_use, list):
-                    _try(trial, f"a {specimen.name} that was taken apart", use, made)
-
-    undisturbed(trial, step)
+    trial.tolerated = _ORDINARY  # finalizers of objects taken apart raise them
+    with ground.second_handle() as db:
+        for specimen in trial.chances.sample(LIVE, _MANY):
+            made = specimen.make(db)
+            inner = [one for one in _internals([made]) if _is_reading(one)]
+            for one in [made, *trial.chances.sample(inner, min(3, len(inner)))]:
+                _take_apart(trial, specimen, one)
+            for use in (_use, list):
+                _try(trial, f"a {specimen.name} that was taken apart", use, made)
 
 
 def _is_reading(one: Any) -> bool:
@@ -331,61 +319,53 @@ def _take_apart(trial: ObjectTrial, specimen: Specimen, one: Any) -> None:
         trial.counts["attributes changed"] += 1
 
 
-def exhaust(trial: ObjectTrial) -> None:
+@repeated
+def exhaust(trial: ObjectTrial, ground: Ground) -> None:
     """Use iterators after their end, and call their special methods."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        for specimen in LIVE:
-            made = specimen.make(ground.db)
-            if not hasattr(made, "__next__"):
-                continue
-            _try(trial, "length hint", operator.length_hint, made)
-            list(made)
-            for _ in range(_MANY):
-                if next(made, None) is not None:
-                    raise UnsoundError(f"a {specimen.name} continues after its end")
-            for odd in _ODD:
-                _try(trial, "__setstate__", _set_state, made, odd)
-                _try(trial, "after __setstate__", next, made, None)
-            trial.counts["iterators"] += 1
-
-    undisturbed(trial, step)
+    for specimen in LIVE:
+        made = specimen.make(ground.db)
+        if not hasattr(made, "__next__"):
+            continue
+        _try(trial, "length hint", operator.length_hint, made)
+        list(made)
+        for _ in range(_MANY):
+            if next(made, None) is not None:
+                raise UnsoundError(f"a {specimen.name} continues after its end")
+        for odd in _ODD:
+            _try(trial, "__setstate__", _set_state, made, odd)
+            _try(trial, "after __setstate__", next, made, None)
+        trial.counts["iterators"] += 1
 
 
-def subclass(trial: ObjectTrial) -> None:
+@repeated
+def subclass(trial: ObjectTrial, ground: Ground) -> None:
     """Make subclasses of the public classes, and use their objects."""
-    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        with ground.second_handle() as db:
-            bases = {type(specimen.make(db)) for specimen in (*LIVE, *DATA)} | {
-                lsmkv.DB,
-                lsmkv.WriteBatch,
-            }
-            for base in sorted(bases, key=lambda base: base.__name__):
-                for namespace in _namespaces(db):
-                    name = f"a subclass of {base.__name__}"
-                    made = _try(trial, name, type, "Sub", (base,), dict(namespace))
-                    if made is None:
-                        continue
-                    one = _try(trial, name, made.__new__, made)
-                    if one is None:
-                        continue
-                    _use(one)
-                    model = next(
-                        s
-                        for s in (*LIVE, *WRITING, *DATA, _A_DB)
-                        if type(s.make(ground.db)) is base
-                    )
-                    given = _arguments(model.make(ground.db), db, trial.chances)
-                    _try(trial, name, _initialise, one, given)
-                    _probe(trial, name, one, trial.chances, calls=False)
-                    _use(one)
-                    trial.counts["subclasses"] += 1
-                with contextlib.suppress(TypeError):
-                    type("Two", (base, lsmkv.DB, dict), {})
-
-    undisturbed(trial, step)
+    trial.tolerated = _ORDINARY  # finalizers of objects taken apart raise them
+    with ground.second_handle() as db:
+        bases = {type(specimen.make(db)) for specimen in (*LIVE, *DATA)} | {
+            lsmkv.DB,
+            lsmkv.WriteBatch,
+        }
+        for base in sorted(bases, key=lambda base: base.__name__):
+            for namespace in _namespaces(db):
+                name = f"a subclass of {base.__name__}"
+                made = _try(trial, name, type, "Sub", (base,), dict(namespace))
+                if made is None:
+                    continue
+                one = _try(trial, name, made.__new__, made)
+                if one is None:
+                    continue
+                _use(one)
+                model = next(
+                    s for s in (*LIVE, *WRITING, *DATA, _A_DB) if type(s.make(ground.db)) is base
+                )
+                given = _arguments(model.make(ground.db), db, trial.chances)
+                _try(trial, name, _initialise, one, given)
+                _probe(trial, name, one, trial.chances, calls=False)
+                _use(one)
+                trial.counts["subclasses"] += 1
+            with contextlib.suppress(TypeError):
+                type("Two", (base, lsmkv.DB, dict), {})
 
 
 _A_DB: Final = Specimen("DB", lambda db: db)

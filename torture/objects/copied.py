@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import lsmkv
 from torture.framework.part import UnsoundError
-from torture.objects.ground import DATA, LIVE, WRITING, Bystander, Ground
-from torture.objects.trial import ObjectTrial, Variant, in_words, undisturbed, why_wrong
+from torture.objects.ground import DATA, LIVE, WRITING, Ground
+from torture.objects.trial import ObjectTrial, Variant, in_words, repeated, why_wrong
 
 _PROTOCOLS: Final = range(pickle.HIGHEST_PROTOCOL + 1)
 _USES: Final = 20
@@ -45,76 +45,70 @@ def _is_clear(error: TypeError, made: Any) -> bool:
     return type(made).__name__ in said and "copy" in said.lower() + reason and bool(remedy.strip())
 
 
-def copy_live(trial: ObjectTrial) -> None:
+@repeated
+def copy_live(trial: ObjectTrial, ground: Ground) -> None:
     """Copy and pickle every object that reads or writes a store."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        for specimen in (*LIVE, *WRITING):
-            made = specimen.make(ground.db)
-            is_iterator = hasattr(made, "__next__")
-            for how, make in _copies(made):
-                what = f"{how} of a {specimen.name}"
-                try:
-                    copied = make()
-                except Exception as error:
-                    trial.counts["refused"] += 1
-                    if why_wrong(error):
-                        trial.fail(f"{what}: {in_words(error)}")
-                    elif not is_iterator and not (
-                        isinstance(error, TypeError) and _is_clear(error, made)
-                    ):
-                        trial.fail(f"{what}: no TypeError that names the remedy: {in_words(error)}")
-                    continue
-                if is_iterator:  # itertools made it; its copies share the iterator below
-                    list(zip(made, copied, strict=False))
-                    trial.counts["copied iterators"] += 1
-                else:
-                    trial.fail(f"{what} succeeded")
-        with ground.second_handle() as db:
-            for how, make in _copies(db):
-                # A copy of a read-only handle opens the store anew.
-                with make() as copied:
-                    if list(copied.items()) != list(db.items()):
-                        trial.fail(f"{how} of a read-only DB reads something else")
-                trial.counts["copied handles"] += 1
-
-    undisturbed(trial, step)
-
-
-def copy_snapshots(trial: ObjectTrial) -> None:
-    """Read copies of snapshots, if possible, after the originals are closed."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        trial.counts["snapshots"] += 1
-        for how, make in _copies(ground.db.snapshot()):
+    for specimen in (*LIVE, *WRITING):
+        made = specimen.make(ground.db)
+        is_iterator = hasattr(made, "__next__")
+        for how, make in _copies(made):
+            what = f"{how} of a {specimen.name}"
             try:
                 copied = make()
-            except (TypeError, pickle.PicklingError):  # the variant ``live`` checks this
+            except Exception as error:
+                trial.counts["refused"] += 1
+                if why_wrong(error):
+                    trial.fail(f"{what}: {in_words(error)}")
+                elif not is_iterator and not (
+                    isinstance(error, TypeError) and _is_clear(error, made)
+                ):
+                    trial.fail(f"{what}: no TypeError that names the remedy: {in_words(error)}")
                 continue
-            if not isinstance(copied, lsmkv.Snapshot):
-                raise UnsoundError(f"{how} of a snapshot gives a {type(copied).__name__}")
-        other = trial.ground(50)
-        key = next(iter(other.model))
-        for name, duplicate in (("copy", copy.copy), ("deepcopy", copy.deepcopy)):
-            snapshot = other.db.snapshot()
-            before = snapshot.get(key)
-            try:
-                copied = duplicate(snapshot)
-            except TypeError:
-                snapshot.close()
-                continue
-            snapshot.close()
-            other.db.put(key, b"later")
-            other.db.flush()
-            other.db.compact_range()
-            try:
-                if copied.get(key) != before:
-                    trial.fail(f"{name} of a snapshot shows a later write")
-            except lsmkv.ClosedError:
-                pass
-        other.db.close()
+            if is_iterator:  # itertools made it; its copies share the iterator below
+                list(zip(made, copied, strict=False))
+                trial.counts["copied iterators"] += 1
+            else:
+                trial.fail(f"{what} succeeded")
+    with ground.second_handle() as db:
+        for how, make in _copies(db):
+            # A copy of a read-only handle opens the store anew.
+            with make() as copied:
+                if list(copied.items()) != list(db.items()):
+                    trial.fail(f"{how} of a read-only DB reads something else")
+            trial.counts["copied handles"] += 1
 
-    undisturbed(trial, step)
+
+@repeated
+def copy_snapshots(trial: ObjectTrial, ground: Ground) -> None:
+    """Read copies of snapshots, if possible, after the originals are closed."""
+    trial.counts["snapshots"] += 1
+    for how, make in _copies(ground.db.snapshot()):
+        try:
+            copied = make()
+        except (TypeError, pickle.PicklingError):  # the variant ``live`` checks this
+            continue
+        if not isinstance(copied, lsmkv.Snapshot):
+            raise UnsoundError(f"{how} of a snapshot gives a {type(copied).__name__}")
+    other = trial.ground(50)
+    key = next(iter(other.model))
+    for name, duplicate in (("copy", copy.copy), ("deepcopy", copy.deepcopy)):
+        snapshot = other.db.snapshot()
+        before = snapshot.get(key)
+        try:
+            copied = duplicate(snapshot)
+        except TypeError:
+            snapshot.close()
+            continue
+        snapshot.close()
+        other.db.put(key, b"later")
+        other.db.flush()
+        other.db.compact_range()
+        try:
+            if copied.get(key) != before:
+                trial.fail(f"{name} of a snapshot shows a later write")
+        except lsmkv.ClosedError:
+            pass
+    other.db.close()
 
 
 def _errors(ground: Ground) -> Iterable[BaseException]:
@@ -150,30 +144,27 @@ def _closed(held: Any) -> Any:
     return held
 
 
-def copy_data(trial: ObjectTrial) -> None:
+@repeated
+def copy_data(trial: ObjectTrial, ground: Ground) -> None:
     """Copy and pickle objects that only hold data, and errors."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        specimens = [(specimen.name, specimen.make(ground.db)) for specimen in DATA]
-        for name, made in specimens:
-            for how, make in _copies(made):
-                copied = trial.attempt(f"{how} of {name}", make, strict=True)
-                if copied is not None and copied != made:  # protocols 0 and 1 may be refused
-                    trial.fail(f"{how} of {name} gives something else")
-        for error in _errors(ground):
-            for how, make in _copies(error):
-                what = f"{how} of {type(error).__name__}"
-                try:
-                    copied = make()
-                except Exception as raised:
-                    trial.fail(f"{what}: {in_words(raised)}")
-                    continue
-                same = type(copied) is type(error) and str(copied) == str(error)
-                if not same or vars(copied) != vars(error):
-                    trial.fail(f"{what} gives another error: {copied!r}")
-                trial.counts["errors copied"] += 1
-
-    undisturbed(trial, step)
+    specimens = [(specimen.name, specimen.make(ground.db)) for specimen in DATA]
+    for name, made in specimens:
+        for how, make in _copies(made):
+            copied = trial.attempt(f"{how} of {name}", make, strict=True)
+            if copied is not None and copied != made:  # protocols 0 and 1 may be refused
+                trial.fail(f"{how} of {name} gives something else")
+    for error in _errors(ground):
+        for how, make in _copies(error):
+            what = f"{how} of {type(error).__name__}"
+            try:
+                copied = make()
+            except Exception as raised:
+                trial.fail(f"{what}: {in_words(raised)}")
+                continue
+            same = type(copied) is type(error) and str(copied) == str(error)
+            if not same or vars(copied) != vars(error):
+                trial.fail(f"{what} gives another error: {copied!r}")
+            trial.counts["errors copied"] += 1
 
 
 # --- after close, and in a forked child ----------------------------------------------------------
@@ -228,22 +219,19 @@ def _uses(made: Any) -> list[tuple[str, Callable[[], Any]]]:
     ]
 
 
-def use_closed(trial: ObjectTrial) -> None:
+@repeated
+def use_closed(trial: ObjectTrial, ground: Ground) -> None:
     """Use every object after close: each use must raise a new ClosedError."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        db = ground.second_handle()
-        made = [("DB", db), *((specimen.name, specimen.make(db)) for specimen in LIVE)]
-        batch = ground.db.write_batch()
-        batch.close()
-        db.close()
-        db.close()
-        for name, one in [*made, ("batch", batch)]:
-            for use, call in _uses(one):
-                check_refused(trial, f"{use} of a {name} after close()", call, lsmkv.ClosedError)
-                trial.counts["uses"] += 1
-
-    undisturbed(trial, step)
+    db = ground.second_handle()
+    made = [("DB", db), *((specimen.name, specimen.make(db)) for specimen in LIVE)]
+    batch = ground.db.write_batch()
+    batch.close()
+    db.close()
+    db.close()
+    for name, one in [*made, ("batch", batch)]:
+        for use, call in _uses(one):
+            check_refused(trial, f"{use} of a {name} after close()", call, lsmkv.ClosedError)
+            trial.counts["uses"] += 1
 
 
 def check_refused(
@@ -267,30 +255,27 @@ def check_refused(
         trial.fail(f"{what}: the traceback grows, from {lengths[0]} entries to {lengths[-1]}")
 
 
-def use_forked(trial: ObjectTrial) -> None:
+@repeated
+def use_forked(trial: ObjectTrial, ground: Ground) -> None:
     """Use every object in a forked child: ForkedError; the parent works on."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        made = [("DB", ground.db)]
-        made += [(specimen.name, specimen.make(ground.db)) for specimen in (*LIVE, *WRITING)]
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            signal.alarm(15)  # ends the child by default
-            _in_child(trial, made, writing)
-        os.close(writing)
-        with os.fdopen(reading, encoding="utf-8") as pipe:
-            said = pipe.read()
-        _, status = os.waitpid(pid, 0)
-        if status:
-            raise UnsoundError(f"a forked child died with wait status {status}: {said[-600:]}")
-        for line in filter(None, said.splitlines()):
-            trial.fail(line)
-        trial.counts["children"] += 1
-        for name, one in made[1:3]:
-            trial.attempt(f"{name} in the parent", _few, one)
-
-    undisturbed(trial, step)
+    made = [("DB", ground.db)]
+    made += [(specimen.name, specimen.make(ground.db)) for specimen in (*LIVE, *WRITING)]
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(15)  # ends the child by default
+        _in_child(trial, made, writing)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise UnsoundError(f"a forked child died with wait status {status}: {said[-600:]}")
+    for line in filter(None, said.splitlines()):
+        trial.fail(line)
+    trial.counts["children"] += 1
+    for name, one in made[1:3]:
+        trial.attempt(f"{name} in the parent", _few, one)
 
 
 def _few(one: Any) -> list[Any]:

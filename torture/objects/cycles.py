@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from torture.framework.disturbance import collections_at_random
 from torture.framework.part import UnsoundError
-from torture.objects.ground import LIVE, WRITING, Bystander, Ground, differing
+from torture.objects.ground import LIVE, WRITING, Ground, differing
 from torture.objects.meddling import Meddler
-from torture.objects.trial import ObjectTrial, Variant, undisturbed
+from torture.objects.trial import ObjectTrial, Variant, repeated, undisturbed
 
 _MANY: Final = 15
 
@@ -85,7 +85,7 @@ _CYCLES: Final[tuple[Callable[[Any], Any], ...]] = (
 def collect_cycles(trial: ObjectTrial) -> None:
     """Leave objects in all kinds of cycles to the collector."""
 
-    def step(ground: Ground, bystander: Bystander) -> None:
+    def step(ground: Ground) -> None:
         for _ in range(_MANY):
             held = trial.chances.choice(LIVE + WRITING).make(ground.db)
             for _ in range(trial.chances.randint(1, 3)):
@@ -100,7 +100,7 @@ def collect_cycles(trial: ObjectTrial) -> None:
 def finalize(trial: ObjectTrial) -> None:
     """Put objects in cycles, with finalizers that use them and the store."""
 
-    def step(ground: Ground, bystander: Bystander) -> None:
+    def step(ground: Ground) -> None:
         meddler = Meddler(trial, ground)
 
         class Finalized(_Node):
@@ -125,60 +125,54 @@ def finalize(trial: ObjectTrial) -> None:
         undisturbed(trial, step)
 
 
-def refer_weakly(trial: ObjectTrial) -> None:
+@repeated
+def refer_weakly(trial: ObjectTrial, ground: Ground) -> None:
     """Let callbacks of weak references use the store."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        meddler = Meddler(trial, ground)
-        references: list[weakref.ref[Any]] = []
-        proxies: list[Any] = []  # only held, because any use of a dead proxy raises
-        for _ in range(_MANY):
-            specimen = trial.chances.choice(LIVE + WRITING)
-            made = specimen.make(ground.db)
-            try:
-                references.append(weakref.ref(made, meddler.meddle))
-                proxies.append(weakref.proxy(made, meddler.meddle))
-                weakref.finalize(made, meddler.meddle).atexit = False
-                trial.counts["weak references"] += 1
-            except TypeError:
-                trial.counts["refused with TypeError"] += 1
-            if trial.chances.random() < 0.5:
-                made = trial.chances.choice(_CYCLES)(made)
-            del made
-        for reference in references:
-            trial.attempt("a weak reference", reference)
-        gc.collect()
-        trial.counts["uses of the store"] += meddler.times
-
-    undisturbed(trial, step)
+    meddler = Meddler(trial, ground)
+    references: list[weakref.ref[Any]] = []
+    proxies: list[Any] = []  # only held, because any use of a dead proxy raises
+    for _ in range(_MANY):
+        specimen = trial.chances.choice(LIVE + WRITING)
+        made = specimen.make(ground.db)
+        try:
+            references.append(weakref.ref(made, meddler.meddle))
+            proxies.append(weakref.proxy(made, meddler.meddle))
+            weakref.finalize(made, meddler.meddle).atexit = False
+            trial.counts["weak references"] += 1
+        except TypeError:
+            trial.counts["refused with TypeError"] += 1
+        if trial.chances.random() < 0.5:
+            made = trial.chances.choice(_CYCLES)(made)
+        del made
+    for reference in references:
+        trial.attempt("a weak reference", reference)
+    gc.collect()
+    trial.counts["uses of the store"] += meddler.times
 
 
-def resurrect(trial: ObjectTrial) -> None:
+@repeated
+def resurrect(trial: ObjectTrial, ground: Ground) -> None:
     """Resurrect iterators in finalizers; they must continue where they were."""
+    saved: list[_Node] = []
 
-    def step(ground: Ground, bystander: Bystander) -> None:
-        saved: list[_Node] = []
+    class Phoenix(_Node):
+        def __del__(self) -> None:
+            saved.append(self)
 
-        class Phoenix(_Node):
-            def __del__(self) -> None:
-                saved.append(self)
-
-        expected = ground.expected("items")
-        for _ in range(_MANY):
-            node: _Node = Phoenix()
-            iterator = iter(trial.chances.choice((ground.db, ground.db.snapshot())).items())
-            node.held = [iterator, [next(iterator) for _ in range(trial.chances.randrange(50))]]
-            node.other = trial.chances.choice(_CYCLES)(node)
-            del node, iterator
-        gc.collect()
-        for node in saved:
-            iterator, found = node.held
-            found += iterator
-            if found != expected:
-                raise UnsoundError(f"a resurrected iterator gives {differing(found, expected)}")
-        trial.counts["resurrected"] += len(saved)
-
-    undisturbed(trial, step)
+    expected = ground.expected("items")
+    for _ in range(_MANY):
+        node: _Node = Phoenix()
+        iterator = iter(trial.chances.choice((ground.db, ground.db.snapshot())).items())
+        node.held = [iterator, [next(iterator) for _ in range(trial.chances.randrange(50))]]
+        node.other = trial.chances.choice(_CYCLES)(node)
+        del node, iterator
+    gc.collect()
+    for node in saved:
+        iterator, found = node.held
+        found += iterator
+        if found != expected:
+            raise UnsoundError(f"a resurrected iterator gives {differing(found, expected)}")
+    trial.counts["resurrected"] += len(saved)
 
 
 VARIANTS: Final[dict[str, Variant]] = {

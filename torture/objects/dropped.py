@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import lsmkv
-from torture.objects.ground import LIVE, WRITING, Bystander, Ground
-from torture.objects.trial import ObjectTrial, Variant, undisturbed
+from torture.objects.ground import LIVE, WRITING, Ground
+from torture.objects.trial import ObjectTrial, Variant, repeated
 
 _LEAST_DEPTH: Final = 40
 _MOST_DEPTH: Final = 200
@@ -55,27 +55,26 @@ def nested(held: Any, depth: int, kinds: list[Callable[[Any], Any]]) -> Any:
     return held
 
 
-def drop_nested(trial: ObjectTrial) -> None:
-    def step(ground: Ground, bystander: Bystander) -> None:
-        dice = trial.chances
-        specimen = dice.choice(LIVE + WRITING)
-        depth = dice.randint(_LEAST_DEPTH, _MOST_DEPTH if dice.random() < 0.3 else 60)
-        kinds = [dice.choice(_CONTAINERS[:3])]
-        if dice.random() < 0.5:
-            kinds = dice.sample(_CONTAINERS, dice.randint(1, len(_CONTAINERS)))
-        held = [nested(specimen.make(ground.db), depth, kinds) for _ in range(_NEIGHBOURS)]
-        while held:
-            del held[dice.randrange(len(held))]
-        trial.counts["objects"] += _NEIGHBOURS
-
-    undisturbed(trial, step)
+@repeated
+def drop_nested(trial: ObjectTrial, ground: Ground) -> None:
+    dice = trial.chances
+    specimen = dice.choice(LIVE + WRITING)
+    depth = dice.randint(_LEAST_DEPTH, _MOST_DEPTH if dice.random() < 0.3 else 60)
+    kinds = [dice.choice(_CONTAINERS[:3])]
+    if dice.random() < 0.5:
+        kinds = dice.sample(_CONTAINERS, dice.randint(1, len(_CONTAINERS)))
+    held = [nested(specimen.make(ground.db), depth, kinds) for _ in range(_NEIGHBOURS)]
+    while held:
+        del held[dice.randrange(len(held))]
+    trial.counts["objects"] += _NEIGHBOURS
 
 
 class _FoundError(Exception):
     """Ends a recursion."""
 
 
-def drop_in_recursion(trial: ObjectTrial) -> None:
+@repeated
+def drop_in_recursion(trial: ObjectTrial, ground: Ground) -> None:
     """End a recursion with one iterator per level by an exception."""
 
     def walk(ground: Ground, depth: int, deepest: int) -> None:
@@ -87,17 +86,15 @@ def drop_in_recursion(trial: ObjectTrial) -> None:
                 raise _FoundError
             walk(ground, depth + 1, deepest)
 
-    def step(ground: Ground, bystander: Bystander) -> None:
-        deepest = trial.chances.randint(_LEAST_DEPTH, _MOST_DEPTH)
-        try:
-            walk(ground, 0, deepest)
-        except _FoundError:
-            trial.counts["iterators"] += deepest
-
-    undisturbed(trial, step)
+    deepest = trial.chances.randint(_LEAST_DEPTH, _MOST_DEPTH)
+    try:
+        walk(ground, 0, deepest)
+    except _FoundError:
+        trial.counts["iterators"] += deepest
 
 
-def drop_with_tracebacks(trial: ObjectTrial) -> None:
+@repeated
+def drop_with_tracebacks(trial: ObjectTrial, ground: Ground) -> None:
     """Drop exceptions whose tracebacks and contexts hold objects."""
 
     def fall(ground: Ground, depth: int, kinds: list[Callable[[Any], Any]]) -> None:
@@ -117,17 +114,14 @@ def drop_with_tracebacks(trial: ObjectTrial) -> None:
                 raise lsmkv.ClosedError("another")  # the other error is its context
             raise
 
-    def step(ground: Ground, bystander: Bystander) -> None:
-        kept: list[BaseException] = []
-        for _ in range(3):
-            try:
-                fall(ground, trial.chances.randint(_LEAST_DEPTH, 120), list(_CONTAINERS[:4]))
-            except (lsmkv.ClosedError, _FoundError) as error:
-                kept.append(error)
-        trial.counts["tracebacks"] += len(kept)
-        kept.clear()
-
-    undisturbed(trial, step)
+    kept: list[BaseException] = []
+    for _ in range(3):
+        try:
+            fall(ground, trial.chances.randint(_LEAST_DEPTH, 120), list(_CONTAINERS[:4]))
+        except (lsmkv.ClosedError, _FoundError) as error:
+            kept.append(error)
+    trial.counts["tracebacks"] += len(kept)
+    kept.clear()
 
 
 VARIANTS: Final[dict[str, Variant]] = {

@@ -18,7 +18,7 @@ from typing import Final
 
 import lsmkv
 from torture.framework.part import UnsoundError
-from torture.objects.ground import OPTIONS, Bystander, Ground
+from torture.objects.ground import OPTIONS, Ground
 from torture.objects.trial import ObjectTrial, Variant, in_words, undisturbed
 
 _LONGEST_PAUSE_S: Final = 0.004
@@ -58,7 +58,7 @@ def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
         except _INTERRUPTIONS:
             pass
 
-    def step(ground: Ground, bystander: Bystander) -> None:
+    def step(ground: Ground) -> None:
         ended = threading.Event()
         threads = [
             threading.Thread(target=resume, args=(ground, ended), daemon=True) for _ in range(2)
@@ -149,7 +149,7 @@ def interrupt_openers(trial: ObjectTrial) -> None:
 
     signal.signal(signal.SIGALRM, handle)
 
-    def step(ground: Ground, bystander: Bystander) -> None:
+    def step(ground: Ground) -> None:
         nonlocal is_armed
         path = trial.directory / "opened"
         acknowledged: list[bytes] = []

@@ -16,14 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
 import lsmkv
 from bench.harness.environment import build
-from torture.framework.child_trials import Limits, Verdict, run_trials
+from torture.framework.child_trials import Limits, TrialName, Verdict, run_trials
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 from torture.objects.families import FAMILIES
 from torture.objects.trial import patience_s
@@ -42,27 +41,10 @@ _NOTE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A trial; ``str`` gives the argument of ``--replay``."""
-
-    family: str
-    variant: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.family}/{self.variant}/{self.number}"
-
-    @classmethod
-    def parsed(cls, text: str) -> Name:
-        """The trial that ``text`` names; ValueError if there is no such trial."""
-        try:
-            family, variant, number = text.split("/")
-            if variant in FAMILIES.get(family, ()):
-                return cls(family, variant, int(number))
-        except ValueError:
-            pass
-        raise ValueError(f"{text!r} is not a FAMILY/VARIANT/NUMBER of objects")
+def parsed(text: str) -> TrialName:
+    """The trial that ``text`` names."""
+    kinds = {f"{family}/{variant}" for family in FAMILIES for variant in FAMILIES[family]}
+    return TrialName.parsed(text, kinds, "FAMILY/VARIANT/NUMBER of objects")
 
 
 class Trials:
@@ -73,7 +55,7 @@ class Trials:
         self._seconds = seconds
 
     def __call__(self, name: str, directory: Path) -> Verdict:
-        chosen = Name.parsed(name)
+        chosen = parsed(name)
         place = directory / name.replace("/", "-")
         seed = self._seed * 10_000 + chosen.number
         command = [sys.executable, "-PB", "-m", "torture.objects.child"]
@@ -87,7 +69,7 @@ class Trials:
             counts, failures = examined(command, environment, place, 2 * patience_s(self._seconds))
         finally:
             shutil.rmtree(place, ignore_errors=True)
-        return {f"{chosen.family}: trials": 1, **counts}, failures
+        return {f"{chosen.group}: trials": 1, **counts}, failures
 
 
 def examined(
@@ -136,13 +118,13 @@ def _end(status: int, said: str) -> str:
     return f"the process ended with status {status}"
 
 
-def wanted(settings: Settings) -> Iterator[Name]:
+def wanted(settings: Settings) -> Iterator[TrialName]:
     """Every variant a few times; at the longest scale, over and over."""
     rounds = _ROUNDS.get(settings.scale)
     for number in count(1) if rounds is None else range(1, rounds + 1):
         for family, variants in FAMILIES.items():
             for variant in variants:
-                yield Name(family, variant, number)
+                yield TrialName(family, variant, number)
 
 
 def run(settings: Settings) -> Outcome:
@@ -153,7 +135,7 @@ def run(settings: Settings) -> Outcome:
     seconds = SECONDS[settings.scale]
     workers = settings.workers
     if settings.replay is not None:
-        names = [str(Name.parsed(settings.replay))]
+        names = [str(parsed(settings.replay))]
         deadline = started + 1.0
     elif settings.scale is Scale.LONG:
         rounds = 1 + int(settings.time_limit_s / (seconds * _variants())) * workers

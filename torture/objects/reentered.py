@@ -23,9 +23,9 @@ from typing import Any, Final
 
 import lsmkv
 from torture.framework.part import UnsoundError
-from torture.objects.ground import Bystander, Ground, agree
+from torture.objects.ground import Ground, agree
 from torture.objects.meddling import Meddler
-from torture.objects.trial import ObjectTrial, Variant, undisturbed
+from torture.objects.trial import ObjectTrial, Variant, repeated
 
 _MANY: Final = 20
 _EVERY_EVENT: Final = 30
@@ -33,15 +33,12 @@ _SHORTEST_S: Final = 0.0002
 _LONGEST_S: Final = 0.002
 
 
-def call_back(trial: ObjectTrial) -> None:
+@repeated
+def call_back(trial: ObjectTrial, ground: Ground) -> None:
     """Callbacks, iterables, operands and compared values use the store."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        calls = _CallsWithMeddling(trial, ground)
-        trial.chances.choice(calls.kinds)()
-        trial.counts["uses of the store"] += calls.meddler.times
-
-    undisturbed(trial, step)
+    calls = _CallsWithMeddling(trial, ground)
+    trial.chances.choice(calls.kinds)()
+    trial.counts["uses of the store"] += calls.meddler.times
 
 
 class _CallsWithMeddling:
@@ -211,33 +208,30 @@ def _odd_keys(data: bytes) -> Iterator[tuple[Any, bytes]]:
     yield mapped, data
 
 
-def give_buffers(trial: ObjectTrial) -> None:
+@repeated
+def give_buffers(trial: ObjectTrial, ground: Ground) -> None:
     """Pass unusual buffers as keys and values, and change them at once."""
-
-    def step(ground: Ground, bystander: Bystander) -> None:
-        db = ground.db
-        data = b"zz/%d" % trial.chances.randrange(1_000_000)
-        for odd, key in _odd_keys(data):
-            what = f"a {type(odd).__name__} as key and value"
-            db.put(odd, odd)
-            with contextlib.suppress(TypeError, ValueError):
-                memoryview(odd).cast("B")[:] = (
-                    b"\xee" * memoryview(odd).nbytes
-                )  # the store must have copied it
-            if dict(db.items(start=key, stop=key + b"\0")) != {key: key}:
-                raise UnsoundError(f"{what}: something else is stored")
-            db.delete(key)
-            trial.counts["buffers"] += 1
-        released = memoryview(b"gone")
-        released.release()
-        refused = (released, _Index(), 5, "text", None, [1], 1.5, object(), range(3), b"k" * 70_000)
-        for bad in refused[1 if sys.version_info < (3, 12) else 2 :]:
-            for use in (db.get, db.delete, lambda key: db.put(key, b""), db.cursor().seek):
-                _must_refuse(trial, f"{type(bad).__name__} as a key", use, bad)
-        _must_refuse(trial, "a released memoryview", db.get, released)
-        _resize_meanwhile(trial, ground)
-
-    undisturbed(trial, step)
+    db = ground.db
+    data = b"zz/%d" % trial.chances.randrange(1_000_000)
+    for odd, key in _odd_keys(data):
+        what = f"a {type(odd).__name__} as key and value"
+        db.put(odd, odd)
+        with contextlib.suppress(TypeError, ValueError):
+            memoryview(odd).cast("B")[:] = (
+                b"\xee" * memoryview(odd).nbytes
+            )  # the store must have copied it
+        if dict(db.items(start=key, stop=key + b"\0")) != {key: key}:
+            raise UnsoundError(f"{what}: something else is stored")
+        db.delete(key)
+        trial.counts["buffers"] += 1
+    released = memoryview(b"gone")
+    released.release()
+    refused = (released, _Index(), 5, "text", None, [1], 1.5, object(), range(3), b"k" * 70_000)
+    for bad in refused[1 if sys.version_info < (3, 12) else 2 :]:
+        for use in (db.get, db.delete, lambda key: db.put(key, b""), db.cursor().seek):
+            _must_refuse(trial, f"{type(bad).__name__} as a key", use, bad)
+    _must_refuse(trial, "a released memoryview", db.get, released)
+    _resize_meanwhile(trial, ground)
 
 
 def _must_refuse(trial: ObjectTrial, what: str, use: Callable[[Any], object], bad: object) -> None:
@@ -296,109 +290,100 @@ def _busy(trial: ObjectTrial, ground: Ground) -> Callable[[], None]:
     return use
 
 
-def handle_signals(trial: ObjectTrial) -> None:
+@repeated
+def handle_signals(trial: ObjectTrial, ground: Ground) -> None:
     """A signal handler uses the store."""
+    meddler = Meddler(trial, ground)
+    is_over = False
 
-    def step(ground: Ground, bystander: Bystander) -> None:
-        meddler = Meddler(trial, ground)
-        is_over = False
+    def arm() -> None:
+        if not is_over:
+            pause = trial.chances.uniform(_SHORTEST_S, _LONGEST_S)
+            signal.setitimer(signal.ITIMER_REAL, pause)
 
-        def arm() -> None:
-            if not is_over:
-                pause = trial.chances.uniform(_SHORTEST_S, _LONGEST_S)
-                signal.setitimer(signal.ITIMER_REAL, pause)
+    def handle(number: int, frame: FrameType | None) -> None:
+        if trial.chances.random() < 0.2:
+            with ground.second_handle() as other:
+                list(itertools.islice(other.items(), 3))
+        meddler.meddle()
+        arm()  # at the end, or handlers would interrupt each other without end
 
-        def handle(number: int, frame: FrameType | None) -> None:
-            if trial.chances.random() < 0.2:
-                with ground.second_handle() as other:
-                    list(itertools.islice(other.items(), 3))
-            meddler.meddle()
-            arm()  # at the end, or handlers would interrupt each other without end
-
-        before = signal.signal(signal.SIGALRM, handle)
-        arm()
-        try:
-            _busy(trial, ground)()
-        finally:
-            is_over = True
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-        trial.counts["uses by a handler"] += meddler.times
-
-    undisturbed(trial, step)
+    before = signal.signal(signal.SIGALRM, handle)
+    arm()
+    try:
+        _busy(trial, ground)()
+    finally:
+        is_over = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    trial.counts["uses by a handler"] += meddler.times
 
 
-def trace(trial: ObjectTrial) -> None:
+@repeated
+def trace(trial: ObjectTrial, ground: Ground) -> None:
     """A trace or profile function uses the store."""
+    meddler = Meddler(trial, ground)
+    events = itertools.count(1)
+    guard = threading.local()
 
-    def step(ground: Ground, bystander: Bystander) -> None:
-        meddler = Meddler(trial, ground)
-        events = itertools.count(1)
-        guard = threading.local()
+    def watch(frame: FrameType, event: str, argument: object) -> Any:
+        if next(events) % _EVERY_EVENT == 0 and not getattr(guard, "inside", False):
+            guard.inside = True
+            try:
+                meddler.meddle()
+            finally:
+                guard.inside = False
+        return watch
 
-        def watch(frame: FrameType, event: str, argument: object) -> Any:
-            if next(events) % _EVERY_EVENT == 0 and not getattr(guard, "inside", False):
-                guard.inside = True
-                try:
-                    meddler.meddle()
-                finally:
-                    guard.inside = False
-            return watch
-
-        install = trial.chances.choice((sys.setprofile, sys.settrace))
-        install(watch)
-        try:
-            _busy(trial, ground)()
-        finally:
-            install(None)
-        trial.counts["uses by a tracer"] += meddler.times
-
-    undisturbed(trial, step)
+    install = trial.chances.choice((sys.setprofile, sys.settrace))
+    install(watch)
+    try:
+        _busy(trial, ground)()
+    finally:
+        install(None)
+    trial.counts["uses by a tracer"] += meddler.times
 
 
-def use_hooks(trial: ObjectTrial) -> None:
+@repeated
+def use_hooks(trial: ObjectTrial, ground: Ground) -> None:
     """Let hooks for warnings, errors, finalizers and garbage collections use the store."""
+    meddler = Meddler(trial, ground)
+    before = sys.unraisablehook, threading.excepthook
 
-    def step(ground: Ground, bystander: Bystander) -> None:
-        meddler = Meddler(trial, ground)
-        before = sys.unraisablehook, threading.excepthook
+    class Failing:
+        def __del__(self) -> None:
+            raise LookupError("in a finalizer")
 
-        class Failing:
-            def __del__(self) -> None:
-                raise LookupError("in a finalizer")
+    def collecting(phase: str, info: dict[str, int]) -> None:
+        meddler.meddle()
 
-        def collecting(phase: str, info: dict[str, int]) -> None:
-            meddler.meddle()
+    def show(*_: Any, **__: Any) -> None:
+        meddler.meddle()
 
-        def show(*_: Any, **__: Any) -> None:
-            meddler.meddle()
+    def fail() -> None:
+        raise LookupError("in a thread")
 
-        def fail() -> None:
-            raise LookupError("in a thread")
-
-        sys.unraisablehook = threading.excepthook = meddler.meddle
-        gc.callbacks.append(collecting)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("always")
-                warnings.showwarning = show
-                other: lsmkv.DB | None = ground.second_handle()
-                iterator = iter(other.items()) if other is not None else iter([])
-                next(iterator)
-                del iterator
-                other = None  # it is not closed, which raises a ResourceWarning
-                Failing()
-                gc.collect()
-                thread = threading.Thread(target=fail)
-                thread.start()
-                thread.join()
-            _busy(trial, ground)()
-        finally:
-            gc.callbacks.remove(collecting)
-            sys.unraisablehook, threading.excepthook = before
-        trial.counts["uses by hooks"] += meddler.times
-
-    undisturbed(trial, step)
+    sys.unraisablehook = threading.excepthook = meddler.meddle
+    gc.callbacks.append(collecting)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = show
+            other: lsmkv.DB | None = ground.second_handle()
+            iterator = iter(other.items()) if other is not None else iter([])
+            next(iterator)
+            del iterator
+            other = None  # it is not closed, which raises a ResourceWarning
+            Failing()
+            gc.collect()
+            thread = threading.Thread(target=fail)
+            thread.start()
+            thread.join()
+        _busy(trial, ground)()
+    finally:
+        gc.callbacks.remove(collecting)
+        sys.unraisablehook, threading.excepthook = before
+    trial.counts["uses by hooks"] += meddler.times
 
 
 VARIANTS: Final[dict[str, Variant]] = {

@@ -20,7 +20,7 @@ import lsmkv
 from lsmkv.api.snapshot import StoreReader
 from torture.framework.disturbance import collections_at_random, hasty_switches
 from torture.framework.part import UnsoundError
-from torture.objects.ground import KINDS, OPTIONS, Bystander, Ground, Item, agree, differing, key_of
+from torture.objects.ground import KINDS, OPTIONS, Ground, Item, agree, differing, key_of
 from torture.objects.trial import ObjectTrial, Variant, undisturbed
 
 _MOST_THREADS: Final = 5
@@ -43,7 +43,7 @@ def _in_a_reader(
 ) -> None:
     """Call ``use`` with a reader, and sometimes with its closing function."""
 
-    def step(ground: Ground, bystander: Bystander) -> None:
+    def step(ground: Ground) -> None:
         with contextlib.ExitStack() as stack:
             owner = ground.db
             if trial.chances.random() < 0.3:
@@ -260,7 +260,7 @@ def share_readers(trial: ObjectTrial) -> None:
 def share_batches(trial: ObjectTrial) -> None:
     """Fill one batch in several threads while another commits or drops it."""
 
-    def step(ground: Ground, bystander: Bystander) -> None:
+    def step(ground: Ground) -> None:
         trial.counts["batches"] += 1
         path = trial.directory / f"batches-{trial.counts['batches']}"
         with lsmkv.open(path, OPTIONS) as db:

@@ -10,6 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,17 +135,22 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:300]} (at {where})"
 
 
-def undisturbed(trial: ObjectTrial, step: Callable[[Ground, Bystander], None]) -> None:
+def undisturbed(trial: ObjectTrial, step: Callable[[Ground], None]) -> None:
     """Call ``step`` over and over, beside objects that nobody misuses."""
     ground = trial.ground()
     bystander = Bystander(ground)
     while trial.goes_on():
-        step(ground, bystander)
+        step(ground)
         bystander.step()
         trial.counts["rounds"] += 1
     bystander.end()
     ground.check()
     ground.close()
+
+
+def repeated(step: Callable[[ObjectTrial, Ground], None]) -> Variant:
+    """The variant that does ``step`` over and over (:func:`undisturbed`)."""
+    return lambda trial: undisturbed(trial, partial(step, trial))
 
 
 # --- the process ---------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import lsmkv
 from ...harness import write_cost
 from ...harness.shapes import run_count
 from ...workloads.keys import absent_key, present_key
-from .loads import CHUNK_ENTRIES, ENTRY_BYTES, Model, chunks, user_bytes
+from .loads import ENTRY_BYTES, Model, chunks, user_bytes
 from .rows import Row
 from .tasks import Task
 
@@ -61,20 +61,20 @@ def measure(task: Task, directory: str) -> Row:
     model = Model(task.key_count, task.seed)
     states: list[State] = []
     reads: list[Reads] = []
-    chunk_s: list[float] = []
+    load_s = 0.0
     with lsmkv.open(os.path.join(directory, "store"), task.options()) as db:
         for operations in chunks(task.load, task.key_count, task.chunk_count, task.seed):
             before = db.stats()
             written = model.apply(operations)
             started = time.perf_counter()
             _write(db, written)
-            chunk_s.append(time.perf_counter() - started)
+            load_s += time.perf_counter() - started
             states.append(_state(db, before, user_bytes(operations), model))
             if len(states) > task.chunk_count // 2 and len(states) % task.stride == 0:
                 draw = random.Random(f"reads/{task.seed}/{len(states)}")
                 reads.append(_reads(db, model, draw, states[-1].expected_absent_reads))
         total = db.stats()
-    return _row(task, states, reads, total, chunk_s)
+    return _row(task, states, reads, total, load_s)
 
 
 def _write(db: lsmkv.DB, written: Sequence[tuple[bytes, bytes | None]]) -> None:
@@ -136,12 +136,8 @@ def write_amplification(states: Sequence[State]) -> float:
 
 
 def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
-    """The columns of the mean, the least and the most."""
-    return {
-        f"{name}_mean": sum(values) / len(values),
-        f"{name}_min": min(values),
-        f"{name}_max": max(values),
-    }
+    """The columns of the mean and the most."""
+    return {f"{name}_mean": sum(values) / len(values), f"{name}_max": max(values)}
 
 
 def _row(
@@ -149,7 +145,7 @@ def _row(
     states: Sequence[State],
     reads: Sequence[Reads],
     total: lsmkv.Stats,
-    chunk_s: Sequence[float],
+    load_s: float,
 ) -> Row:
     return Row(
         load=task.load,
@@ -158,19 +154,15 @@ def _row(
         error_rate=task.error_rate,
         allocation=task.allocation,
         key_space_count=task.key_count,
-        operation_count=task.chunk_count * CHUNK_ENTRIES,
         live_bytes=states[-1].live_bytes,
         user_bytes=sum(state.user_bytes for state in states),
         flush_bytes=total.flush_bytes,
         compaction_write_bytes=total.compaction_write_bytes,
         compaction_read_bytes=total.compaction_read_bytes,
-        compaction_count=total.compactions,
-        tables_moved_count=total.tables_moved,
         **_tree_columns(task, states[task.chunk_count // 2 :]),
         **_read_columns(reads),
         run_counts=" ".join(str(state.run_count) for state in states),
-        load_s=sum(chunk_s),
-        chunk_s_max=max(chunk_s),
+        load_s=load_s,
     )
 
 
@@ -202,7 +194,7 @@ def _read_columns(reads: Sequence[Reads]) -> dict[str, Any]:
     absent = [each.absent for each in reads]
     return {
         "sample_count": len(reads),
-        **_spread("absent_reads", absent),
+        "absent_reads_mean": sum(absent) / len(absent),
         "absent_reads_expected_mean": sum(each.expected_absent for each in reads) / len(reads),
         "absent_lookup_count": len(reads) * ABSENT_LOOKUPS,
         "absent_block_reads": round(sum(absent) * ABSENT_LOOKUPS),

@@ -10,7 +10,7 @@ from ...harness.tables import percent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row(Observation):
-    """One configuration; means, least and most are over the second half of the load."""
+    """One configuration; means and most are over the second half of the load."""
 
     load: str = column("what was written", "setting")
     style: str = column("compaction style", "setting")
@@ -18,15 +18,12 @@ class Row(Observation):
     error_rate: float = column("error rate asked for", "setting", heading="p, %", form=percent)
     allocation: str = column("how filter memory is shared among runs", "setting", heading="filters")
     key_space_count: int = column("keys that the load draws from", "setting")
-    operation_count: int = column("puts and deletions in all", "setting")
 
     live_bytes: int = column("keys and values that are live at the end")
     user_bytes: int = column("keys and values handed to the store, whole load")
     flush_bytes: int = column("tables written by flushes, whole load")
     compaction_write_bytes: int = column("tables written by compactions, whole load")
     compaction_read_bytes: int = column("data blocks read by compactions, whole load")
-    compaction_count: int = column("compactions that rewrote tables, whole load")
-    tables_moved_count: int = column("tables moved down without being rewritten, whole load")
 
     write_amplification: float = column(
         "bytes flushed and compacted, per byte handed over", heading="write amp.", form=".2f"
@@ -44,12 +41,10 @@ class Row(Observation):
     space_amplification_mean: float = column(
         "bytes of table files per live byte", heading="space amp.", form=".2f"
     )
-    space_amplification_min: float = column("the least after any write buffer")
     space_amplification_max: float = column(
         "the most after any write buffer", heading="most", form=".2f"
     )
     run_count_mean: float = column("sorted runs", heading="runs", form=".1f")
-    run_count_min: int = column("the least after any write buffer")
     run_count_max: int = column("the most after any write buffer", heading="most", form=".0f")
     level_count: int = column("most levels with tables below level 0", heading="levels", form=".0f")
     filter_bytes_per_key: float = column(
@@ -63,8 +58,6 @@ class Row(Observation):
     absent_reads_mean: float = column(
         "data blocks read per lookup of an absent key, cache off", heading="absent", form="#.3g"
     )
-    absent_reads_min: float = column("the least of all samples")
-    absent_reads_max: float = column("the most of all samples (chance included)")
     absent_reads_expected_mean: float = column(
         "by the filters' exact rates, in the same states", heading="exact", form="#.3g"
     )
@@ -76,14 +69,12 @@ class Row(Observation):
     present_reads_mean: float = column(
         "data blocks read per lookup of a present key, cache off", heading="present", form=".3f"
     )
-    present_reads_min: float = column("the least of all samples")
     present_reads_max: float = column(
         "the most of all samples (chance included)", heading="most", form=".3f"
     )
     scan_reads_mean: float = column(
         "data blocks read per scan of 100 entries, cache off", heading="scan", form=".1f"
     )
-    scan_reads_min: float = column("the least of all samples")
     scan_reads_max: float = column(
         "the most of all samples (chance included)", heading="most", form=".1f"
     )
@@ -91,4 +82,3 @@ class Row(Observation):
     run_counts: str = column("sorted runs after each write buffer, from the first on")
 
     load_s: float = column("writes, flushes and compactions, without what is sampled", "time")
-    chunk_s_max: float = column("the longest until one write buffer was settled", "time")

@@ -20,10 +20,10 @@ from lsmkv.sstable.block_cache import BlockCache, CacheItem
 from lsmkv.stats import Stats
 
 from ...engines.base import Settings, engine_named
-from ...harness.run_stores import settings_of_runs
+from ...harness.run_stores import write_tree
 from ...harness.write_cost import write_amplification
 from ...workloads.distributions import exact_ranks, generator
-from ...workloads.keys import absent_key, present_key, shuffled
+from ...workloads.keys import absent_key, present_key
 from .figure import percent
 
 Outsider = tuple[str, str, str, str, str]  # what, source, stated, here, the command with more of it
@@ -173,16 +173,8 @@ def _trees() -> Iterator[Outsider]:
 
 def _wasted(runs: list[int], rates: list[float]) -> int:
     """Blocks that absent keys read in a tree of such runs, one filter in each."""
-    order = shuffled(sum(runs), _SEED)
     with tempfile.TemporaryDirectory() as path:
-        for size, rate in reversed(list(zip(runs, rates, strict=True))):
-            form = settings_of_runs(
-                lsmkv.Options(filter_policy="bloom", filter_granularity="table", error_rate=rate)
-            )
-            with lsmkv.open(path, form) as db:
-                for _ in range(size):
-                    db.put(present_key(order.pop()), b"")
-                db.flush()
+        write_tree(path, runs, rates, _SEED)
         with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
             for number in range(sum(runs) - 1):
                 db.get(absent_key(number))

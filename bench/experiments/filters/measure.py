@@ -31,7 +31,6 @@ class Counts:
         per_filter: the absent keys that each was asked for.
         bits: the size of all filters together.
         rate: the rate in theory, the mean of the filters: the store's ribbon filters have two.
-        refused: sets of keys for which a filter had no room; other sets replaced them.
         false_negatives: denied present keys; anything but 0 is a defect.
     """
 
@@ -39,7 +38,6 @@ class Counts:
     per_filter: int
     bits: int
     rate: float
-    refused: int
     false_negatives: int
 
     @property
@@ -53,7 +51,7 @@ def count(what: Task) -> Counts:
     contender = contender_named(what.contender)
     n = what.key_count
     hits: list[int] = []
-    bits = refused = false_negatives = number = 0
+    bits = false_negatives = number = 0
     rates: list[float] = []
     while len(hits) < what.filter_count:
         draw = random.Random(f"{what.seed}/{n}/{what.error_rate}/{number}")
@@ -62,8 +60,7 @@ def count(what: Task) -> Counts:
         present = keys[:n]
         try:
             filled = contender.fill(present, what.error_rate)
-        except REFUSALS:
-            refused += 1
+        except REFUSALS:  # no room: another set of keys takes its place
             continue
         passed = sum(contender.ask(filled, keys[n:]))
         some = present[:PRESENT_ASKED]
@@ -73,7 +70,7 @@ def count(what: Task) -> Counts:
         bits += size
         rates.append(rate)
     rate = statistics.fmean(rates)
-    return Counts(tuple(hits), what.per_filter, bits, rate, refused, false_negatives)
+    return Counts(tuple(hits), what.per_filter, bits, rate, false_negatives)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,6 @@ class Row(Observation):
     false_negative_count: int = column(
         "present keys denied, of up to 16 asked for in each filter; always 0"
     )
-    refused_count: int = column(
-        "sets of keys for which a cuckoo filter had no room; others took their place"
-    )
     add_ns_median: float = column(
         "nanoseconds to add a key; of static filters, a key's share of the build",
         kind="time",
@@ -121,7 +118,6 @@ def _row(found: Found) -> Row:
         trial_count=counts.trials,
         false_positive_count=sum(counts.hits),
         false_negative_count=counts.false_negatives,
-        refused_count=counts.refused,
         add_ns_median=timings.add,
         query_present_ns_median=timings.present,
         query_absent_ns_median=timings.absent,

@@ -20,9 +20,9 @@ from ...engines.base import Settings
 from ...engines.rocksdb_engine import RocksDBStore
 from ...harness.page_storage import PageStorage
 from ...harness.ribbon_sizes import fit
-from ...harness.run_stores import VALUE_BYTES, write_runs
+from ...harness.run_stores import entries_of, put_all, write_runs
 from ...harness.shapes import block_keys, exact_rate
-from ...workloads.keys import Values, present_key, shuffled
+from ...workloads.keys import shuffled
 from . import tasks
 from .rows import Row
 from .workloads import Lookups, Workload
@@ -89,9 +89,9 @@ def _rocksdb(task: tasks.Task, directory: str) -> Iterator[Row]:
     """RocksDB's rows: one run, with row caches of several sizes."""
     bits = -math.log2(task.error_rate) / math.log(2)  # of a Bloom filter; 0 for a rate of 1
     settings = Settings(bits_per_key=bits, block_size_bytes=task.block_size_bytes, count=True)
-    db, values = RocksDBStore(directory, settings), Values(VALUE_BYTES, task.seed)
-    for number in shuffled(task.key_count, task.seed):
-        db.put(present_key(number), values.of(number))
+    db = RocksDBStore(directory, settings)
+    for key, value in entries_of(shuffled(task.key_count, task.seed), task.seed):
+        db.put(key, value)
     db.compact()
     filter_bytes = db.filter_bytes()
     db.close()
@@ -190,10 +190,8 @@ def _preset(task: tasks.Task, directory: str) -> Iterator[Row]:
         level0_stop_trigger=_NEVER,
     )
     path = os.path.join(directory, "store")
-    values = Values(VALUE_BYTES, task.seed)
     with lsmkv.open(path, loading, error_if_exists=True) as db:
-        for number in shuffled(task.key_count, task.seed):
-            db[present_key(number)] = values.of(number)
+        put_all(db, entries_of(shuffled(task.key_count, task.seed), task.seed))
         db.compact_range()
     memories = [Memory(kind, size, size) for kind in ("cached", "resident", "off")]
     yield from _rows(task, _store(path, options), memories, (0.0, 1.0))

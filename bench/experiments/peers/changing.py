@@ -8,24 +8,16 @@ import time
 from itertools import chain, cycle
 
 from ...engines.base import Store
-from ...harness.process_meter import Meter, cpu_s
+from ...harness.process_meter import cpu_s
 from .beside import beside, gets_with_latencies
 from .outcome import Outcome, Passes, timed, with_latencies
-from .reading import found_of, warm_seeks
+from .reading import found_of, warm_gets, warm_seeks
 from .stores import Stores
 
 
 def readdeleted(stores: Stores) -> Passes:
     """Lookups after half of the keys were deleted, the rest overwritten thrice; half ask for those."""
-    numbers = stores.asked()
-    found, checksum = found_of(stores.with_deletions().get, stores.present(numbers))
-    while True:
-        keys = stores.present(numbers)
-        get = stores.with_deletions().get
-        with Meter() as meter:
-            for key in keys:
-                get(key)
-        yield timed(meter, len(keys), found, checksum)
+    return warm_gets(stores, stores.with_deletions, stores.present)
 
 
 def scandeleted(stores: Stores) -> Passes:

@@ -29,12 +29,14 @@ def found_of(get: Callable[[bytes], bytes | None], keys: Sequence[bytes]) -> tup
     return found, checksum
 
 
-def _warm_gets(stores: Stores, keys_of: Callable[[Sequence[int]], list[bytes]]) -> Passes:
+def warm_gets(
+    stores: Stores, open_store: Callable[[], Store], keys_of: Callable[[Sequence[int]], list[bytes]]
+) -> Passes:
     numbers = stores.asked()
-    found, checksum = found_of(stores.for_reads().get, keys_of(numbers))
+    found, checksum = found_of(open_store().get, keys_of(numbers))
     while True:
         keys = keys_of(numbers)
-        get = stores.for_reads().get
+        get = open_store().get
         with Meter() as meter:
             for key in keys:
                 get(key)
@@ -43,12 +45,12 @@ def _warm_gets(stores: Stores, keys_of: Callable[[Sequence[int]], list[bytes]]) 
 
 def readrandom(stores: Stores) -> Passes:
     """Lookups of present keys."""
-    return _warm_gets(stores, stores.present)
+    return warm_gets(stores, stores.for_reads, stores.present)
 
 
 def readmissing(stores: Stores) -> Passes:
     """Lookups of absent keys that lie between present ones."""
-    return _warm_gets(stores, stores.absent)
+    return warm_gets(stores, stores.for_reads, stores.absent)
 
 
 def multi_get(stores: Stores) -> Passes:

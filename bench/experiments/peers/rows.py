@@ -29,8 +29,6 @@ class Row(Observation):
     )
     result_checksum: int = column("CRC-32 of the values found by lookups; the same for all engines")
     us_per_operation: float | None = column("microseconds for each operation", "time")
-    us_per_operation_least: float | None = column("the same in the fastest pass", "time")
-    us_per_operation_most: float | None = column("the same in the slowest pass", "time")
     latency_us_p50: float | None = column("median of single operations, microseconds", "time")
     latency_us_p99: float | None = column("99th percentile of the same", "time")
     latency_us_p999: float | None = column("99.9th percentile of the same", "time")
@@ -75,8 +73,6 @@ def _row(measured: Measured) -> Row:
     outcome = median_outcome(measured.outcomes)
     columns = asdict(outcome)
     seconds = columns.pop("seconds")
-    each = [one.seconds for one in measured.outcomes if one.seconds is not None]
-    micro = 1e6 / outcome.operations
     return Row(
         engine=measured.engine,
         engine_version=measured.engine_version,
@@ -87,8 +83,6 @@ def _row(measured: Measured) -> Row:
         bits_per_key=task.bits_per_key,
         compression=task.compression,
         background=task.background,
-        us_per_operation=None if seconds is None else seconds * micro,
-        us_per_operation_least=min(each) * micro if each else None,
-        us_per_operation_most=max(each) * micro if each else None,
+        us_per_operation=None if seconds is None else seconds * 1e6 / outcome.operations,
         **columns,
     )

@@ -14,12 +14,12 @@ import lsmkv
 from lsmkv.storage.storage import Storage
 
 from ...harness.intervals import FEWEST_EVENTS, effective_trials
+from ...harness.run_stores import entries_of, put_all
 from ...harness.shapes import run_count
 from ...workloads.distributions import Zipfian, exact_ranks, generator
 from ...workloads.keys import absent_key, present_key, shuffled
 from . import rivals
 from .rows import Row, of
-from .stores import write
 
 CACHE_SHARES: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.2)
 """Block caches, by the bytes of all blocks; the last holds every block, with what that takes besides."""
@@ -66,7 +66,8 @@ class Task:
             read_compaction_rate_bytes=0,
         )
         with lsmkv.open(path, options) as db:
-            write(db, shuffled(self.keys, random.Random(self.seed).getrandbits(32)), self.seed)
+            order = shuffled(self.keys, random.Random(self.seed).getrandbits(32))
+            put_all(db, entries_of(order, self.seed))
             db.compact_range()
         absent, present = self.lookups() if self.load == CACHES else (list(self._drawn()), [])
         ordinary = self._count(path, options, absent, present)
@@ -166,7 +167,6 @@ class Task:
             learnt_bits_per_key=8 * learnt_bytes / self.keys,
             wasted_reads=done.block_reads - needed,
             passed=done.filter_false_positives,
-            certain_reads=done.unfiltered_probes,
             filters_asked=done.filter_negatives + done.filter_false_positives,
             asked_keys=len(set(absent)),
         )

@@ -46,7 +46,6 @@ class Row(Observation):
     learnt_bits_per_key: float = column("memory of what denies keys that passed")
     wasted_reads: int = column("data blocks read for absent keys", form=",")
     passed: int = column("times that a filter let a key pass, or that a block had none")
-    certain_reads: int = column("reads in runs without filters")
     filters_asked: int = column("times a filter was asked")
     expected_reads: float | None = optional("wasted reads of a lookup, by theory")
     recounted: int | None = optional("what a second count finds of the counted reads")

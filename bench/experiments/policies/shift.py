@@ -16,11 +16,12 @@ from typing import Any, Final
 import lsmkv
 
 from ...harness.intervals import effective_trials
+from ...harness.run_stores import entries_of
 from ...harness.shapes import run_count
 from ...workloads.distributions import exact_ranks, generator, uniform
-from ...workloads.keys import Values, absent_key, present_key
+from ...workloads.keys import absent_key
 from .rows import Row, of
-from .stores import VALUE_BYTES, look_up, rate_of, write_settled
+from .stores import look_up, rate_of, write_settled
 
 NEW_KEYS: Final = "new keys"
 POPULAR_KEYS: Final = "popular keys"
@@ -106,10 +107,10 @@ class Task:
         )
 
     def _of_filters(self, filters: str, path: str, memory_bytes: int, bits: float) -> Iterator[Row]:
-        values, size = Values(VALUE_BYTES, self.seed), self.keys // _BUFFERS
+        size = self.keys // _BUFFERS
         writes = generator(self.seed, "adaptive", "writes")
         with lsmkv.open(path, self._options(filters, memory_bytes, bits)) as db:
-            db.bulk_load([(present_key(n), values.of(n)) for n in range(self.keys)])
+            db.bulk_load(list(entries_of(range(self.keys), self.seed)))
             for phase in range(self.phases):
                 absent = self.absent(phase)
                 # Popular keys come again at every point of the phase.
@@ -143,7 +144,6 @@ class Task:
                             done.filter_false_positives + done.unfiltered_probes
                             for done, _ in steps
                         ),
-                        certain_reads=sum(done.unfiltered_probes for done, _ in steps),
                         filters_asked=sum(
                             done.filter_negatives + done.filter_false_positives for done, _ in steps
                         ),

@@ -106,7 +106,6 @@ class Task:
             learnt_bits_per_key=0.0,
             wasted_reads=found.block_reads,
             passed=found.filter_false_positives + found.unfiltered_probes,
-            certain_reads=found.unfiltered_probes,
             filters_asked=found.filter_negatives + found.filter_false_positives,
             expected_reads=expected(filters, self.hot_share, bits) if is_compacted else None,
         )

@@ -8,10 +8,8 @@ from typing import Final
 
 import lsmkv
 
-from ...workloads.keys import Values, present_key
+from ...harness.run_stores import entries_of, put_all
 
-VALUE_BYTES: Final = 100
-_BATCH: Final = 1000
 _LN2_SQUARED: Final = math.log(2.0) ** 2
 
 
@@ -20,19 +18,10 @@ def rate_of(bits_per_key: float) -> float:
     return math.exp(-bits_per_key * _LN2_SQUARED)
 
 
-def write(db: lsmkv.DB, numbers: Sequence[int], seed: int) -> None:
-    """Put entries; nothing is flushed but what is full."""
-    values = Values(VALUE_BYTES, seed)
-    for at in range(0, len(numbers), _BATCH):
-        with db.write_batch() as batch:
-            for number in numbers[at : at + _BATCH]:
-                batch.put(present_key(number), values.of(number))
-
-
 def write_settled(db: lsmkv.DB, numbers: Sequence[int], flushed: int, seed: int) -> None:
     """Put entries, so many for each flush; the tree settles after each, so that counts repeat."""
     for at in range(0, len(numbers), flushed):
-        write(db, numbers[at : at + flushed], seed)
+        put_all(db, entries_of(numbers[at : at + flushed], seed))
         db.flush()
         db.wait_until_settled()
 

@@ -14,16 +14,15 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 from typing import Final
 
 import lsmkv
 from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_rates
 
-from ...harness.run_stores import settings_of_runs
-from ...workloads.keys import absent_key, present_key, shuffled
+from ...harness.run_stores import write_tree
+from ...workloads.keys import absent_key, present_key
 from .rows import Row
-from .stores import look_up, rate_of, write
+from .stores import look_up, rate_of
 
 STYLES: Final = ("leveled", "tiered", "lazy-leveled")
 SIZE_RATIO: Final = 4
@@ -125,24 +124,11 @@ class Task:
                 learnt_bits_per_key=0.0,
                 wasted_reads=gone.block_reads,
                 passed=gone.filter_false_positives + gone.unfiltered_probes,
-                certain_reads=gone.unfiltered_probes,
                 filters_asked=gone.filter_negatives + gone.filter_false_positives,
                 expected_reads=tree.reads(self.filters, self.bits_per_key),
                 present_reads=here.block_reads / len(present),
             )
         ]
-
-
-def write_tree(path: str, runs: Sequence[int], rates: Sequence[float], seed: int) -> None:
-    """Write runs of one table each, newest first, over the whole range; a rate of 1: no filter."""
-    numbers = shuffled(sum(runs), seed)
-    parts = [numbers[low:high] for low, high in pairwise(accumulate(runs, initial=0))]
-    for part, rate in reversed(list(zip(parts, rates, strict=True))):
-        form = lsmkv.Options(filter_granularity="table", filter_policy="bloom")
-        filters = form.replace(error_rate=rate) if rate < 1 else form.replace(filter_policy="none")
-        with lsmkv.open(path, settings_of_runs(filters)) as db:
-            write(db, part, seed)
-            db.flush()
 
 
 def tasks(keys: int, seed: int, quick: bool) -> list[Task]:

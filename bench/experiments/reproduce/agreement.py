@@ -14,10 +14,7 @@ from typing import Final, Literal, get_args
 from .published import PublishedTable, Section
 
 FACTOR: Final = 2.0  # times of two machines, or of one on two days, may differ by this
-COUNTED: Final = (
-    *("saved-io", "saved-requests", "wasted-reads", "figures", "granularity"),
-    *("policies", "memory"),
-)
+COUNTED: Final = ("saved-io", "saved-requests", "wasted-reads", "figures", "policies", "memory")
 """Experiments whose answers are counts: ``--sections counted``."""
 
 _NUMBER: Final = re.compile(r"\d[\d,]*(?:\.\d+)?k?")

@@ -10,7 +10,7 @@ import lsmkv
 from lsmkv.options import KIB, MIB
 
 from ...harness import page_cache
-from ...harness.intervals import percentiles
+from ...harness.intervals import percentile
 from ...harness.memory_group import memory_group, why_no_memory_group
 from ...harness.process_meter import os_read_bytes
 from ...harness.stopwatch import each_us
@@ -73,7 +73,7 @@ def limited_columns(found: Limited | None) -> dict[str, Any]:
         "limited_bytes": found.limit_bytes,
         "limited_lookup_count": len(found.us),
         "limited_us_mean": sum(found.us) / len(found.us) if found.us else None,
-        "limited_us_p99": percentiles(found.us).p99 if found.us else None,
+        "limited_us_p99": percentile(found.us, 99) if found.us else None,
         "limited_read_bytes": found.read_bytes,
         "limited_page_cache_bytes": found.held_bytes,
         "limited_check": found.check,

@@ -78,7 +78,6 @@ def _of_trace(trace: Sequence[bytes], directory: str) -> Iterator[Asked]:
 class Cold:
     """The cold pass: lookups, and bytes by our count and the system's."""
 
-    lookups: int
     counted_bytes: int
     os_bytes: int | None
     os_check: str
@@ -87,7 +86,7 @@ class Cold:
 def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
     """Open the store with direct reads and look up ``keys``; the block cache is off."""
     if not keys:
-        return Cold(0, 0, None, "not told: counted only")
+        return Cold(0, None, "not told: counted only")
     before = os_read_bytes("thread-self")
     try:
         with lsmkv.open(
@@ -97,14 +96,14 @@ def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
                 db.get(key)
             stats = db.stats()
     except OSError as error:
-        return Cold(0, 0, None, f"not told: {error.strerror or error}")
+        return Cold(0, None, f"not told: {error.strerror or error}")
     counted = stats.block_read_bytes + stats.filter_read_bytes + stats.index_read_bytes
     after = os_read_bytes("thread-self")
     if before is None or after is None:
-        return Cold(len(keys), counted, None, "not told: the system has no /proc/thread-self/io")
+        return Cold(counted, None, "not told: the system has no /proc/thread-self/io")
     if after == before and block_device(directory)["device"] == NOT_TOLD:
-        return Cold(len(keys), counted, None, "not told: no block device has these files")
-    return Cold(len(keys), counted, after - before, os_check(counted, after - before))
+        return Cold(counted, None, "not told: no block device has these files")
+    return Cold(counted, after - before, os_check(counted, after - before))
 
 
 def os_check(counted_bytes: int, os_bytes: int) -> str:
@@ -134,7 +133,6 @@ def _row(
         hit_ratio=asked.hit_ratio,
         error_rate_requested=task.error_rate,
         lookup_count=len(asked.keys),
-        cold_lookup_count=cold.lookups,
         **counts(built, counted),
         counted_read_bytes=cold.counted_bytes,
         os_read_bytes=cold.os_bytes,

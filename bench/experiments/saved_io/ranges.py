@@ -94,7 +94,7 @@ def range_answers(
     reads = 0
     trials: list[int] = []
     hits: list[int] = []
-    for table in open_tables(directory, info, "resident"):
+    for table in open_tables(directory, info):
         count, keys, filters = int(table.index.block_count), keys_of(table), table.filters
         froms = [table.smallest, *(table.index.separator(number) for number in range(1, count))]
         asked, passed = [0] * count, [0] * count

@@ -142,9 +142,6 @@ class Row(Observation):
     reads_saved_net_share: float | None = optional("reads_saved_net over the same")
     bytes_saved_gross: int | None = optional("bytes of data blocks not read")
     bytes_saved_net: int | None = optional("bytes_saved_gross - filter_read_bytes")
-    bytes_saved_net_share: float | None = optional(
-        "bytes_saved_net over data_block_read_bytes_unfiltered"
-    )
     page_bytes_saved_net: int | None = optional(
         "bytes of whole pages not read: of data blocks, less filter_page_bytes"
     )
@@ -168,7 +165,6 @@ class Row(Observation):
         "bytes of indexes held in memory while open", heading="index\nbytes/key", form=".2f"
     )
 
-    cold_lookup_count: int | None = optional("lookups of the cold pass", "setting")
     counted_read_bytes: int | None = optional(
         "bytes the storage layer counts in the cold pass, opening included (direct reads, so "
         "multiples of 4096)"
@@ -266,7 +262,6 @@ def _beside(row: Row, base: Row) -> Row:
         reads_saved_net_share=net / reads if reads else None,
         bytes_saved_gross=gross_bytes,
         bytes_saved_net=net_bytes,
-        bytes_saved_net_share=net_bytes / read_bytes if read_bytes else None,
         page_bytes_saved_net=net_pages,
         page_bytes_saved_net_share=net_pages / page_bytes if page_bytes else None,
         page_bytes_saved_net_of_index_share=net_index / page_bytes if page_bytes else None,

@@ -9,19 +9,17 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import lsmkv
 
 from ...harness.filter_answers import Answers, answers, section_bytes
 from ...harness.intervals import Interval
+from ...harness.run_stores import put_all, settings_of_runs
 from ...harness.shapes import exact_rate, filter_disk_bytes
 from ...workloads.keys import chunks
 from .datasets import PREFIXES, RANGES, Content
 from .tasks import StoreTask
-
-_NEVER: Final = 1000
-_BATCH: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +48,16 @@ def build(task: StoreTask, data: Content, directory: str) -> Built:
         error_rate=0.01 if task.error_rate is None else task.error_rate,
         filter_policy="none" if task.error_rate is None else policy,
         filter_key=filter_key(task),
-        filter_allocation="uniform",
         block_size_bytes=task.block_size_bytes,
         fit_pages=False,  # the same blocks with any filters
-        compression="none",
-        write_buffer_size_bytes=4096 * lsmkv.options.MIB,
-        level0_compaction_trigger=_NEVER,
-        level0_slowdown_trigger=_NEVER,
-        level0_stop_trigger=_NEVER,
     )
     entries = list(data.entries)
     random.Random(f"order/{task.seed}").shuffle(entries)
     entries.sort(key=lambda entry: entry[0] not in data.first)
     began = time.perf_counter()
-    with lsmkv.open(directory, options, error_if_exists=True) as db:
+    with lsmkv.open(directory, settings_of_runs(options), error_if_exists=True) as db:
         for part in chunks(entries, task.runs):
-            for at in range(0, len(part), _BATCH):
-                with db.write_batch() as batch:
-                    for key, value in part[at : at + _BATCH]:
-                        batch.put(key, value)
+            put_all(db, part)
             db.flush()
         load_s = time.perf_counter() - began
         view = db.inspect()

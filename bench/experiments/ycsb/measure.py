@@ -5,20 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import time
-from dataclasses import asdict
 from typing import Any, Final
 
 import numpy
 
 from ...engines.base import Store, engine_named
 from ...harness import plugins
-from ...harness.intervals import percentiles
+from ...harness.intervals import percentile
 from ...harness.workers import alone
 from ...workloads.distributions import generator, uniform
 from ...workloads.keys import Values
 from .drive import Dictionary, Driven, drive
 from .keys import record_keys
-from .rows import NOT_A_TIME, OPERATION_TIMES, Row
+from .rows import NOT_A_TIME, OPERATION_TIMES, PERCENTILES, Row
 from .tasks import Task
 from .workloads import (
     LOAD,
@@ -144,8 +143,8 @@ class _Run:
         }
         kinds = numpy.array(operations.kinds)
         for kind, prefix in OPERATION_TIMES.items():
-            times = asdict(percentiles(driven.took_ns[kinds == kind] / 1e3))
-            found |= {f"{prefix}_us_{name}": value for name, value in times.items()}
+            took_us = driven.took_ns[kinds == kind] / 1e3
+            found |= {f"{prefix}_us_p{part}": percentile(took_us, part) for part in PERCENTILES}
         return found
 
     def _note_writes(self, operations: Operations) -> None:

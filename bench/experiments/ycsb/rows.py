@@ -49,19 +49,14 @@ class Row(Observation):
     )
     settle_s: float = column("seconds of work left to the background afterwards", kind="time")
     read_us_p50: float = column("median of a read, microseconds", kind="time")
-    read_us_p95: float = column("95th percentile of a read, microseconds", kind="time")
     read_us_p99: float = column("99th percentile of a read, microseconds", kind="time")
     update_us_p50: float = column("median of an update, microseconds", kind="time")
-    update_us_p95: float = column("95th percentile of an update, microseconds", kind="time")
     update_us_p99: float = column("99th percentile of an update, microseconds", kind="time")
     insert_us_p50: float = column("median of an insert, microseconds", kind="time")
-    insert_us_p95: float = column("95th percentile of an insert, microseconds", kind="time")
     insert_us_p99: float = column("99th percentile of an insert, microseconds", kind="time")
     scan_us_p50: float = column("median of a scan, microseconds", kind="time")
-    scan_us_p95: float = column("95th percentile of a scan, microseconds", kind="time")
     scan_us_p99: float = column("99th percentile of a scan, microseconds", kind="time")
     rmw_us_p50: float = column("median of a read-modify-write, microseconds", kind="time")
-    rmw_us_p95: float = column("95th percentile of a read-modify-write, microseconds", kind="time")
     rmw_us_p99: float = column("99th percentile of a read-modify-write, microseconds", kind="time")
     data_block_reads: int | None = column(
         f"data blocks not in the engine's cache, by its own count{_ONLY_COUNTING}", kind="time"
@@ -86,11 +81,12 @@ OPERATION_TIMES: Final = {
 }
 """Kind of operation -> the prefix of its columns."""
 
+PERCENTILES: Final = (50, 99)
 _TIMES = ("operations_per_s", "us_per_operation", "loop_us_per_operation", "settle_s")
 NOT_A_TIME: Final[dict[str, Any]] = dict.fromkeys(
     (
         *_TIMES,
-        *(f"{name}_us_p{part}" for name in OPERATION_TIMES.values() for part in (50, 95, 99)),
+        *(f"{name}_us_p{part}" for name in OPERATION_TIMES.values() for part in PERCENTILES),
     ),
     float("nan"),
 )

@@ -7,7 +7,7 @@ from statistics import median
 
 from ...harness.ratios import Ratio, spread
 from ...harness.tables import Shown, Table, table_of
-from .rows import OPERATION_TIMES, Cells
+from .rows import OPERATION_TIMES, PERCENTILES, Cells
 from .workloads import WORKLOADS
 
 
@@ -80,7 +80,7 @@ def latencies(timed: Cells, engines: Sequence[str], workloads: Sequence[str]) ->
     def cell(workload: str, engine: str, name: str) -> str:
         return " / ".join(
             short(median(getattr(row, f"{name}_us_p{part}") for row in timed[workload, engine]))
-            for part in (50, 99)
+            for part in PERCENTILES
         )
 
     cells = []

@@ -1,1 +1,0 @@
-"""Filters per block or per table, at equal memory: ``python -m bench granularity``."""
