@@ -48,7 +48,9 @@ class Readers:
         """The present values of ``keys``.  Raises as ``DB.multi_get``."""
         checked = keys_bytes(keys)
         moment = Moment(self.state.clock)
-        return self.state.require_open().get_many(checked, moment, self._cache, self._stats)
+        # A refresh by another thread may fill the cache with newer entries than this view's.
+        cache = None if self.state.read_only else self._cache
+        return self.state.require_open().get_many(checked, moment, cache, self._stats)
 
     def pin_current(self) -> tuple[SuperVersion, Pin]:
         """The current super version, and a pin on the last write."""

@@ -55,7 +55,7 @@ class Symbols:
         for number, code in enumerate(codes[: self.count]):
             numbers[code] = number + 1
         self.section = bytes(numbers) + b"".join(map(_word, strings.numbers))
-        self.coded = _coded(border.join(texts), strings, codes).split(border)
+        self.coded = _coded(border.join(texts), border, strings, codes).split(border)
 
 
 class _Strings:
@@ -140,7 +140,7 @@ def _trained(texts: list[bytes], border: bytes, most: int) -> _Strings:
     net = 0
     for last in (*[False] * _ROUNDS, True):
         counters = _Counters()
-        _count(sample, border[0], strings, counters, not last)
+        _count(sample, border, strings, counters, not last)
         best = counters.best(most, least)
         net = sum([saved * step - _WORD_BYTES for saved, _ in best])
         strings = _Strings([number for _, number in best])
@@ -148,11 +148,12 @@ def _trained(texts: list[bytes], border: bytes, most: int) -> _Strings:
 
 
 def _count(
-    sample: bytes, border: i64, strings: _Strings, counters: _Counters, with_pairs: bool
+    sample: bytes, border: bytes, strings: _Strings, counters: _Counters, with_pairs: bool
 ) -> None:
     """Count the strings that the sample is made of, and pairs of neighbours."""
     length: i64 = len(sample)
-    padded = sample + bytes(8)
+    padded = sample + 8 * border  # no string reaches beyond it
+    end = i64(border[0])
     before: i64 = 0
     at: i64 = 0
     while at < length:
@@ -161,7 +162,7 @@ def _count(
         part = (1 << _STRING_BITS) | (ahead >> _FIRST) if place < 0 else strings.numbers[place]
         size = part >> _STRING_BITS
         at += size
-        if ahead >> _FIRST == border:
+        if ahead >> _FIRST == end:
             before = 0
             continue
         if size > 1:
@@ -173,10 +174,10 @@ def _count(
         before = part
 
 
-def _coded(text: bytes, strings: _Strings, codes: bytes) -> bytes:
-    """A text with codes in place of strings."""
+def _coded(text: bytes, border: bytes, strings: _Strings, codes: bytes) -> bytes:
+    """A text with codes in place of strings, none of which has the border."""
     length: i64 = len(text)
-    padded = text + bytes(8)
+    padded = text + 8 * border
     out = BytesWriter()
     at: i64 = 0
     while at < length:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import struct
 from bisect import bisect_right
 from itertools import pairwise
@@ -20,7 +21,7 @@ from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.index_builder import IndexBuilder
 from lsmkv.sstable.index_layout import separator
-from lsmkv.sstable.index_symbols import Symbols
+from lsmkv.sstable.index_symbols import Symbols, decoded
 
 Spans = list[tuple[bytes, bytes]]  # first and last key of each block
 
@@ -256,6 +257,23 @@ def test_find_is_a_plain_search_among_many_blocks(kind: str) -> None:
     assert [index.separator(number) for number in range(1, len(spans))] == separators[1:]
     for key in probes_within(spans, separators):
         assert index.find(key) == bisect_right(separators, key) - 1, key
+
+
+@given(
+    st.lists(st.text("\0ab\xff", min_size=1, max_size=9), min_size=1, max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_texts_come_back_from_symbols(words: list[str], dice: random.Random) -> None:
+    parts = [word.encode("latin-1") for word in words]
+    texts = [b"".join(dice.choices(parts, k=dice.randrange(6))) for _ in range(300)]
+    texts.append(dice.choice(parts)[: dice.randrange(9)])  # may end in a string's beginning
+    symbols = Symbols(texts)
+    at = len(symbols.section) + 1
+    found = [
+        decoded(b"-" + symbols.section + coded, at, at + len(coded), 1 if symbols.count else 0)
+        for coded in symbols.coded
+    ]
+    assert found == texts
 
 
 @pytest.mark.parametrize(
