@@ -170,7 +170,8 @@ def number_of(path: Path) -> int:
 
 # 3. How can a few bits know that a key is not in a block?  They are the bits that its keys have set.
 # Why a filter for each block?  A block is what one read fetches: the filter's no spares just that read.
-# A filter for a whole table has to be built, kept and rebuilt as a whole; but it needs no index first.
+# A filter for each table, with as many bits a key, wastes as many reads.  It is asked before the index;
+# but it is all or nothing in memory, and in damage (docs/tuning.md compares them).
 
 
 def probed_bits(key: bytes, probes: int, bit_count: int) -> Iterator[int]:
@@ -272,10 +273,9 @@ class Table:
             raise CorruptionError(path, 0, "this table is missing")
         self.file, self.blocks_read = path.open("rb", buffering=0), 0
         self.tail = toy_bytes.read_table_tail(path, self.file.fileno())
-        self.lines = self.tail.lines
-        self.separators = [line.separator for line in self.lines[:-1]]  # the last: where all end
+        self.separators = [line.separator for line in self.tail.lines[:-1]]
         if self.tail.checksum != noted["meta"]["checksum"]:
-            raise CorruptionError(path, self.lines[-1].start, "this is another table")
+            raise CorruptionError(path, self.tail.lines[-1].start, "this is another table")
 
     def lookup(self, key: bytes) -> Iterator[Step]:
         """A step for the block that may hold the key."""
@@ -283,7 +283,7 @@ class Table:
             yield Step(f"{self.path.name}, outside its keys")
             return
         for number in self._blocks_for(key):
-            line, following = self.lines[number : number + 2]
+            line, following = self.tail.lines[number : number + 2]
             bits = self.tail.filters[line.filter_start : following.filter_start]
             says = ("maybe" if may_contain(bits, line.probes, key) else "no") if bits else "none"
             if says == "no":
@@ -306,14 +306,14 @@ class Table:
         return range(max(0, first), last + 1)
 
     def read_block(self, number: int) -> list[Entry]:
-        start, stop = self.lines[number].start, self.lines[number + 1].start
+        start, stop = self.tail.lines[number].start, self.tail.lines[number + 1].start
         data = os.pread(self.file.fileno(), stop - start, start)
         self.blocks_read += 1
         return [entry_of(row) for row in toy_bytes.decode_block(self.path, self.tail, start, data)]
 
     def entries(self, start: bytes = b"") -> Iterator[Entry]:
         """Its entries in order, from the block on that may hold ``start``."""
-        for number in range(self._blocks_for(start).start, len(self.lines) - 1):
+        for number in range(self._blocks_for(start).start, len(self.tail.lines) - 1):
             yield from self.read_block(number)
 
 
@@ -340,14 +340,13 @@ class Store:
         others = [each for each in path.iterdir() if not made and not is_of_creation(each)]
         if others:
             raise RefusedError(f"{others[0]} is there, but no CURRENT: choose an empty directory")
-        self.lock = (path / "LOCK").open("a+b")
+        self.lock = (path / "LOCK").open("ab", buffering=0)
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RefusedError(f"{path} is open in another process") from None
         self.lock.truncate(0)
         self.lock.write(b"lsmkv process %d\n" % os.getpid())
-        self.lock.flush()
         if not (path / "CURRENT").exists():
             self._create()
         self._read_manifest()
@@ -399,7 +398,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Work on the disk.  If it fails, nobody knows what is there: no more is taken."""
+        """Work on the disk.  Once some has failed, nobody knows what is there: no more is begun."""
         if self.broken:
             raise RefusedError(f"{self.path}: a write failed; open the store again for more")
         self.broken = True

@@ -195,7 +195,7 @@ def test_a_block_is_read_whatever_became_of_the_filter_beside_it(tmp_path: Path)
     damaged_store(tmp_path / "db")
     expected, (path,) = read_all(tmp_path / "db"), (tmp_path / "db").glob("*.sst")
     store = open_toy(tmp_path / "db")
-    flip(path, store.tables[0].lines[1].start - 33)  # before the trailer of 32 bytes
+    flip(path, store.tables[0].tail.lines[1].start - 33)  # before the trailer of 32 bytes
     assert {key: store.get(key) for key in expected} == expected
     store.close()
 
