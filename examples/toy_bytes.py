@@ -36,7 +36,7 @@ class CorruptionError(Exception):
 
 
 class RefusedError(Exception):
-    """The store has something that only lsmkv can read, or the directory is none."""
+    """The toy does not do this: open such a store or directory, or take such a write."""
 
 
 # Checksums and hashing
@@ -52,7 +52,7 @@ def short_checksum(data: bytes, seed: int = 0) -> bytes:
 
 
 def hash_of(key: bytes) -> int:
-    """The one hash of a key, 63 bits of MurmurHash3."""
+    """The hash of a key, 63 bits of MurmurHash3: each filter takes all its bit numbers from it."""
     return int(mmh3.hash64(key, signed=False)[0]) % 2**63
 
 
@@ -226,17 +226,17 @@ def encode_block(
     return payload + bits + trailer + short_checksum(payload, seed) + short_checksum(bits, seed)
 
 
-def decode_block(path: Path, end: TableEnd, offset: int, data: bytes) -> list[Row]:
-    about, trailer = end.properties, data[-32:]
+def decode_block(path: Path, tail: TableTail, offset: int, data: bytes) -> list[Row]:
+    about, trailer = tail.properties, data[-32:]
     if len(trailer) < 32:
         raise CorruptionError(path, offset, "the file ends within a block")
     length, raw_length, _, _, _, codec, *_ = struct.unpack("<IIIIIBBHII", trailer)
     seed = checksum(trailer[:24], ((about.get("sealed_number") or about["number"]) << 40) + offset)
-    payload, bits = data[:length], data[length:-32]
-    if trailer[24:] != short_checksum(payload, seed) + short_checksum(bits, seed):
+    payload = data[:length]
+    if trailer[24:28] != short_checksum(payload, seed):  # the filter behind it is not looked at
         raise CorruptionError(path, offset, "a block is damaged")
     if codec:
-        trained = zstandard.ZstdCompressionDict(end.dictionary) if end.dictionary else None
+        trained = zstandard.ZstdCompressionDict(tail.dictionary) if tail.dictionary else None
         zstd = zstandard.ZstdDecompressor(dict_data=trained)
         rows = decode_payload(zstd.decompress(b"\x28\xb5\x2f\xfd" + payload), True)
     else:
@@ -249,7 +249,7 @@ def decode_block(path: Path, end: TableEnd, offset: int, data: bytes) -> list[Ro
 # Index
 
 
-class Place(NamedTuple):
+class Line(NamedTuple):
     """A line of the index.  A block has the keys from its separator up to that of the next line."""
 
     separator: bytes
@@ -264,13 +264,13 @@ Chunk = tuple[int, int, int]
 
 
 def encode_index(
-    places: list[Place], data_length: int, filters: bytes, smallest: bytes, largest: bytes
+    lines: list[Line], data_length: int, filters: bytes, smallest: bytes, largest: bytes
 ) -> bytes:
-    n, prefix_length = len(places), shared_length(smallest, largest)
+    n, prefix_length = len(lines), shared_length(smallest, largest)
     fences, key_starts, number_starts = list[int](), list[int](), list[int]()
     keys = numbers = b""
     for first in range(0, n, 16):  # each separator without what it shares with the one before
-        group = [place.separator[prefix_length:] for place in places[first : first + 16]]
+        group = [line.separator[prefix_length:] for line in lines[first : first + 16]]
         fences.append(int.from_bytes(group[0][:8].ljust(8, b"\0"), "big") >> 1)
         key_starts.append(len(keys))
         keys += b"\0" + varint(len(group[0])) + group[0][7:] + b"\0"
@@ -280,23 +280,23 @@ def encode_index(
             keys += bytes([min(lengths[0], 15) << 4 | min(lengths[1], 15)])
             keys += b"".join([varint(length - 15) for length in lengths if length >= 15])
             keys += key[shared:]
-    borders = [*places, Place(b"", data_length, len(filters), 0, 0)]
+    borders = [*lines, Line(b"", data_length, len(filters), 0, 0)]
     for first in range(0, n, 64):  # each number in 32 bits, where lsmkv takes as few as will do
-        blocks, ends = places[first : first + 64], borders[first : first + 65]
+        blocks, ends = lines[first : first + 64], borders[first : first + 65]
         start, filter_start = blocks[0].start, blocks[0].filter_start
         number_starts.append(len(numbers))
         numbers += struct.pack("<QIIIIBBBBB", start, 0, filter_start, 0, 0, 0, 32, 8, 32, 32)
         numbers += u32s([each.filter_start - filter_start for each in ends], 65)
-        numbers += bytes([place.probes for place in blocks]).ljust(64, b"\0")
-        numbers += u32s([place.entry_count for place in blocks], 64)
+        numbers += bytes([line.probes for line in blocks]).ljust(64, b"\0")
+        numbers += u32s([line.entry_count for line in blocks], 64)
         numbers += u32s([each.start - start for each in ends], 65)
     head = struct.pack(f"<IIIII{len(fences)}Q", n, prefix_length, 1, len(keys), 0, *fences)
     head += u32s([*key_starts, *number_starts, 0, n])  # 0 to n: one chunk has all filters
     return head + checksum(filters).to_bytes(8, "little") + keys + numbers + bytes(8)
 
 
-def decode_index(index: bytes, end: Place, smallest: bytes) -> tuple[list[Place], list[Chunk]]:
-    """The lines of all blocks and ``end``, and the chunks of the filters."""
+def decode_index(index: bytes, last: Line, smallest: bytes) -> tuple[list[Line], list[Chunk]]:
+    """The lines of all blocks and ``last``, and the chunks of the filters."""
     reader = Reader(index)
     n, prefix_length, chunk_count, _, symbol_count = reader.numbers("IIIII")
     fences = reader.numbers(f"{-(-n // 16)}Q")
@@ -304,7 +304,7 @@ def decode_index(index: bytes, end: Place, smallest: bytes) -> tuple[list[Place]
     chunk_starts = reader.numbers(f"{chunk_count + 1}I")
     checksums = reader.numbers(f"{chunk_count}Q")
     symbols = _decode_symbols(reader, symbol_count)
-    separators, places = list[bytes](), list[Place]()
+    separators, lines = list[bytes](), list[Line]()
     for number, fence in enumerate(fences):
         group = _decode_separators(reader, fence, min(16, n - 16 * number), symbols)
         separators += [smallest[:prefix_length] + separator for separator in group]
@@ -314,11 +314,11 @@ def decode_index(index: bytes, end: Place, smallest: bytes) -> tuple[list[Place]
         filters, parameters, counts, starts = [reader.bits(*form) for form in forms]
         for i, separator in enumerate(separators[first : first + 64]):
             at = start + i * step + starts[i], filter_start + i * filter_step + filters[i]
-            places.append(Place(separator, *at, probes + parameters[i], entries + counts[i]))
-    places.append(end)
-    borders = [*[places[block].filter_start for block in chunk_starts[:-1]], end.filter_start]
-    ends = pairwise(borders)
-    return places, [(*each, check) for each, check in zip(ends, checksums, strict=True)]
+            lines.append(Line(separator, *at, probes + parameters[i], entries + counts[i]))
+    lines.append(last)
+    borders = [*[lines[block].filter_start for block in chunk_starts[:-1]], last.filter_start]
+    chunks = zip(pairwise(borders), checksums, strict=True)
+    return lines, [(*each, check) for each, check in chunks]
 
 
 def _decode_symbols(reader: Reader, count: int) -> list[bytes]:
@@ -331,6 +331,17 @@ def _decode_symbols(reader: Reader, count: int) -> list[bytes]:
 def _decode_separators(
     reader: Reader, fence: int, count: int, symbols: list[bytes]
 ) -> Iterator[bytes]:
+    """A group of up to 16 separators.  It begins with its kind; here is what the usual one has.
+
+    The *fence* is the first 63 bits of the first separator, as a number: lsmkv searches among these.  It
+    has 7 whole bytes, so only what is behind them is stored: of fruit/apr its length 09, and ``pr``.
+
+    *Front-coding*: each other separator is without the bytes that it shares with the one before it.  One
+    byte has both lengths, 4 bits each: behind fruit/apr, 61 b is fruit/b, by 6 shared bytes and 1 more.
+    (15: the rest of the length follows.  ``base`` bytes are shared by the whole group, and not counted.)
+
+    A *symbol* is a byte that stands for several: where ~ is ``anan``, 62 b~ is fruit/banan.
+    """
     kind, head = reader.byte(), (fence >> 7).to_bytes(7, "big")
     if kind:  # codes of equal length: bytes, or hexadecimal digits
         head = head[: reader.byte()]
@@ -379,9 +390,9 @@ def expiry_in(stored: bytes) -> int:
     return int.from_bytes(stored[:5], "little")
 
 
-def encode_table_end(
+def encode_table_tail(
     meta: dict[str, Any],
-    places: list[Place],
+    lines: list[Line],
     trailers: bytes,
     data_length: int,
     raw_bytes: int,
@@ -389,11 +400,11 @@ def encode_table_end(
 ) -> tuple[bytes, int]:
     """All behind the blocks, and its checksum; ``raw_bytes`` is the size of all payloads."""
     keys = base64.b64decode(meta["smallest"]), base64.b64decode(meta["largest"])
-    index = encode_index(places, data_length, filters, *keys)
+    index = encode_index(lines, data_length, filters, *keys)
     about = {
         **meta,
         "has_versions": False,
-        "block_count": len(places),
+        "block_count": len(lines),
         "raw_bytes": raw_bytes,
         "blocks_checksum": (1 << 60) + (checksum(trailers) >> 4),
         "compression": "none",
@@ -412,10 +423,10 @@ def encode_table_end(
     return filters + tail + footer + short_checksum(footer) + b"lsmkvSST", checksum(tail)
 
 
-class TableEnd(NamedTuple):
+class TableTail(NamedTuple):
     """All that stands behind the blocks of a table, checked."""
 
-    places: list[Place]  # of the blocks, and one more, for where they end
+    lines: list[Line]  # of the blocks, and one more, for where they end
     filters: bytes  # empty if they are of a kind that the toy does not know
     dictionary: bytes  # that its compressed blocks need
     properties: dict[str, Any]
@@ -424,7 +435,7 @@ class TableEnd(NamedTuple):
     largest: bytes
 
 
-def read_table_end(path: Path, descriptor: int) -> TableEnd:
+def read_table_tail(path: Path, descriptor: int) -> TableTail:
     """Read it with two calls."""
     footer_at = os.fstat(descriptor).st_size - 72
     footer = os.pread(descriptor, 72, max(0, footer_at))
@@ -441,11 +452,11 @@ def read_table_end(path: Path, descriptor: int) -> TableEnd:
         raise CorruptionError(path, lengths[0], "the dictionary is damaged")
     properties = json.loads(about)
     smallest, largest = (base64.b64decode(properties[name]) for name in ("smallest", "largest"))
-    end = Place(b"", lengths[0], len(filters), 0, 0)
-    places, chunks = decode_index(index, end, smallest)
+    last = Line(b"", lengths[0], len(filters), 0, 0)
+    lines, chunks = decode_index(index, last, smallest)
     for start, stop, check in chunks:
         if checksum(filters[start:stop]) != check:
             raise CorruptionError(path, sum(lengths[:2]) + start, "filters are damaged")
     kind = properties["filter_scheme"], properties["filter_key"], properties["granularity"]
     known = filters if kind == (BLOOM, "whole", "block") else b""
-    return TableEnd(places, known, dictionary, properties, tail_sum, smallest, largest)
+    return TableTail(lines, known, dictionary, properties, tail_sum, smallest, largest)
