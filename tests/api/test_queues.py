@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 from conftest import SMALL
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import lsmkv
 from gates import GatedStorage
@@ -90,53 +88,7 @@ def test_deletions_in_a_memtable_that_waits_behind_an_older_one_still_hide_its_k
 # --- popping the first key ---
 
 
-steps = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "delete", "pop", "pop of", "batch", "flush", "clear"]),
-        st.integers(0, 12),
-    ),
-    max_size=40,
-)
 QUEUES = [b"", KEYS[0][:-1], KEYS[10][:-1], KEYS[3]]
-
-
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(steps)
-def test_popitem_agrees_with_a_sorted_dict(
-    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int]]
-) -> None:
-    model: dict[bytes, bytes] = {}
-    with lsmkv.open(tmp_path_factory.mktemp("store")) as db:
-        for number, (what, at) in enumerate(program):
-            key, value = KEYS[at], b"%d" % number
-            if what == "put":
-                db.put(key, value)
-                model[key] = value
-            elif what == "delete":
-                db.delete(key)
-                model.pop(key, None)
-            elif what == "batch":
-                with db.write_batch() as batch:
-                    batch.put(key, value)
-                    batch.delete(KEYS[at + 1])
-                model[key] = value
-                model.pop(KEYS[at + 1], None)
-            elif what == "flush":
-                db.flush()
-            elif what == "clear":
-                db.clear()
-                model.clear()
-            else:
-                prefix = b"" if what == "pop" else QUEUES[at % len(QUEUES)]
-                first = min((key for key in model if key.startswith(prefix)), default=None)
-                if first is not None:
-                    assert db.popitem(prefix=prefix) == (first, model.pop(first))
-                else:
-                    with pytest.raises(KeyError):
-                        db.popitem(prefix=prefix)
-        assert dict(db) == model
 
 
 # --- popping in threads ---

@@ -1,15 +1,16 @@
-"""The store against a dict and LMDB, over random operations and reopening."""
+"""The store against a sorted dict, over random operations and reopening."""
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import lmdb
 import pytest
 from conftest import BACKGROUNDS
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -26,6 +28,8 @@ from sortedcontainers import SortedDict
 import lsmkv
 from clocks import SetClock
 from lsmkv import DelimitedPrefix, FixedPrefix, WholeKey
+from outside_tables import staged, write_table
+from repair_stores import lose_manifest
 from torture.framework.changes import change_batch, change_model
 
 Contents = SortedDict[bytes, bytes]
@@ -98,44 +102,6 @@ class Walk:
     entries: Iterator[tuple[bytes, bytes]]
 
 
-class SecondOracle:
-    """LMDB as an independent model.  Its keys get a prefix, since they cannot be empty."""
-
-    def __init__(self, path: str) -> None:
-        self._environment = lmdb.open(path, map_size=1 << 26, sync=False, lock=False)
-
-    def write(self, operations: list[tuple[bytes, bytes | None]]) -> None:
-        with self._environment.begin(write=True) as transaction:
-            for key, value in operations:
-                if value is None:
-                    transaction.delete(b"k" + key)
-                else:
-                    transaction.put(b"k" + key, value)
-
-    def range(self, start: bytes | None, stop: bytes | None, reverse: bool) -> Entries:
-        """Entries with start <= key < stop."""
-        with self._environment.begin() as transaction, transaction.cursor() as cursor:
-            found: Entries = []
-            if reverse:
-                if stop is None:
-                    placed = cursor.last()
-                else:
-                    placed = cursor.prev() if cursor.set_range(b"k" + stop) else cursor.last()
-                walk = cursor.iterprev() if placed else iter(())
-            else:
-                walk = cursor.iternext() if cursor.set_range(b"k" + (start or b"")) else iter(())
-            for key, value in walk:
-                if reverse and start is not None and key[1:] < start:
-                    break
-                if not reverse and stop is not None and key[1:] >= stop:
-                    break
-                found.append((bytes(key[1:]), bytes(value)))
-            return found
-
-    def close(self) -> None:
-        self._environment.close()
-
-
 def in_range(
     contents: Contents, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool
 ) -> Entries:
@@ -148,15 +114,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._directories = [tempfile.TemporaryDirectory() for _ in range(2)]
-        self.path = self._directories[0].name
-        self.lmdb = SecondOracle(self._directories[1].name)
+        self._directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self._directory.name, "store")
         self.contents: Contents = SortedDict()
         self.held: list[Held] = []
         self.walks: list[Walk] = []
         self.clock = SetClock()
         self.dues: list[tuple[float, bytes, bytes]] = []
         self.db: lsmkv.DB | None = None
+        self.tables = 0
 
     @initialize(overrides=options)
     def open(self, overrides: dict[str, Any]) -> None:
@@ -176,9 +142,16 @@ class StoreMachine(RuleBasedStateMachine):
             self.db.close()
         with self._opened() as db:
             assert list(iter(db.items())) == list(self.contents.items())
-        self.lmdb.close()
-        for directory in self._directories:
-            directory.cleanup()
+        self._check_repair()
+        self._directory.cleanup()
+
+    def _check_repair(self) -> None:
+        """Without a manifest nothing is lost, and what was deleted comes back only if this is told."""
+        lose_manifest(Path(self.path))
+        report = lsmkv.repair(self.path, f"{self.path}-repaired")
+        with lsmkv.open(f"{self.path}-repaired", clock=self.clock) as db:
+            assert self.contents.items() <= dict(db.items()).items()
+            assert not report.is_complete or len(db) == len(self.contents)
 
     def _let_go(self) -> None:
         for held in self.held:
@@ -191,7 +164,6 @@ class StoreMachine(RuleBasedStateMachine):
     def put(self, key: bytes, value: bytes, sync: bool) -> None:
         self.store.put(key, value, sync=sync)
         self.contents[key] = value
-        self.lmdb.write([(key, value)])
 
     @rule(first=st.integers(0, 20), step=st.integers(1, 20), ttl_s=st.integers(1, 3))
     def put_what_expires(self, first: int, step: int, ttl_s: int) -> None:
@@ -200,7 +172,6 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.put(key, value, ttl_s=ttl_s)
             self.contents[key] = value
             self.dues.append((self.clock() + ttl_s, key, value))
-            self.lmdb.write([(key, value)])
 
     @precondition(lambda self: not self.walks)  # they read the clock when they meet what expires
     @rule()
@@ -209,13 +180,11 @@ class StoreMachine(RuleBasedStateMachine):
         for due_s, key, value in self.dues:
             if due_s <= self.clock() and self.contents.get(key) == value:
                 del self.contents[key]
-                self.lmdb.write([(key, None)])
 
     @rule(key=keys)
     def delete(self, key: bytes) -> None:
         self.store.delete(key)
         self.contents.pop(key, None)
-        self.lmdb.write([(key, None)])
 
     @rule(
         operations=st.lists(st.tuples(keys, st.none() | values), max_size=25), commit=st.booleans()
@@ -228,7 +197,6 @@ class StoreMachine(RuleBasedStateMachine):
             return
         batch.commit()
         change_model(self.contents, operations)
-        self.lmdb.write(operations)
 
     @rule(
         seed=st.integers(0, 99),
@@ -239,7 +207,6 @@ class StoreMachine(RuleBasedStateMachine):
     def fill(self, seed: int, first: int, step: int, batch_keys: int) -> None:
         """Put several memtables' worth of entries, single or in batches."""
         chance = random.Random(seed)
-        operations: list[tuple[bytes, bytes | None]] = []
         keys = MANY_KEYS[first::step]
         for start in range(0, len(keys), batch_keys):
             with self.store.write_batch() as batch:
@@ -250,8 +217,6 @@ class StoreMachine(RuleBasedStateMachine):
                     else:
                         self.store[key] = value
                     self.contents[key] = value
-                    operations.append((key, value))
-        self.lmdb.write(operations)
 
     @rule(first=st.integers(0, 20), step=st.integers(1, 20))
     def delete_many(self, first: int, step: int) -> None:
@@ -259,13 +224,69 @@ class StoreMachine(RuleBasedStateMachine):
         for key in MANY_KEYS[first::step]:
             self.store.delete(key)
             self.contents.pop(key, None)
-        self.lmdb.write([(key, None) for key in MANY_KEYS[first::step]])
 
     @rule()
     def clear(self) -> None:
         self.store.clear()
-        self.lmdb.write([(key, None) for key in self.contents])
         self.contents = SortedDict()
+
+    @rule(start=bounds, stop=bounds, most=st.sampled_from([0, 128]), batched=st.booleans())
+    def delete_range(
+        self, start: bytes | None, stop: bytes | None, most: int, batched: bool
+    ) -> None:
+        """Delete keys one by one, up to ``most`` of them, or the range."""
+        if start is stop is None:
+            start = b""
+        self.store._engine.writer.most_deletions = most
+        if batched:
+            with self.store.write_batch() as batch:
+                batch.put(b"a/1", b"before")
+                batch.delete_range(start, stop)
+                batch.put(b"a/2", b"after")
+            self.contents[b"a/1"] = b"before"
+        else:
+            self.store.delete_range(start, stop)
+        for key, _ in in_range(self.contents, start, stop, None, False):
+            del self.contents[key]
+        if batched:
+            self.contents[b"a/2"] = b"after"
+
+    @rule(entries=st.dictionaries(keys, st.none() | values, min_size=1), move=st.booleans())
+    def ingest(self, entries: dict[bytes, bytes | None], move: bool) -> None:
+        """Ingest two tables, or one."""
+        ordered, paths = sorted(entries.items()), []
+        for part in filter(None, (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :])):
+            self.tables += 1
+            paths.append(write_table(Path(f"{self.path}-{self.tables}"), dict(part)))
+        assert self.store.ingest(paths, move=move).entries == len(entries)
+        change_model(self.contents, ordered)
+
+    @rule(pairs=st.lists(st.tuples(keys, values), max_size=60), is_sorted=st.booleans())
+    def bulk_load(self, pairs: list[tuple[bytes, bytes]], is_sorted: bool) -> None:
+        last = dict(pairs)
+        self.store.bulk_load(sorted(last.items()) if is_sorted else pairs, sorted=is_sorted)
+        self.contents.update(last)
+
+    @rule(data=st.data())
+    def transact(self, data: st.DataObject) -> None:
+        """A transaction sees its own writes, and its views what was there before them."""
+        with self.store.transaction() as transaction:
+            for _ in range(data.draw(st.integers(0, 3))):
+                view, seen = transaction.items(), dict(self.contents)
+                operations = data.draw(st.lists(st.tuples(keys, st.none() | values), max_size=4))
+                change_batch(transaction, operations)
+                change_model(self.contents, operations)
+                start, stop = data.draw(keys), data.draw(keys)
+                transaction.delete_range(start, stop)
+                for key, _ in in_range(self.contents, start, stop, None, False):
+                    del self.contents[key]
+                assert list(transaction.items()) == list(self.contents.items())
+                assert dict(view) == seen
+
+    @rule()
+    def pop_first(self) -> None:
+        if self.contents:
+            assert self.store.popitem() == self.contents.popitem(0)
 
     # Reading
 
@@ -285,11 +306,6 @@ class StoreMachine(RuleBasedStateMachine):
         expected = in_range(self.contents, start, stop, prefix, reverse)
         found = self.store.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
         assert list(found) == expected
-
-    @rule(start=bounds, stop=bounds, reverse=st.booleans())
-    def scan_as_lmdb(self, start: bytes | None, stop: bytes | None, reverse: bool) -> None:
-        expected = self.lmdb.range(start, stop, reverse)
-        assert list(iter(self.store.items(start=start, stop=stop, reverse=reverse))) == expected
 
     @rule(moves=moves)
     def walk_a_cursor(self, moves: list[str | tuple[str, bytes]]) -> None:
@@ -405,6 +421,10 @@ class StoreMachine(RuleBasedStateMachine):
     def verify(self) -> None:
         report = self.store.verify()
         assert report.ok, str(report)
+
+    @invariant()
+    def no_staged_file_is_left(self) -> None:
+        assert staged(Path(self.path)) == []
 
 
 class HelpedStoreMachine(StoreMachine):
