@@ -171,32 +171,6 @@ with lsmkv.open(sys.argv[1], write_buffer_size_bytes=60_000, table_size_bytes=20
 """
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(15, marks=pytest.mark.slow)])
-def test_a_refreshed_handle_follows_writers_that_are_killed(path: str, kills: int) -> None:
-    open_small(path).close()
-    begun = last = 0
-    with open_small(path, read_only=True) as reader:
-        for _ in range(kills):
-            with process(COUNTING_WRITER, path, begun) as writer:
-                assert line_of(writer) == "open"
-                goal = last + 200
-                while last < goal:
-                    reader.refresh()
-                    state = dict(reader.items())
-                    first = int(state.get(b"first", b"0"))
-                    second = int(state.get(b"second", b"0"))
-                    assert last <= second <= first <= second + 1
-                    assert all(int(value) <= first + 1 for value in state.values())
-                    last = second
-                writer.kill()
-                writer.wait(WAIT_S)
-            reader.refresh()
-            with open_small(path, read_only=True) as fresh:
-                assert state_of(reader) == state_of(fresh)
-            # A writer killed between its two puts left "first" one ahead: the next one does both again.
-            begun = last = int(reader[b"second"])
-
-
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
