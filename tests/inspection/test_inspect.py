@@ -189,21 +189,6 @@ def test_reports_are_json_safe(db: lsmkv.DB) -> None:
     assert bytes.fromhex(json.loads(json.dumps(block.as_dict()))["first_key_hex"]) == KEYS[0]
 
 
-def test_the_text_has_a_line_for_each_level_run_and_table(db: lsmkv.DB) -> None:
-    head, *lines = str(db.inspect()).splitlines()
-    assert head == f"store {db.inspect().store_id}"
-    assert lines[0] == "memtables: 3 keys"
-    assert [line.strip().split(":")[0] for line in lines if ".sst" not in line] == [
-        "memtables",
-        "level 0",
-        lines[2].strip().split(":")[0],
-        "level 1",
-        "run 0",
-        "in all",
-    ]
-    assert sum(".sst" in line for line in lines) == 2
-
-
 STOCK = [b"key%04d" % number for number in range(300)]
 
 
