@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import random
 import tempfile
@@ -27,7 +28,7 @@ from sortedcontainers import SortedDict
 
 import lsmkv
 from clocks import SetClock
-from lsmkv import DelimitedPrefix, FixedPrefix, WholeKey
+from lsmkv import DelimitedPrefix, FixedPrefix
 from outside_tables import staged, write_table
 from repair_stores import lose_manifest
 from torture.framework.changes import change_batch, change_model
@@ -53,16 +54,20 @@ values = st.sampled_from([b"", b"v", b"w" * 40, bytes(range(256)), b"long" * 150
     max_size=8
 )
 bounds = st.none() | keys | st.binary(max_size=3)
-options = st.fixed_dictionaries(
+FILTERS: Final[list[dict[str, Any]]] = [
+    *({"filter_policy": name} for name in ("bloom", "ribbon", "grafite", "none")),
+    *({"filter_residency": name} for name in ("resident", "cached", "off")),
+    {"filter_granularity": "table", "filter_policy": "ribbon", "filter_residency": "cached"},
+    *({"filter_key": key} for key in (FixedPrefix(1), FixedPrefix(2), DelimitedPrefix(b"/"))),
+    {"filter_key": FixedPrefix(1), "filter_granularity": "table", "adaptive_filters": True},
+    {"adaptive_filters": True, "filter_policy": "ribbon", "filter_residency": "cached"},
+    *({"filter_memory_bytes": 300, "filter_policy": name} for name in ("bloom", "ribbon")),
+]
+others = st.fixed_dictionaries(
     {},
     optional={
         "compaction": st.sampled_from(["leveled", "tiered", "lazy-leveled"]),
-        "filter_granularity": st.sampled_from(["block", "table"]),
-        "filter_residency": st.sampled_from(["resident", "cached", "off"]),
         "filter_allocation": st.sampled_from(["uniform", "monkey"]),
-        "filter_key": st.sampled_from(
-            [WholeKey(), FixedPrefix(1), FixedPrefix(2), DelimitedPrefix(b"/")]
-        ),
         "error_rate": st.sampled_from([0.9, 0.1, 0.0001]),
         "compression": st.sampled_from(["none", "zstd"]),
         "compression_dictionary_size_bytes": st.sampled_from([0, 512]),
@@ -71,13 +76,8 @@ options = st.fixed_dictionaries(
         "size_ratio": st.sampled_from([2, 10]),
         "level0_compaction_trigger": st.sampled_from([1, 5]),
     },
-).flatmap(
-    lambda drawn: st.sampled_from(
-        [drawn]
-        if drawn.get("filter_residency") == "off"
-        else [drawn, drawn | {"adaptive_filters": True}, drawn | {"filter_memory_bytes": 300}]
-    )
 )
+options = st.builds(operator.or_, others, st.sampled_from(FILTERS))
 moves = st.lists(
     st.sampled_from(["next", "next", "prev", "prev", "first", "last"])
     | st.tuples(st.sampled_from(["seek", "seek_for_prev"]), keys),
