@@ -23,11 +23,6 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "output"
-
-
 def _snapshot(path: Path) -> dict[str, bytes]:
     return {
         file.name: file.read_bytes()

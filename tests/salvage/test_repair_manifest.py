@@ -25,11 +25,6 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "output"
-
-
 def test_a_manifest_older_than_the_tables_is_not_used_without_current(
     store: Path, output: Path
 ) -> None:

@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from golden_support import Golden
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
-
-
 # --- round trip ---
 
 keys = st.builds(

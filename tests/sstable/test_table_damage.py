@@ -14,11 +14,6 @@ from lsmkv.sstable.reader import TableReader
 from table_files import Tables, alike, contents, flip, numbered
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
-
-
 def check_all(tables: Tables, meta: TableMeta) -> None:
     """Open the table and check every byte of it."""
     table = tables.open(meta)

@@ -23,11 +23,6 @@ from table_files import RESIDENCIES, Entry, Tables, absent_between, ask, flip, l
 Many = tuple[TableMeta, list[Entry]]
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
-
-
 def gaps(table: TableReader) -> list[bytes]:
     """A key between every two neighbouring blocks."""
     return [last_key(table, number) + b"!" for number in range(table.index.block_count - 1)]

@@ -19,11 +19,6 @@ from table_files import Tables, ask, contents, numbered
 from threaded_stores import run_all
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
-
-
 def opened(tables: Tables, meta: TableMeta, residency: str = "resident") -> TableReader:
     return TableReader(
         tables.storage,
