@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.encoding.entries import ABSENT, MAX_KEY_BYTES, MAX_SEQUENCE
+from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.options import Options
@@ -95,30 +94,11 @@ def test_keys_of_the_greatest_length(tables: Tables) -> None:
     assert [ask(table, key) for key in longest] == [key[-2:] for key in longest]
 
 
-@pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_values_much_larger_than_a_block(tables: Tables, compression: str) -> None:
-    huge = [random.Random(number).randbytes(1 << 20) for number in range(3)]
-    entries: list[Entry] = [(b"%d" % number, value, 1) for number, value in enumerate(huge)]
-    table = tables.table(entries, compression=compression)
-    assert [ask(table, key) for key, _, _ in entries] == huge
-
-
 def test_without_fit_pages_a_block_is_closed_once_it_is_as_long_as_asked(tables: Tables) -> None:
     table = tables.table(numbered(2000, value=b"v" * 50), block_size_bytes=4096, fit_pages=False)
     entry_bytes = len(b"key00000000") + 50 + ENTRY_OVERHEAD_BYTES
     counts = [table.index.entry_count(number) for number in range(table.index.block_count - 1)]
     assert set(counts) == {-(-4096 // entry_bytes)}
-
-
-def test_versions_of_one_key_may_fill_many_blocks(tables: Tables) -> None:
-    entries: list[Entry] = [(b"a", b"first", 1)]
-    entries += [(b"k", b"version %d" % seq, seq) for seq in range(500, 0, -1)]
-    entries += [(b"z", b"last", 1)]
-    table = tables.table(entries)
-    assert table.index.block_count > 20
-    found = [ask(table, b"k", seq) for seq in range(1, 501)]
-    assert found == [b"version %d" % seq for seq in range(1, 501)]
-    assert ask(table, b"k", 0) is ABSENT
 
 
 def test_a_writer_without_entries_finishes_no_table(tables: Tables) -> None:

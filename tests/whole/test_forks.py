@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import signal
 import threading
@@ -246,18 +245,3 @@ def test_a_child_that_ends_neither_unlocks_the_store_nor_removes_its_files(path:
         assert parent.returncode == 0, errors
     with open_store(path) as db:
         assert len(db) == 2001
-
-
-def count_keys(path: str) -> int:
-    with open_store(path, read_only=True) as db:
-        return len(db)
-
-
-@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_multiprocessing_workers_may_read_beside_the_writer(path: Path, method: str) -> None:
-    with open_store(path) as db:
-        overwrite(db, b"old ")
-        with multiprocessing.get_context(method).Pool(2) as pool:
-            assert pool.map(count_keys, [str(path)] * 4) == [300] * 4
-        db[b"key"] = b"value"
-        assert len(db) == 301

@@ -375,6 +375,7 @@ def loaded_by(statement: str) -> list[str]:
                 "lsmkv.background.process.runner",
                 "lsmkv.background.process.staged",
                 "lsmkv.inspection.verify",
+                "lsmkv.typed",
             },
         ),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import random
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,6 +128,12 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(overrides=options)
     def open(self, overrides: dict[str, Any]) -> None:
         self.db = self._opened(**self.background, **overrides)
+        self._open_reader()
+
+    def _open_reader(self) -> None:
+        self.reader = self._opened(read_only=True)
+        with self.reader.snapshot() as shown:
+            self.shown_seq = shown.sequence_number
 
     def _opened(self, **options: Any) -> lsmkv.DB:
         return lsmkv.open(self.path, TINY, clock=self.clock, **options)
@@ -140,6 +147,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._let_go()
         if self.db is not None:
             self.db.close()
+            self.reader.close()
         with self._opened() as db:
             assert list(iter(db.items())) == list(self.contents.items())
         self._check_repair()
@@ -347,6 +355,16 @@ class StoreMachine(RuleBasedStateMachine):
         with self._opened(read_only=True) as reader:
             assert list(iter(reader.items())) == list(self.contents.items())
 
+    @rule()
+    def refresh_a_reader(self) -> None:
+        is_news = self.reader.refresh()
+        with self.reader.snapshot() as shown, self.store.snapshot() as own:
+            assert shown.sequence_number == own.sequence_number
+            assert is_news or shown.sequence_number == self.shown_seq
+            self.shown_seq = shown.sequence_number
+            assert list(shown.items()) == list(self.contents.items())
+        assert self.reader.multi_get(MANY_KEYS) == [self.contents.get(key) for key in MANY_KEYS]
+
     # Snapshots and iterations
 
     @precondition(lambda self: len(self.held) < 4)
@@ -416,6 +434,51 @@ class StoreMachine(RuleBasedStateMachine):
         self._let_go()
         self.store.close()
         self.db = self._opened(**self.background, **overrides)
+
+    @rule(overrides=options)
+    def crash(self, overrides: dict[str, Any]) -> None:
+        """The store goes on as it was at a kill."""
+        self.store.wait_until_settled()
+        shutil.copytree(self.path, f"{self.path}-killed")
+        self._let_go()
+        self.store.close()
+        shutil.rmtree(self.path)
+        os.rename(f"{self.path}-killed", self.path)
+        self.db = self._opened(**self.background, **overrides)
+
+    @rule()
+    def rewrite_manifest(self) -> None:
+        tables = self.store._engine.tables
+        with tables.lock:
+            tables.manifest.rewrite()
+
+    # Copies
+
+    @rule()
+    def write_to_a_checkpoint(self) -> None:
+        self.tables += 1
+        path = f"{self.path}-copy{self.tables}"
+        self.store.checkpoint(path)
+        with lsmkv.open(path, TINY, clock=self.clock) as copy:
+            assert list(copy.items()) == list(self.contents.items())
+            copy[b"own"] = b"write"
+            copy.compact_range(force=True)
+
+    @rule(is_lost=st.booleans(), by_path=st.booleans(), overrides=options)
+    def back_up(self, is_lost: bool, by_path: bool, overrides: dict[str, Any]) -> None:
+        """To the same directory each time; a store that is lost goes on as a copy of it."""
+        backup = f"{self.path}-backup"
+        lsmkv.backup(self.path if by_path else self.store, backup)
+        with lsmkv.open(backup, read_only=True, clock=self.clock) as copy:
+            assert list(copy.items()) == list(self.contents.items())
+        if is_lost:
+            self._let_go()
+            self.store.close()
+            shutil.rmtree(self.path)
+            shutil.copytree(backup, self.path)
+            self.db = self._opened(**self.background, **overrides)
+            self.reader.close()
+            self._open_reader()
 
     @rule()
     def verify(self) -> None:
