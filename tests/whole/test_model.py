@@ -8,7 +8,6 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -29,6 +28,7 @@ from sortedcontainers import SortedDict
 
 import lsmkv
 from clocks import SetClock
+from kinds_of_mappings import Walk
 from lsmkv import DelimitedPrefix, FixedPrefix
 from outside_tables import staged, write_table
 from repair_stores import lose_manifest
@@ -87,22 +87,6 @@ moves = st.lists(
 )
 
 
-@dataclass
-class Held:
-    """A snapshot and its expected contents."""
-
-    contents: Contents
-    snapshot: lsmkv.Snapshot
-
-
-@dataclass
-class Walk:
-    """A begun iteration and its expected rest."""
-
-    expected: Entries
-    entries: Iterator[tuple[bytes, bytes]]
-
-
 def in_range(
     contents: Contents, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool
 ) -> Entries:
@@ -118,8 +102,8 @@ class StoreMachine(RuleBasedStateMachine):
         self._directory = tempfile.TemporaryDirectory()
         self.path = os.path.join(self._directory.name, "store")
         self.contents: Contents = SortedDict()
-        self.held: list[Held] = []
-        self.walks: list[Walk] = []
+        self.held: list[tuple[lsmkv.Snapshot, Contents]] = []
+        self.walks: list[tuple[Iterator[tuple[bytes, bytes]], Entries]] = []  # and their rest
         self.clock = SetClock()
         self.dues: list[tuple[float, bytes, bytes]] = []
         self.db: lsmkv.DB | None = None
@@ -162,8 +146,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert not report.is_complete or len(db) == len(self.contents)
 
     def _let_go(self) -> None:
-        for held in self.held:
-            held.snapshot.close()
+        for snapshot, _ in self.held:
+            snapshot.close()
         self.held, self.walks = [], []
 
     # Writing
@@ -323,27 +307,13 @@ class StoreMachine(RuleBasedStateMachine):
     def _walk(
         self, cursor: lsmkv.Cursor, contents: Contents, moves: list[str | tuple[str, bytes]]
     ) -> None:
-        at = -1
+        walk = Walk(dict(contents))
         for move in moves:
-            valid = 0 <= at < len(contents)
-            match move:
-                case "first":
-                    placed, at = cursor.first(), 0
-                case "last":
-                    placed, at = cursor.last(), len(contents) - 1
-                case "next":
-                    placed, at = cursor.next(), at + 1 if valid else -1
-                case "prev":
-                    placed, at = cursor.prev(), at - 1 if valid else -1
-                case ("seek", key):
-                    placed, at = cursor.seek(key), contents.bisect_left(key)
-                case (_, key):
-                    placed, at = cursor.seek_for_prev(key), contents.bisect_right(key) - 1
-                case _:
-                    raise AssertionError(move)
-            assert placed == cursor.valid == (0 <= at < len(contents))
-            if placed:
-                assert cursor.item == contents.peekitem(at)
+            name, key = move if isinstance(move, tuple) else (move, b"")
+            moved = getattr(cursor, name)(*[key][: name.startswith("seek")])
+            assert moved == cursor.valid == walk.move(name, key)
+            if walk.at is not None:
+                assert cursor.item == contents.peekitem(walk.at)
 
     @rule()
     def count(self) -> None:
@@ -370,12 +340,12 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.held) < 4)
     @rule()
     def take_snapshot(self) -> None:
-        self.held.append(Held(self.contents.copy(), self.store.snapshot()))
+        self.held.append((self.store.snapshot(), self.contents.copy()))
 
     @precondition(lambda self: self.held)
     @rule(number=st.integers(0, 3))
     def release_snapshot(self, number: int) -> None:
-        self.held.pop(number % len(self.held)).snapshot.close()
+        self.held.pop(number % len(self.held))[0].close()
 
     @precondition(lambda self: self.held)
     @rule(number=st.integers(0, 3), start=bounds, stop=bounds, reverse=st.booleans(), moves=moves)
@@ -387,8 +357,7 @@ class StoreMachine(RuleBasedStateMachine):
         reverse: bool,
         moves: list[str | tuple[str, bytes]],
     ) -> None:
-        held = self.held[number % len(self.held)]
-        snapshot, contents = held.snapshot, held.contents
+        snapshot, contents = self.held[number % len(self.held)]
         assert snapshot.multi_get(MANY_KEYS) == [contents.get(key) for key in MANY_KEYS]
         expected = in_range(contents, start, stop, None, reverse)
         assert list(iter(snapshot.items(start=start, stop=stop, reverse=reverse))) == expected
@@ -401,13 +370,13 @@ class StoreMachine(RuleBasedStateMachine):
         expected = in_range(self.contents, None, None, None, reverse)
         entries = iter(self.store.items(reverse=reverse))
         assert list(islice(entries, begun)) == expected[:begun]
-        self.walks.append(Walk(expected[begun:], entries))
+        self.walks.append((entries, expected[begun:]))
 
     @precondition(lambda self: self.walks)
     @rule(number=st.integers(0, 2))
     def end_walk(self, number: int) -> None:
-        walk = self.walks.pop(number % len(self.walks))
-        assert list(walk.entries) == walk.expected
+        entries, rest = self.walks.pop(number % len(self.walks))
+        assert list(entries) == rest
 
     # Upkeep
 
