@@ -155,14 +155,6 @@ def test_a_segment_that_was_cut_off_keeps_its_whole_records(directory: str, kept
     cache.close()
 
 
-def test_a_removed_segment_is_a_miss(cache: DiskCache, directory: str) -> None:
-    put(cache, range(40))
-    files(directory)[0].unlink()
-    there = found(cache, range(40))
-    assert 0 < len(there) < 40
-    assert cache.damaged == 0
-
-
 def test_a_smaller_budget_holds_from_the_opening_on(directory: str) -> None:
     cache = DiskCache(directory, 4 * CAPACITY)
     put(cache, range(1000))
