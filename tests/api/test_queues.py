@@ -57,17 +57,6 @@ def test_a_store_that_was_cleared_settles_without_a_table(tmp_path: Path) -> Non
         assert db.verify().ok
 
 
-def test_a_flush_onto_tables_keeps_deletions(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path) as db:
-        fill(db, KEYS[:100])
-        db.flush()
-        for key in KEYS[:20]:  # few: more would be merged with what they hide
-            db.delete(key)
-        db.flush()
-        assert tombstones(db) == 20
-        assert list(db) == KEYS[20:100]
-
-
 def test_deletions_in_a_memtable_that_waits_behind_an_older_one_still_hide_its_keys(
     tmp_path: Path,
 ) -> None:
@@ -85,13 +74,9 @@ def test_deletions_in_a_memtable_that_waits_behind_an_older_one_still_hide_its_k
         assert list(db) == KEYS[100:130]
 
 
-# --- popping the first key ---
-
+# --- popping in threads ---
 
 QUEUES = [b"", KEYS[0][:-1], KEYS[10][:-1], KEYS[3]]
-
-
-# --- popping in threads ---
 
 
 @pytest.fixture
@@ -101,14 +86,6 @@ def hurried() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-def pop_all(db: lsmkv.DB, found: list[tuple[bytes, bytes]]) -> None:
-    while True:
-        try:
-            found.append(db.popitem())
-        except KeyError:
-            return
 
 
 PRODUCERS = 3
@@ -184,6 +161,4 @@ def test_every_acknowledged_put_is_in_the_store_or_was_removed_once(
             for item in producer.last.items():
                 assert counts[item] + (left.get(item[0]) == item[1]) == 1
         assert max(counts.values()) == 1
-        rest: list[tuple[bytes, bytes]] = []
-        pop_all(db, rest)
-        assert rest == sorted(left.items())
+        assert [db.popitem() for _ in left] == sorted(left.items())

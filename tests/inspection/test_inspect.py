@@ -159,15 +159,6 @@ def test_a_table_without_filters_lets_everything_pass(tmp_path: Path) -> None:
     ] * info.block_count
 
 
-def test_the_expected_rate_does_not_depend_on_residency(tmp_path: Path) -> None:
-    path = _table(tmp_path, Options(block_size_bytes=512))
-    rates = {
-        expected_error_rate(open_table(path, residency=residency))
-        for residency in ("resident", "cached", "off")
-    }
-    assert len(rates) == 1
-
-
 def test_blocks_tile_the_table(tmp_path: Path) -> None:
     path = _table(tmp_path, Options(block_size_bytes=512))
     blocks = list(block_infos(open_table(path)))

@@ -173,26 +173,6 @@ def test_the_parent_goes_on_while_and_after_children_live(path: Path) -> None:
         assert dict(db) == expected
 
 
-def test_a_store_is_free_once_the_parent_closes_it_though_a_child_lives(path: Path) -> None:
-    db = open_store(path)
-    with sleeping_child():
-        db.close()
-        open_store(path).close()
-
-
-def test_a_child_may_open_the_store_read_only(path: Path) -> None:
-    with open_store(path) as db:
-        overwrite(db, b"old ")
-        expected = dict(db)
-
-        def read() -> int:
-            with open_store(path, read_only=True) as mine:
-                assert dict(mine) == expected
-                return len(mine)
-
-        assert in_child(read) == repr(len(expected))
-
-
 def test_a_child_may_open_the_store_for_writing_once_the_parent_has_closed_it(path: Path) -> None:
     def write() -> None:
         with open_store(path) as mine:
