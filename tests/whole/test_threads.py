@@ -14,7 +14,7 @@ from leaks import open_descriptors
 from threaded_stores import Background, filled, open_store, run_all
 from torture.framework.part import Scale
 from torture.load import threads
-from torture.load.scenario import Job
+from torture.load.scenario import SMALL, Job
 
 # Of tests that differ in how tables are read, and not in who writes them.
 PROCESS_IS_SLOW = pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_threads_see_whole_writes_in_the_order_they_were_made(
     background: str, changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lookups, scans, cursors and snapshots of three threads, beside three that write, and upkeep."""
-    monkeypatch.setattr(threads, "SMALL", threads.SMALL.replace(**changes))
+    monkeypatch.setattr(threads, "SMALL", SMALL.replace(**changes))
     job = Job(background, 1, tmp_path, 1.0, Scale.CI)
     threads.run(job)
     assert min(job.counts[what] for what in ("flushes", "compactions", "writes", "upkeep")) > 0
