@@ -20,23 +20,36 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import lsmkv
+from browsed_pages import browsed, chromium, data, file, shown
+from caches import cache, clock
 from clusters import dask_client
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
 from object_servers import each_server, filled, moto, seaweedfs, server, url
 from outside_tables import unchanged
+from repair_stores import output
+from table_files import tables
 from texts import check_text
 
 __all__ = [
+    "browsed",
+    "cache",
     "check_text",
+    "chromium",
+    "clock",
     "dask_client",
+    "data",
     "each_server",
+    "file",
     "filled",
     "golden",
     "moto",
+    "output",
     "pytest_addoption",
     "seaweedfs",
     "server",
+    "shown",
+    "tables",
     "unchanged",
     "url",
 ]

@@ -168,35 +168,6 @@ def test_repr_tells_path_and_state(path: str) -> None:
         assert repr(reader) == f"<lsmkv.DB at {path!r}, read-only>"
 
 
-def test_repr_of_a_snapshot_tells_its_place(db: DB) -> None:
-    db[b"k"] = b"v"
-    with db.snapshot() as snapshot:
-        assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path!r}, as of write 1>"
-    assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path!r}, closed>"
-
-
-def test_repr_of_a_cursor_tells_its_key(db: DB) -> None:
-    db.update({b"a": b"1", b"b" * 41: b"2"})
-    with db.cursor() as cursor:
-        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at no key>"
-        cursor.first()
-        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at b'a'>"
-        cursor.last()
-        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at {b'b' * 40!r}...>"
-        cursor.next()
-        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at no key>"
-    assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, closed>"
-
-
-def test_repr_of_a_batch_tells_how_much_it_holds(db: DB) -> None:
-    batch = db.write_batch()
-    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, 0 operations, 12 bytes>"
-    batch.put(b"key", b"value")
-    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, 1 operation, 27 bytes>"
-    batch.commit()
-    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, committed or discarded>"
-
-
 def test_path_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with open_small("store") as db:

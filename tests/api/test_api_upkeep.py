@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
-from gates import WAIT_S, GatedStorage
+from gates import GatedStorage
 from kinds_of_mappings import MAPPING_READS, STORE_WRITES
 from lsmkv import DB, ClosedError
 from lsmkv.layers.peers import own_names
@@ -128,21 +124,6 @@ def test_blocks_of_an_unknown_table_is_a_value_error(db: DB) -> None:
 
 
 # Upkeep
-
-
-@pytest.mark.parametrize(
-    ("start", "stop"),
-    [(number_key(200), number_key(100)), (number_key(9), number_key(9)), (b"zzz", None)],
-    ids=["descending", "equal", "beyond"],
-)
-def test_compact_range_of_an_empty_range_merges_nothing(
-    path: str, start: bytes, stop: bytes | None
-) -> None:
-    with open_small(path, level0_compaction_trigger=12) as db:
-        contents = fill(db, range(300))
-        db.compact_range(start, stop)
-        assert (db.stats().compactions, len(db.inspect().levels)) == (0, 1)
-        assert dict(db) == contents
 
 
 def test_opening_to_read_while_a_store_is_being_made_finds_no_store(path: str) -> None:
@@ -268,20 +249,6 @@ def test_properties_of_a_closed_store_still_work(path: str) -> None:
     assert (db.closed, db.path, db.read_only, db.options) == (True, path, False, SMALL)
 
 
-@pytest.mark.parametrize("taken", [1, 10, 100, 1000, 1500])
-@pytest.mark.parametrize("flushed", [False, True])
-def test_an_iterator_raises_at_its_next_step(path: str, taken: int, flushed: bool) -> None:
-    db = open_small(path, block_size_bytes=65_536)
-    fill(db, range(3000), value=b"")
-    if flushed:
-        db.flush()
-    walk = iter(db.items())
-    assert len(list(islice(walk, taken))) == taken
-    db.close()
-    with pytest.raises(ClosedError, match="is closed"):
-        next(walk)
-
-
 def test_leaving_the_with_block_closes_even_after_an_exception(path: str) -> None:
     with pytest.raises(RuntimeError), open_small(path) as db:
         raise RuntimeError
@@ -298,47 +265,7 @@ def test_a_store_dropped_unclosed_warns_and_is_closed(path: str) -> None:
         assert again[b"k"] == b"v"
 
 
-def test_a_store_whose_end_is_interrupted_is_closed_all_the_same(path: str) -> None:
-    db = open_small(path)
-    db[b"k"] = b"v"
-    engine: Any = db._engine
-
-    class Interrupted:
-        """The engine, whose first end an interrupt cuts short."""
-
-        calls = 0
-
-        def close(self) -> None:
-            Interrupted.calls += 1
-            if Interrupted.calls == 1:
-                raise KeyboardInterrupt
-            engine.close()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(engine, name)
-
-    db._engine = Interrupted()  # type: ignore[assignment]
-    with pytest.warns(ResourceWarning):
-        sys.unraisablehook, hook = lambda _: None, sys.unraisablehook
-        try:
-            del db
-            gc.collect()
-        finally:
-            sys.unraisablehook = hook
-    with open_small(path, wait_s=WAIT_S) as again:
-        assert again[b"k"] == b"v"
-
-
 # Destroying
-
-
-def test_destroy_refuses_a_directory_without_a_store(tmp_path: Path) -> None:
-    Path(tmp_path, "000001.log").write_text("not ours to judge")
-    with pytest.raises(lsmkv.NotAStoreError):
-        lsmkv.destroy(tmp_path)
-    with pytest.raises(lsmkv.NotAStoreError):
-        lsmkv.destroy(tmp_path / "absent")
-    assert os.listdir(tmp_path) == ["000001.log"]
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")

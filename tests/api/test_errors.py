@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import gc
 import importlib
 import multiprocessing
 import os
 import pickle
 import pkgutil
 import traceback
-import weakref
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -180,23 +178,6 @@ def test_each_use_of_a_forked_store_raises_a_new_error(path: str) -> None:
             finally:
                 os._exit(code)
         assert exit_code(child) == 0
-
-
-def test_errors_of_a_closed_store_keep_no_local_variables_alive(path: str) -> None:
-    class Local:
-        pass
-
-    def use() -> weakref.ref[Local]:
-        local = Local()
-        with pytest.raises(ClosedError):
-            db.get(b"k")
-        return weakref.ref(local)
-
-    db = open_small(path)
-    db.close()
-    left = use()
-    gc.collect()
-    assert left() is None
 
 
 def a_table(db: DB) -> lsmkv.Table:

@@ -14,39 +14,21 @@ import pytest
 import lsmkv
 import lsmkv.dbm
 from interruptions import at_each_place
-from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from lsmkv.typed import Json, Str, TypedDB
+from storages import HookedStorage
 
 Act = Callable[[], object]
 
 
-class InterposedStorage(Storage):
+class InterposedStorage(HookedStorage):
     """Calls ``act`` once, when the next block is read."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.act: Act | None = None
+    act: Act | None = None
 
-    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
-        return _InterposedFile(self, path, descriptor, size, direct)
-
-    def let_in(self) -> None:
+    def after_read(self, *_: object) -> None:
         act, self.act = self.act, None
         if act is not None:
             act()
-
-
-class _InterposedFile(RandomFile):
-    def __init__(
-        self, storage: InterposedStorage, path: str, descriptor: int, size: int, direct: bool
-    ) -> None:
-        super().__init__(path, descriptor, size, storage.stats, direct)
-        self._storage = storage
-
-    def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
-        found = super().pread(offset, length, kind, count)
-        self._storage.let_in()
-        return found
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 from conftest import SMALL
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import lsmkv
 from gates import GatedStorage
@@ -59,17 +57,6 @@ def test_a_store_that_was_cleared_settles_without_a_table(tmp_path: Path) -> Non
         assert db.verify().ok
 
 
-def test_a_flush_onto_tables_keeps_deletions(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path) as db:
-        fill(db, KEYS[:100])
-        db.flush()
-        for key in KEYS[:20]:  # few: more would be merged with what they hide
-            db.delete(key)
-        db.flush()
-        assert tombstones(db) == 20
-        assert list(db) == KEYS[20:100]
-
-
 def test_deletions_in_a_memtable_that_waits_behind_an_older_one_still_hide_its_keys(
     tmp_path: Path,
 ) -> None:
@@ -87,59 +74,9 @@ def test_deletions_in_a_memtable_that_waits_behind_an_older_one_still_hide_its_k
         assert list(db) == KEYS[100:130]
 
 
-# --- popping the first key ---
-
-
-steps = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "delete", "pop", "pop of", "batch", "flush", "clear"]),
-        st.integers(0, 12),
-    ),
-    max_size=40,
-)
-QUEUES = [b"", KEYS[0][:-1], KEYS[10][:-1], KEYS[3]]
-
-
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(steps)
-def test_popitem_agrees_with_a_sorted_dict(
-    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int]]
-) -> None:
-    model: dict[bytes, bytes] = {}
-    with lsmkv.open(tmp_path_factory.mktemp("store")) as db:
-        for number, (what, at) in enumerate(program):
-            key, value = KEYS[at], b"%d" % number
-            if what == "put":
-                db.put(key, value)
-                model[key] = value
-            elif what == "delete":
-                db.delete(key)
-                model.pop(key, None)
-            elif what == "batch":
-                with db.write_batch() as batch:
-                    batch.put(key, value)
-                    batch.delete(KEYS[at + 1])
-                model[key] = value
-                model.pop(KEYS[at + 1], None)
-            elif what == "flush":
-                db.flush()
-            elif what == "clear":
-                db.clear()
-                model.clear()
-            else:
-                prefix = b"" if what == "pop" else QUEUES[at % len(QUEUES)]
-                first = min((key for key in model if key.startswith(prefix)), default=None)
-                if first is not None:
-                    assert db.popitem(prefix=prefix) == (first, model.pop(first))
-                else:
-                    with pytest.raises(KeyError):
-                        db.popitem(prefix=prefix)
-        assert dict(db) == model
-
-
 # --- popping in threads ---
+
+QUEUES = [b"", KEYS[0][:-1], KEYS[10][:-1], KEYS[3]]
 
 
 @pytest.fixture
@@ -149,14 +86,6 @@ def hurried() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-def pop_all(db: lsmkv.DB, found: list[tuple[bytes, bytes]]) -> None:
-    while True:
-        try:
-            found.append(db.popitem())
-        except KeyError:
-            return
 
 
 PRODUCERS = 3
@@ -232,6 +161,4 @@ def test_every_acknowledged_put_is_in_the_store_or_was_removed_once(
             for item in producer.last.items():
                 assert counts[item] + (left.get(item[0]) == item[1]) == 1
         assert max(counts.values()) == 1
-        rest: list[tuple[bytes, bytes]] = []
-        pop_all(db, rest)
-        assert rest == sorted(left.items())
+        assert [db.popitem() for _ in left] == sorted(left.items())

@@ -327,24 +327,3 @@ def test_compare_and_set_sets_only_what_was_expected(db: DB) -> None:
     assert dict(db) == {b"b": b"2", b"c": b"3", b"e": b"5"}
     with pytest.raises(TypeError):
         db.compare_and_set(b"a", 1, b"")  # type: ignore[arg-type]
-
-
-def test_counters_in_threads_lose_nothing(db: DB) -> None:
-    each = 60
-
-    def compared() -> None:
-        for _ in range(each):
-            while True:
-                before = db.get(b"n")
-                if db.compare_and_set(b"n", before, b"%d" % (int(before or 0) + 1)):
-                    break
-
-    def transacted() -> None:
-        def add(t: Transaction) -> None:
-            t[b"n"] = b"%d" % (int(t.get(b"n", b"0")) + 1)
-
-        for _ in range(each):
-            db.transact(add, 1000)
-
-    run_all(*[compared, transacted] * 4)
-    assert db[b"n"] == b"%d" % (8 * each)

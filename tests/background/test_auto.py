@@ -62,12 +62,6 @@ def test_a_large_compaction_runs_in_a_process_and_a_flush_in_the_thread(path: st
         assert db.verify().ok
 
 
-def test_a_small_compaction_starts_no_process(path: str) -> None:
-    with open_small(path) as db:
-        compacted(db)
-        assert db._engine.background.compactor.runner is None
-
-
 def test_the_compactors_thread_imports_nothing(path: str) -> None:
     """An interrupt of another thread's import may leave its lock held, and the compactor waiting."""
     program = (

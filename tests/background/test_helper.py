@@ -28,7 +28,6 @@ from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, j
 from lsmkv.filters.policy import register
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
-from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 
 
@@ -185,19 +184,6 @@ def test_a_flush_of_batches_runs_in_a_process_whether_or_not_they_were_read(
 
 
 # --- where it cannot be done ---------------------------------------------------------------------
-
-
-def test_a_custom_storage_keeps_the_work_in_this_process(path: str) -> None:
-    class OwnStorage(Storage):
-        pass
-
-    with (
-        pytest.warns(RuntimeWarning, match="only this process has"),
-        open_store(path, storage=OwnStorage()) as db,
-    ):
-        contents = fill(db, range(500))
-        db.compact_range()
-        assert not has_runners(db) and dict(db.items()) == contents
 
 
 def test_a_registered_filter_policy_keeps_the_work_in_this_process(path: str) -> None:

@@ -176,11 +176,6 @@ def test_a_dump_is_loaded_as_tables(tmp_path: Path, store: str, options: list[st
         assert db.verify().log_record_count == 0
 
 
-def load(store: str, file_format: str, content: bytes, *options: str) -> dict[bytes, bytes]:
-    succeed("load", store, "-", "--format", file_format, *options, stdin=content)
-    return read(store)
-
-
 def refuse(store: str, file_format: str, content: bytes, *options: str) -> str:
     message = fail("load", store, "-", "--format", file_format, *options, stdin=content)
     assert one_line(message)
@@ -207,12 +202,6 @@ def test_each_column_of_a_header_is_compared_with_few_others() -> None:
     header: list[str] = [CountedName(f"column {number}") for number in range(1000)]
     Columns(Fields(key="column 5"), Form.TEXT, header)
     assert CountedName.comparisons < 3 * len(header)
-
-
-@pytest.mark.parametrize(("file_format", "tab"), [("csv", b","), ("tsv", b"\t")])
-def test_a_header_alone_is_passed_over(store: str, file_format: str, tab: bytes) -> None:
-    content = b"\xef\xbb\xbfkey,value\r\na,1\r\n".replace(b",", tab)
-    assert load(store, file_format, content, "--header") == {b"a": b"1"}
 
 
 # --- JSON lines ---

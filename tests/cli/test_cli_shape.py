@@ -5,33 +5,23 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import lsmkv
-from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
+from commands import fail, fill_tables, one_line, succeed
 from damage import footer_of
 from lsmkv.cli.commands import cli
 from lsmkv.cli.group import describe
 from lsmkv.cli.sizes import filter_size
-from lsmkv.filters.maths.layouts import ribbon_bits_for
-from lsmkv.filters.maths.sizing import exact_rate
 from lsmkv.filters.policy import RIBBON
-from lsmkv.tree.ownership import UNFINISHED_NOTE
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     return str(tmp_path / "store")
-
-
-def test_stats_shows_the_shape_of_the_tree(store: str) -> None:
-    shown = succeed("stats", fill_tables(store)).decode()
-    assert re.search(r"about 500 keys", shown)
-    assert re.search(r"^ *all +1 +1 +500 +0 ", shown, re.MULTILINE)
 
 
 def test_stats_json_has_levels_memory_and_what_opening_read(store: str) -> None:
@@ -40,11 +30,6 @@ def test_stats_json_has_levels_memory_and_what_opening_read(store: str) -> None:
     assert shown["levels"][0]["entries"] == 500
     assert shown["memory"]["filter_bytes"] == shown["levels"][0]["filter_bytes"]
     assert shown["opening"]["filter_read_bytes"] == shown["levels"][0]["filter_bytes"]
-
-
-def test_inspect_shows_each_table(store: str) -> None:
-    shown = succeed("inspect", fill_tables(store)).decode()
-    assert re.search(r"key0000 +key0499 ", shown)
 
 
 def test_inspect_blocks_shows_each_filter(store: str) -> None:
@@ -134,27 +119,6 @@ def test_looking_inside_works_beside_a_writer(store: str, command: str) -> None:
         succeed(command, store)
 
 
-@pytest.fixture
-def one_of_each(store: str) -> str:
-    """A store of one table, block and entry, and one logged key."""
-    with lsmkv.open(store) as db:
-        db[b"a"] = b"1"
-        db.flush()
-        db[b"b"] = b"2"
-    return store
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["verify"], ["explain", "a"], ["inspect"], ["stats"], ["compact"], ["repair", "--in-place"]],
-)
-def test_one_of_a_thing_is_singular(one_of_each: str, arguments: list[str]) -> None:
-    options = ["--yes"] if "--in-place" in arguments else []
-    shown = succeed(arguments[0], one_of_each, *arguments[1:], *options).decode()
-    assert re.search(r"\b1 [a-z]", shown)
-    assert not re.search(r"\b1 (?:log )?(?:[a-z]+s|entries)\b", shown)
-
-
 @pytest.mark.parametrize("command", ["stats", "inspect"])
 def test_index_and_filters_are_shown_side_by_side(store: str, command: str) -> None:
     fill_tables(store)
@@ -196,46 +160,6 @@ def test_inspect_says_so_also_where_the_terminal_cuts_them(
         assert (b"--json shows them whole" in succeed("inspect", store)) is is_cut
 
 
-def test_keys_and_bits_give_the_error_rate() -> None:
-    found = filter_size(30, 300, None)
-    assert found.error_rate_exact == exact_rate(300, 30, found.probe_count)
-    assert found.error_rate_classic < found.error_rate_exact
-
-
-def test_a_ribbon_filter_of_the_same_rate_has_fewer_bits() -> None:
-    found = filter_size(1000, None, 0.01)
-    assert found.ribbon is not None
-    assert (found.ribbon.columns, found.ribbon.error_rate) == (7, 2.0**-7)
-    assert found.ribbon.bit_count == ribbon_bits_for(1000, 0.01)
-    assert found.ribbon.bit_count < 0.8 * found.bit_count
-
-
-def test_a_ribbon_filter_in_the_same_bits_has_the_most_columns_that_fit() -> None:
-    found = filter_size(1000, 9586, None)
-    assert found.ribbon is not None
-    assert found.ribbon.bit_count <= 9586
-    assert ribbon_bits_for(1000, found.ribbon.error_rate / 2) > 9586
-    assert found.ribbon.error_rate < found.error_rate_exact / 4
-
-
-def test_bits_and_error_rate_give_the_most_keys_of_a_ribbon_filter() -> None:
-    found = filter_size(None, 9586, 0.01)
-    assert found.ribbon is not None
-    keys = found.ribbon.key_count
-    assert found.ribbon.bit_count == ribbon_bits_for(keys, 0.01) <= 9586
-    assert ribbon_bits_for(keys + 1, 0.01) > 9586
-    assert keys > 1.2 * found.key_count
-
-
-@pytest.mark.parametrize(
-    ("keys", "bits", "error_rate"), [(1000, 500, None), (None, 16, 0.01), (10, None, 2.0**-32)]
-)
-def test_what_no_ribbon_filter_can_be_has_none(
-    keys: int | None, bits: int | None, error_rate: float | None
-) -> None:
-    assert filter_size(keys, bits, error_rate).ribbon is None
-
-
 @pytest.mark.parametrize("key_count", [30, 300])
 def test_the_bits_of_the_ribbon_filter_are_nearly_those_that_the_policy_builds(
     key_count: int,
@@ -255,78 +179,7 @@ def test_a_number_of_400_digits_is_wrong_usage(given: tuple[str, ...]) -> None:
     assert "\nError: " in fail("filter-size", *given, "1" + "0" * 400, code=2)
 
 
-def _lose_current(store: str) -> None:
-    Path(store, "CURRENT").unlink()
-
-
-def _damage_current(store: str) -> None:
-    Path(store, "CURRENT").write_bytes(b"nonsense\n")
-
-
-def _lose_table(store: str) -> None:
-    next(Path(store).glob("*.sst")).unlink()
-
-
-@pytest.mark.parametrize("damage", [damage_block, _damage_current, _lose_current, _lose_table])
-def test_verify_json_has_one_shape(store: str, damage: Callable[[str], None]) -> None:
-    sound = json.loads(succeed("verify", fill_tables(store), "--json"))
-    damage(store)
-    result = run("verify", store, "--json")
-    shown = json.loads(result.stdout)
-    assert (result.exit_code, shown["ok"]) == (4, False)
-    assert {name: type(value) for name, value in shown.items()} == {
-        name: type(value) for name, value in sound.items()
-    }
-    assert [sorted(problem) for problem in shown["problems"]] == [["offset", "path", "reason"]]
-
-
-def test_repair_in_place_does_not_ask_with_yes(store: str) -> None:
-    damage_block(fill_tables(store))
-    run("repair", store, "--in-place", "--yes")
-    succeed("verify", store)
-
-
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_repair_exits_with_4_when_something_is_lost(
-    store: str, tmp_path: Path, options: list[str]
-) -> None:
-    damage_block(fill_tables(store))
-    result = run("repair", store, "--output", str(tmp_path / "new"), *options)
-    assert (result.exit_code, result.stderr) == (4, "")
-    assert result.stdout
-
-
-def test_compact_makes_one_run_and_forgets_the_deleted(store: str) -> None:
-    fill_tables(store)
-    fill_tables(store, 300)
-    succeed("delete", store, "key0000")
-    shown = json.loads(succeed("compact", store, "--json"))
-    assert (shown["before"]["runs"], shown["after"]["runs"]) == (2, 1)
-    assert shown["after"]["entries"] == 499
-
-
-def test_compact_says_when_there_is_nothing_to_merge(store: str) -> None:
-    succeed("compact", fill_tables(store))
-    assert b"Nothing to merge" in succeed("compact", store)
-
-
-def test_compact_rewrites_with_the_options_set(store: str) -> None:
-    fill_tables(store)
-    fill_tables(store)
-    succeed("compact", store, "--set", "error_rate=0.2")
-    with lsmkv.open(store, read_only=True) as db:
-        assert [table.requested_rate for table in db.inspect().tables()] == [0.2]
-
-
 # --- destroy ---
-
-
-def test_destroy_says_which_files_keep_the_directory(store: str) -> None:
-    damage_block(fill_tables(store))
-    run("repair", store, "--in-place", "--yes")
-    Path(store, "a.txt").write_text("mine")
-    message = run("destroy", store, "--yes").stderr
-    assert message == f"Removed the store; {store} stays: other files are in it, such as lost.\n"
 
 
 URL = "s3://bucket/store"
@@ -341,52 +194,6 @@ URL = "s3://bucket/store"
 )
 def test_an_answer_of_object_storage_is_explained(answer: str, meaning: str) -> None:
     assert meaning in describe(OSError(f"{URL}/generations: LIST: {answer}"))
-
-
-ENTRIES = {b"a": b"1", b"b": b"2"}
-EACH_COMMAND = pytest.mark.parametrize("command", ["checkpoint", "backup"])
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> str:
-    return str(tmp_path / "target")
-
-
-@EACH_COMMAND
-def test_the_copy_has_what_the_store_has(command: str, store: str, target: str) -> None:
-    fill(store, ENTRIES)
-    assert target.encode() in succeed(command, store, target)
-    assert read(target) == ENTRIES
-
-
-def test_checkpoint_prints_json(store: str, target: str) -> None:
-    shown = json.loads(succeed("checkpoint", fill_tables(store), target, "--json"))
-    assert shown["path"] == target
-    assert shown["linked_count"] == shown["table_count"] > 0
-
-
-def test_backup_prints_json_and_copies_only_once(store: str, target: str) -> None:
-    first = json.loads(succeed("backup", fill_tables(store), target, "--json"))
-    second = json.loads(succeed("backup", store, target, "--json"))
-    assert (first["is_first"], second["is_first"]) == (True, False)
-    assert first["copied_count"] == first["table_count"] > 0
-    assert second["copied_count"] == 0
-
-
-def test_the_backup_of_another_store_is_refused(store: str, target: str, tmp_path: Path) -> None:
-    fill(store, ENTRIES)
-    succeed("backup", store, target)
-    other = fill_tables(str(tmp_path / "other"))
-    message = fail("backup", other, target)
-    assert one_line(message) and "backup of another store" in message
-
-
-def test_verify_says_that_a_copy_is_unfinished(store: str, target: str) -> None:
-    succeed("backup", fill_tables(store), target)
-    Path(target, "CURRENT").unlink()
-    Path(target, "UNFINISHED").write_bytes(UNFINISHED_NOTE)
-    message = fail("verify", target, code=1)
-    assert one_line(message) and "unfinished checkpoint or backup" in message
 
 
 # --- one table, and the rate of its bits ---

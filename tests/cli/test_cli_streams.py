@@ -23,11 +23,6 @@ def store(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
-def load(store: str, file_format: str, content: bytes) -> dict[bytes, bytes]:
-    succeed("load", store, "-", "--format", file_format, stdin=content)
-    return read(store)
-
-
 def refuse(store: str, file_format: str, content: bytes, *options: str) -> str:
     message = fail("load", store, "-", "--format", file_format, *options, stdin=content)
     assert one_line(message)
@@ -64,13 +59,6 @@ def test_load_unpacks_gzip(store: str, tmp_path: Path, name: str, content: bytes
     (tmp_path / name).write_bytes(gzip.compress(content))
     succeed("load", store, str(tmp_path / name))
     assert read(store) == {b"k": b"v"}
-
-
-def test_load_unpacks_gzip_from_standard_input(store: str) -> None:
-    assert load(store, "csv", gzip.compress(b"a,1\n") + gzip.compress(b"b,2\n")) == {
-        b"a": b"1",
-        b"b": b"2",
-    }
 
 
 @pytest.mark.parametrize("size", [0, 1, 64 * 1024, 300_000])

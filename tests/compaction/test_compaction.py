@@ -150,15 +150,6 @@ def test_compacting_everything_leaves_one_run_without_deletions(tmp_path: Path) 
         assert dict(db) == model
 
 
-def test_compacting_twice_does_nothing_more(tmp_path: Path) -> None:
-    with open_store(tmp_path, "leveled") as db:
-        load(db, 5, 500, 300)
-        db.compact_range()
-        before = db.stats()
-        db.compact_range()
-        assert (db.stats() - before).compactions == 0
-
-
 def rates_by_run(db: lsmkv.DB) -> list[tuple[int, float]]:
     return [
         (run.entry_count, sum(info.requested_rate for info in run.tables) / len(run.tables))

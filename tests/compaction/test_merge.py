@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from columns import as_columns, as_rows
 from lsmkv.compaction.merge import flushed_batches, merge_tables, surviving
-from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
+from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.encoding.entry_batch import Entry, EntryBatch, EntrySlice, batches_of, joined
 from lsmkv.encoding.expiry import Held
-from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.multi_writer import TableJob, write_tables
@@ -138,16 +137,6 @@ def test_long_stretches_of_one_part_are_moved_whole_and_repeats_are_found_at_the
     ]
 
 
-@given(st.integers(2, 9))
-def test_the_newest_of_any_number_of_parts_wins(count: int) -> None:
-    parts = [
-        EntryBatch.of([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
-        for n in range(count)
-    ]
-    rows = as_rows([merged(parts, [], False)])
-    assert rows == [(b"k", b"0", count), *((b"k%d" % n, b"", count - n) for n in range(count))]
-
-
 # Columns with one sequence number for all entries, or with many.
 
 
@@ -170,9 +159,6 @@ def test_columns_taken_together_keep_their_sequence_numbers(parts: list[tuple[in
     together = joined(taken)
     assert as_rows([together]) == rows
     assert together.one_seq >= 0 or len({seq for _, seq in parts}) > 1 or parts[0][1] < 0
-
-
-Contents = dict[bytes, bytes | None]  # None is a deletion
 
 
 class Merger:
@@ -221,34 +207,6 @@ def rows_of(tables: list[TableReader]) -> list[Entry]:
 parts = st.sampled_from([b"", b"a", b"b", b"\0", b"\0\0", b"\xff", b"12345678", b"p" * 20])
 keys = st.lists(parts, max_size=4).map(b"".join) | st.binary(max_size=12)
 values = st.none() | st.sampled_from([b"", b"v" * 40_000]) | st.binary(max_size=30)
-contents = st.dictionaries(keys, values, max_size=60)
-
-
-@given(st.lists(contents, min_size=1, max_size=5), st.sampled_from([256, 4096]), st.booleans())
-def test_the_newest_version_of_each_key_is_kept(
-    runs: list[Contents], block_size_bytes: int, drop_deletions: bool
-) -> None:
-    expected: Contents = {}
-    for run in reversed(runs):  # the newest run comes first
-        expected |= run
-    with tempfile.TemporaryDirectory() as directory:
-        merger = Merger(directory, block_size_bytes)
-        tables = [
-            merger.run([(key, run[key], len(runs) - age) for key in sorted(run)])
-            for age, run in enumerate(runs)
-        ]
-        merged = merger.merged(tables, [], drop_deletions)
-        found = {key: value for key, value, _ in rows_of(merged)}
-        order = [key for key, _, _ in rows_of(merged)]
-        for table in merged:
-            for number in range(table.index.block_count):
-                for key in table.block(number, False).keys():  # noqa: SIM118  # a block is no mapping
-                    assert table.get(key, hash_key(key), MAX_SEQUENCE) == expected[key]
-    assert order == sorted(found)
-    if drop_deletions:
-        assert found == {key: value for key, value in expected.items() if value is not None}
-    else:
-        assert found == expected
 
 
 @st.composite

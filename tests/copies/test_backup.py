@@ -337,15 +337,6 @@ def test_a_store_made_anew_in_the_place_of_one_does_not_replace_its_backup(at: P
     assert read(at.target) == expected
 
 
-def test_an_unchanged_store_removes_nothing_of_its_backup(at: Places) -> None:
-    with open_small(at.store) as db:
-        fill(db, range(400))
-        db.compact_range()
-        lsmkv.backup(db, at.target)
-        report = lsmkv.backup(db, at.target)
-    assert (report.copied_count, report.removed_count) == (0, 0)
-
-
 def test_a_store_that_went_another_way_is_refused(at: Places) -> None:
     filled(at.store)
     shutil.copytree(at.store, at.other)

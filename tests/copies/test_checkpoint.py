@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from outside_tables import numbered, write_table
 from published_stores import FORM, published, reader
 from sequential_writer import SCRIPT, WITHOUT_END, acknowledged, check_prefix
 from storages import FaultyStorage
-from time_limits import join
 
 
 def inodes(folder: Path) -> dict[str, int]:
@@ -130,30 +128,6 @@ def test_damage_to_the_end_of_its_log_is_found(tmp_path: Path) -> None:
 
 
 # --- beside writers ---
-
-
-def test_one_of_a_store_that_threads_write_to_has_no_hole(tmp_path: Path) -> None:
-    written = [0]
-    ends = threading.Event()
-
-    def write() -> None:
-        while not ends.is_set():
-            db[b"%08d" % written[0]] = b"v" * 40
-            written[0] += 1
-
-    with open_small(tmp_path / "store") as db:
-        thread = threading.Thread(target=write)
-        thread.start()
-        try:
-            for number in range(8):
-                while written[0] < 300 * number:
-                    assert thread.is_alive()
-                least = written[0]
-                db.checkpoint(tmp_path / f"copy{number}")
-                check_prefix(tmp_path / f"copy{number}", least)
-        finally:
-            ends.set()
-            join(thread)
 
 
 def test_a_reader_makes_ones_beside_a_process_that_flushes_and_is_killed(tmp_path: Path) -> None:

@@ -11,17 +11,11 @@ from pathlib import Path
 
 import pytest
 from conftest import open_small
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.engine import bulk_load
-from lsmkv.engine.external_sort import ExternalSort
-from lsmkv.tree.version_set import table_format
+from lsmkv.engine import bulk_load, external_sort
 from outside_tables import names, staged
 from time_limits import exit_code, join
-
-MIB = 1 << 20
 
 
 @pytest.fixture
@@ -65,43 +59,12 @@ def test_the_last_value_of_a_repeated_key_counts(
     db: lsmkv.DB, monkeypatch: pytest.MonkeyPatch, memory_bytes: int
 ) -> None:
     monkeypatch.setattr(bulk_load, "_LEAST_MEMORY_BYTES", 1)
+    monkeypatch.setattr(external_sort, "_MERGE_BYTES", 100)  # so three or more runs are merged
     dice = random.Random(1)
     pairs = [(b"%02d" % dice.randrange(40), b"%d" % number) for number in range(400)]
     report = db.bulk_load(pairs, memory_bytes=memory_bytes)
     assert dict(db) == dict(pairs)
     assert report.entries == len(dict(pairs))
-
-
-@settings(max_examples=30)
-@given(
-    st.lists(st.tuples(st.binary(max_size=3), st.binary(max_size=3)), max_size=80),
-    st.integers(1, 15),
-    st.integers(2, 4),
-)
-def test_an_external_sort_is_a_dict(
-    tmp_path_factory: pytest.TempPathFactory,
-    pairs: list[tuple[bytes, bytes]],
-    run_length: int,
-    most_merged: int,
-) -> None:
-    folder = tmp_path_factory.mktemp("sort")
-    with open_small(folder / "store") as db:
-        job = db._engine.tables.job(
-            table_format(db.options, 0.01), lambda: False, lambda _done: None
-        )
-        external = ExternalSort(job, most_merged * 2 * MIB)
-        for start in range(0, len(pairs), run_length):
-            part = pairs[start : start + run_length]
-            external.add([key for key, _ in part], [value for _, value in part])
-        found: list[tuple[bytes, object]] = []
-        for batch in external.merged():
-            for position in range(batch.count):
-                slot = batch.order[position]
-                value = batch.value_data[batch.value_ends[slot] : batch.value_ends[slot + 1]]
-                found.append((batch.key(position), value))
-        assert found == sorted(dict(pairs).items())
-        external.remove()
-        assert list((folder / "store").glob("*.sst")) == []
 
 
 def test_nothing_is_to_be_seen_before_the_end(db: lsmkv.DB) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -221,44 +220,3 @@ def test_threads_that_write_and_read_see_their_own_writes(path: str) -> None:
 
         run_all(*[lambda name=name: work(name) for name in range(4)])
         assert db.stats().entry_cache_hits > 0
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_random_programs_read_what_a_dict_has(path: str, tmp_path: Path, seed: int) -> None:
-    dice, clock = random.Random(seed), SetClock()
-    model: dict[bytes, tuple[bytes, float]] = {}
-    shape: dict[str, Any] = {"write_buffer_size_bytes": 32_768, "block_cache_size_bytes": 49_152}
-    with open_store(path, clock=clock, **shape) as db:
-        for turn in range(6_000):
-            key = b"key%04d" % int(dice.paretovariate(0.3) % 2_000)
-            act = dice.randrange(100)
-            if act < 70:
-                value, due_s = model.get(key, (None, 0.0))
-                expected = value if due_s > clock.now_s else None
-                assert db.get(key) == expected, (turn, key)
-                if act < 10:
-                    assert db.multi_get([key, b"absent"]) == [expected, None], (turn, key)
-            elif act < 90:
-                ttl_s = dice.choice([1e9, 50])
-                model[key] = (b"%d" % turn * 20, clock.now_s + ttl_s)
-                db.put(key, model[key][0], ttl_s=ttl_s)
-            elif act < 94:
-                model.pop(key, None)
-                db.delete(key)
-            elif act < 96:
-                clock.now_s += dice.randrange(20)
-            elif act < 97 and not turn % 3:
-                start = b"key%04d" % dice.randrange(2_000)
-                stop = start + b"9"
-                for erased in [name for name in model if start <= name < stop]:
-                    del model[erased]
-                db.delete_range(start, stop)
-            elif act < 98 and not turn % 5:
-                value = b"%d" % turn * 10
-                model[key] = (value, float("inf"))
-                db.ingest([write_table(tmp_path / f"{turn}.sst", {key: value})])
-            elif act == 98:
-                db.flush()
-            elif act == 99 and not turn % 7:
-                db.compact_range()
-        assert db.stats().entry_cache_hits > 100

@@ -8,7 +8,6 @@ import threading
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import open_small
@@ -17,7 +16,6 @@ import lsmkv
 from lsmkv.encoding.expiry import Clock, Moment
 from lsmkv.inspection.explain import explain_lookup
 from lsmkv.salvage.repair import repair
-from lsmkv.storage.file_names import UNFINISHED
 from outside_tables import numbered, write_table
 from storages import FaultyStorage
 from threaded_stores import run_all
@@ -32,28 +30,6 @@ def store(tmp_path: Path) -> Path:
 # --- what readers see ---
 
 
-def test_snapshots_views_and_iterators_do_not_see_them(db: lsmkv.DB, tmp_path: Path) -> None:
-    before = {b"%05d" % number: b"old" for number in range(0, 500, 5)}
-    db.update(before)
-    snapshot, view, begun = db.snapshot(), db.items(), iter(db.items())
-    first = next(begun)
-    cursor = db.cursor()
-    db.ingest([write_table(tmp_path / "t", numbered(0, 500))])
-    assert dict(snapshot) == dict(view) == before
-    assert dict([first, *begun]) == before
-    assert dict(snapshot.items(reverse=True)) == before
-    assert dict(snapshot.items(prefix=b"0001")) == {
-        key: value for key, value in before.items() if key.startswith(b"0001")
-    }
-    assert snapshot.get(b"00001") is None
-    assert snapshot[b"00005"] == b"old"
-    cursor.seek(b"00001")
-    assert cursor.key == b"00005"
-    db.compact_range(force=True)
-    assert dict(snapshot) == before
-    assert dict(db) == numbered(0, 500)
-
-
 def test_explain_tells_the_sequence_number_of_the_ingest(db: lsmkv.DB, tmp_path: Path) -> None:
     db[b"x"] = b"y"
     snapshot = db.snapshot()
@@ -64,23 +40,6 @@ def test_explain_tells_the_sequence_number_of_the_ingest(db: lsmkv.DB, tmp_path:
     current, now = engine.state.require_open(), Moment(Clock())
     earlier = explain_lookup(current, b"k", snapshot.sequence_number, now)
     assert earlier.outcome == "absent"
-
-
-def test_compactions_keep_them(tmp_path: Path, background: dict[str, Any]) -> None:
-    with open_small(tmp_path / "store", **background) as db:
-        expected: dict[bytes, bytes | None] = {}
-        for turn in range(6):
-            fresh = numbered(turn * 50, turn * 50 + 200, b"%d" % turn)
-            db.ingest([write_table(tmp_path / f"t{turn}", fresh)])
-            expected |= fresh
-            for number in range(turn, 300, 7):
-                db[b"%05d" % number] = expected[b"%05d" % number] = b"put %d" % turn
-            db.flush()
-        db.wait_until_settled()
-        assert dict(db) == expected
-        db.compact_range()
-        assert dict(db) == expected
-        assert db.verify().ok
 
 
 # --- places ---
@@ -159,34 +118,7 @@ def test_ingests_in_several_threads_all_take_place(tmp_path: Path, db: lsmkv.DB)
     assert db.verify().ok
 
 
-def test_the_next_opening_removes_what_a_crash_left(tmp_path: Path, store: Path) -> None:
-    open_small(store).close()
-    left = store / f"0123456789abcdef-000000.sst{UNFINISHED}"
-    left.write_bytes(b"half a table")
-    with open_small(store) as db:
-        assert not left.exists()
-        assert len(db) == 0
-
-
 # --- salvage ---
-
-
-@pytest.mark.parametrize("lost", ["CURRENT", "nothing"])
-def test_repair_keeps_them_and_their_order(tmp_path: Path, store: Path, lost: str) -> None:
-    with open_small(store, read_compaction_rate_bytes=0) as db:
-        for number in range(0, 100, 2):
-            db[b"%05d" % number] = b"old"
-        db.ingest([write_table(tmp_path / "t", numbered(0, 50))])
-        db[b"00007"] = b"new"
-        db.flush()
-        expected = dict(db)
-    if lost == "CURRENT":
-        (store / "CURRENT").unlink()
-    report = repair(store, in_place=True)
-    assert report.is_complete
-    with open_small(store) as db:
-        assert dict(db) == expected
-        assert db.verify().ok
 
 
 @pytest.mark.parametrize("damage", ["a block", "the end"])

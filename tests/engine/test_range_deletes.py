@@ -11,15 +11,12 @@ import pytest
 from conftest import BACKGROUNDS, number_key, open_small
 
 import lsmkv
-from bench.harness.object_server import ObjectServer
 from interruptions import at_each_place
 from lsmkv.errors import CorruptionError
 from lsmkv.log.reader import read_log
 from lsmkv.log.writer import LogWriter
-from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
-from repair_stores import lose_manifest
 from torture.fuzz.encoded import encode_batch
 
 KEYS = [number_key(number) for number in range(2000)]
@@ -313,58 +310,7 @@ def test_an_interrupted_range_delete_is_written_as_a_whole_or_not_at_all(tmp_pat
         assert dict(db) == expected
 
 
-# --- repair, copies, and what shows them ----------------------------------------------------------
-
-
-def erased(db: lsmkv.DB) -> list[bytes]:
-    """Erase with a range delete in the manifest and another in the log; returns what is left."""
-    db.delete_range(LOW, KEYS[1000])
-    db.put(KEYS[600], b"new")
-    db.flush()
-    db.delete_range(KEYS[1000], HIGH)
-    db.wait_until_settled()
-    return sorted([*LEFT, KEYS[600]])
-
-
-def test_a_repair_keeps_what_manifest_and_logs_tell(db: lsmkv.DB, tmp_path: Path) -> None:
-    with db.snapshot():
-        left = erased(db)
-        shutil.copytree(db.path, tmp_path / "damaged")
-    report = repair(tmp_path / "damaged", tmp_path / "mended")
-    assert report.manifest is not None
-    with lsmkv.open(tmp_path / "mended") as mended:
-        assert list(mended) == left
-        mended.compact_range()
-        assert list(mended) == left
-    lose_manifest(tmp_path / "damaged")
-    assert repair(tmp_path / "damaged", tmp_path / "without").is_complete
-    with lsmkv.open(tmp_path / "without") as mended:
-        assert list(mended) == left
-
-
-def test_copies_carry_range_deletes(db: lsmkv.DB, tmp_path: Path) -> None:
-    with db.snapshot():
-        left = erased(db)
-        db.checkpoint(tmp_path / "checkpoint")
-        lsmkv.backup(db, tmp_path / "backup")
-        lsmkv.backup(db, tmp_path / "backup")
-        for copy in ("checkpoint", "backup"):
-            with lsmkv.open(tmp_path / copy) as other:
-                assert list(other) == left
-                assert other.verify().ok
-
-
-def test_a_published_store_carries_range_deletes(
-    db: lsmkv.DB, tmp_path: Path, server: ObjectServer, url: str
-) -> None:
-    with db.snapshot():
-        left = erased(db)
-        assert db.publish(url).is_new
-        with lsmkv.open(url, read_only=True) as reader:
-            assert (list(reader), reader.get(KEYS[700])) == (left, None)
-            reader.checkpoint(tmp_path / "downloaded")
-        with lsmkv.open(tmp_path / "downloaded") as other:
-            assert list(other) == left
+# --- what shows them ----------------------------------------------------------
 
 
 def test_explain_and_inspect_tell_of_range_deletes(db: lsmkv.DB) -> None:

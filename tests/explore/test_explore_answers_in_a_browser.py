@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import browsed_pages
 import lsmkv
+from browsed_pages import on_show
 from browsers import Tab, needs_browser, number, tab, text_of
 from live_pages import live_page
 from lsmkv.explore import contract
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
-
-# The fixtures of these names.
-chromium = browsed_pages.chromium
-data = browsed_pages.data
-file = browsed_pages.file
-shown = browsed_pages.shown
-store = browsed_pages.store
-on_show = browsed_pages.on_show
 
 
 def test_the_page_opens_with_what_an_absent_key_cost(shown: Tab, data: contract.Page) -> None:
@@ -102,9 +94,9 @@ def test_a_link_names_a_scene(chromium: Browser, file: Path) -> None:
 
 
 def test_a_frame_of_a_live_page_looks_up_every_key(
-    chromium: Browser, store: Path, tmp_path: Path
+    chromium: Browser, browsed: Path, tmp_path: Path
 ) -> None:
-    with live_page(store) as live:
+    with live_page(browsed) as live:
         frame = f'<iframe src="{live.address}?embed=lookup" width=640 height=480></iframe>'
         (tmp_path / "slide.html").write_text(f"<main><p class=map>A slide</p></main>{frame}")
         with tab(chromium, (tmp_path / "slide.html").as_uri()) as opened:

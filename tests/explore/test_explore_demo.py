@@ -30,13 +30,6 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
     assert page_in(out.read_text("utf-8")).source.name == "db"
 
 
-def test_the_command_writes_to_standard_output(tmp_path: Path) -> None:
-    make_store(tmp_path / "db", 60)
-    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", "-"])
-    assert done.exit_code == 0
-    assert done.output.startswith("<!doctype html>") and done.output.endswith("</html>\n")
-
-
 def test_a_reader_that_leaves_early_ends_the_command_also_without_buffers(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 60)
     line = [sys.executable, "-u", "-m", "lsmkv", "explore", str(tmp_path / "db"), "--out", "-"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import browsed_pages
 import lsmkv
 from browsers import Tab, needs_browser, tab, text_of
 from explored_stores import make_store
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = [needs_browser, pytest.mark.slow]
-
-# The fixtures of these names.
-chromium = browsed_pages.chromium
-data = browsed_pages.data
-file = browsed_pages.file
-store = browsed_pages.store
-shown = browsed_pages.shown
 
 
 def page_of(path: Path, **options: object) -> Path:

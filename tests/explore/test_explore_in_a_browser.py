@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import browsed_pages
 import lsmkv
+from browsed_pages import on_show
 from browsers import Tab, facts, needs_browser, number, tab, text_of
 from explored_stores import HOSTILE
 from live_pages import live_page
@@ -23,18 +23,11 @@ if TYPE_CHECKING:
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
-# The fixtures of these names.
-chromium = browsed_pages.chromium
-data = browsed_pages.data
-file = browsed_pages.file
-shown = browsed_pages.shown
-store = browsed_pages.store
-on_show = browsed_pages.on_show
 
 # What it shows
 
 
-def test_hostile_names_and_keys_are_text(shown: Tab, store: Path) -> None:
+def test_hostile_names_and_keys_are_text(shown: Tab, browsed: Path) -> None:
     assert shown.page.title().startswith("<script>document.title='taken' ·")
     assert text_of(shown.page, "h1").startswith("<script>document.title='taken'")
     assert shown.page.locator("img, svg[onload], iframe").count() == 0
@@ -55,8 +48,8 @@ def test_no_error_in_a_store_without_tables(chromium: Browser, tmp_path: Path) -
 # The map and the selection
 
 
-def test_the_first_line_has_the_numbers_of_inspect(shown: Tab, store: Path) -> None:
-    with lsmkv.open(store, read_only=True) as db:
+def test_the_first_line_has_the_numbers_of_inspect(shown: Tab, browsed: Path) -> None:
+    with lsmkv.open(browsed, read_only=True) as db:
         info = db.inspect()
     text = text_of(shown.page, ".numbers")
     numbers = [int(found.replace(",", "")) for found in re.findall(r"\d[\d,]*(?= )", text)]
@@ -65,13 +58,13 @@ def test_the_first_line_has_the_numbers_of_inspect(shown: Tab, store: Path) -> N
     assert sum(info.memtable_key_counts) in numbers
 
 
-def test_a_block_is_selected_with_the_keyboard(shown: Tab, store: Path) -> None:
+def test_a_block_is_selected_with_the_keyboard(shown: Tab, browsed: Path) -> None:
     page = shown.page
     page.focus(".map canvas")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     found = facts(page, ".selection")
-    with lsmkv.open(store, read_only=True) as db:
+    with lsmkv.open(browsed, read_only=True) as db:
         table = next(db.inspect().tables())
         block = list(db.blocks(table.number))[1]
     assert "Block 1" in text_of(page, ".selection")
@@ -262,9 +255,9 @@ def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: 
 
 
 def test_a_live_page_looks_up_every_key_and_shows_it_as_text(
-    chromium: Browser, store: Path
+    chromium: Browser, browsed: Path
 ) -> None:
-    with live_page(store) as live, tab(chromium, live.address) as opened:
+    with live_page(browsed) as live, tab(chromium, live.address) as opened:
         page = opened.page
         for key, value in HOSTILE.items():
             if len(key) > 1000:
@@ -296,25 +289,8 @@ def test_a_live_page_follows_a_writer(chromium: Browser, tmp_path: Path) -> None
             assert opened.errors == []
 
 
-def test_a_live_page_shows_another_lookup_when_the_tables_of_one_go(
-    chromium: Browser, tmp_path: Path
-) -> None:
-    with lsmkv.open(tmp_path / "db") as db:
-        for first in (0, 1):
-            db.update((b"%04d" % number, b"") for number in range(first, 600, 2))
-            db.flush()
-        with live_page(tmp_path / "db") as live, tab(chromium, live.address) as opened:
-            page = opened.page
-            page.wait_for_selector(".numbers:has-text('in 2 tables')")
-            assert page.is_visible(".hero-key")
-            db.compact_range()
-            page.wait_for_selector(".numbers:has-text('in 1 table')")
-            assert page.is_visible(".hero-key")
-            assert opened.errors == []
-
-
-def test_a_live_page_tells_that_its_server_is_gone(chromium: Browser, store: Path) -> None:
-    with live_page(store) as live:
+def test_a_live_page_tells_that_its_server_is_gone(chromium: Browser, browsed: Path) -> None:
+    with live_page(browsed) as live:
         opened = tab(chromium, live.address)
         shown = opened.__enter__()
     try:
@@ -326,28 +302,13 @@ def test_a_live_page_tells_that_its_server_is_gone(chromium: Browser, store: Pat
         opened.__exit__(None, None, None)
 
 
-def test_a_live_block_is_read_when_it_is_selected(chromium: Browser, store: Path) -> None:
-    with live_page(store) as live, tab(chromium, live.address) as opened:
-        page = opened.page
-        page.focus(".map canvas")
-        page.keyboard.press("ArrowRight")
-        page.wait_for_selector(".selection dt:has-text('in the file')")
-        found = facts(page, ".selection")
-        with lsmkv.open(store, read_only=True) as db:
-            table = next(db.inspect().tables())
-            block = next(iter(db.blocks(table.number)))
-        assert found["in the file"] == f"from byte {block.offset:,}"
-        assert found["last key"].startswith(to_text(block.last_key)[:20])
-        assert opened.errors == []
-
-
-def test_a_live_map_counts_the_wasted_reads_of_a_block(chromium: Browser, store: Path) -> None:
+def test_a_live_map_counts_the_wasted_reads_of_a_block(chromium: Browser, browsed: Path) -> None:
     with (
-        live_page(store, filter_residency="off") as live,
+        live_page(browsed, filter_residency="off") as live,
         tab(chromium, live.address) as opened,
     ):
         page = opened.page
-        with lsmkv.open(store, read_only=True) as db:
+        with lsmkv.open(browsed, read_only=True) as db:
             table = next(db.inspect().tables())
             block = next(iter(db.blocks(table.number)))
             found, absent = block.first_key, block.first_key + b"\0"

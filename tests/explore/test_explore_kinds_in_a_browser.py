@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import browsed_pages
 import lsmkv
+from browsed_pages import on_show
 from browsers import needs_browser, tab, text_of
 from kinds_of_stores import KINDS
 from lsmkv.explore import contract
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
-chromium = browsed_pages.chromium  # the fixture of this name
 
 DETAIL = Detail(present=10, absent=20, false_positives=5, tried=50, filters=20)
 
@@ -88,13 +87,6 @@ def check(page: Page, made: contract.Page) -> None:
     done = sum(one.blocks_read for one in tried)
     reads = "1 read" if without == 1 else f"{without} reads"
     assert not without or f"{reads} without filters, {done} with them" in totals
-
-
-def on_show(page: Page, made: contract.Page) -> contract.Lookup:
-    key, kind = text_of(page, ".the-key"), text_of(page, ".kind")
-    return next(
-        one for one in made.lookups if (" ".join(one.key.text.split()), one.kind) == (key, kind)
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import browsed_pages
 import lsmkv
+from browsed_pages import on_show
 from browsers import Tab, needs_browser, number, tab, text_of
 from lsmkv.explore import contract
 from lsmkv.explore.page import file_page
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
-# The fixtures of these names.
-chromium = browsed_pages.chromium
-data = browsed_pages.data
-file = browsed_pages.file
-shown = browsed_pages.shown
-store = browsed_pages.store
-on_show = browsed_pages.on_show
 
 SCENES = range(9)
 ON_MAP = (2, 3, 6, 8)
@@ -140,7 +133,7 @@ def test_the_small_store_is_played_step_by_step(shown: Tab, scene: int, frames: 
     assert text_of(page, ".lecture .value b") == "1"
 
 
-def told(page: Page, scene: int, at: int, data: contract.Page, store: Path) -> tuple[int, int]:
+def told(page: Page, scene: int, at: int, data: contract.Page, browsed: Path) -> tuple[int, int]:
     """The number that a scene shows, and what it must be by the store; scene 5 chooses a rate."""
     page.keyboard.press("Enter")
     for _ in range(abs(at - data.rates.index(0.01)) if scene == 5 else 0):
@@ -153,7 +146,7 @@ def told(page: Page, scene: int, at: int, data: contract.Page, store: Path) -> t
         return shown, {0: round(1000 / data.devices[0].read_ms), 1: 1, 4: 3, 7: 1}[scene]
     key = bytes.fromhex(on_show(page, data).key.hex)
     off: dict[str, Any] = {"filter_residency": "off"} if scene == 2 else {}
-    with lsmkv.open(store, read_only=True, block_cache_size_bytes=0, **off) as db:
+    with lsmkv.open(browsed, read_only=True, block_cache_size_bytes=0, **off) as db:
         explained = db.explain(key)
     asked = [run for run in explained.runs if run.filter is not None and run.filter.was_asked]
     if scene == 6:
@@ -165,7 +158,7 @@ def told(page: Page, scene: int, at: int, data: contract.Page, store: Path) -> t
 
 @pytest.mark.parametrize("rate", [0.5, 0.01, 0.0001])
 def test_each_number_is_the_stores_on_the_way_forth_and_back(
-    shown: Tab, data: contract.Page, store: Path, rate: float
+    shown: Tab, data: contract.Page, browsed: Path, rate: float
 ) -> None:
     page = shown.page
     page.keyboard.press("l")
@@ -174,7 +167,7 @@ def test_each_number_is_the_stores_on_the_way_forth_and_back(
             page.keyboard.press(
                 "ArrowRight" if scene > int(text_of(page, ".lecture .where")[0]) else "ArrowLeft"
             )
-        found, expected = told(page, scene, data.rates.index(rate), data, store)
+        found, expected = told(page, scene, data.rates.index(rate), data, browsed)
         assert found == expected, scene
     page.keyboard.press("Escape")
     assert page.input_value("#rate") == "0"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import browsed_pages
 import lsmkv
 from browsers import Tab, facts, needs_browser, number, tab, text_of
 from explored_stores import page_in
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = [needs_browser, pytest.mark.slow]
-
-# The fixtures of these names.
-chromium = browsed_pages.chromium
-data = browsed_pages.data
-file = browsed_pages.file
-shown = browsed_pages.shown
-store = browsed_pages.store
 
 
 def look_up(page: Page, key: str, form: str = "text") -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import browsed_pages
 import lsmkv
 from browsers import needs_browser, tab
 from live_pages import live_page
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
-
-chromium = browsed_pages.chromium  # the fixture of this name
 
 
 def test_a_live_page_shows_what_the_program_counts_and_that_it_is_gone(

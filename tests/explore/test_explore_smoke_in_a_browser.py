@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import browsed_pages
 from browsers import Tab, needs_browser, tab, text_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = needs_browser
-
-# The fixtures of these names.
-chromium = browsed_pages.chromium
-file = browsed_pages.file
-shown = browsed_pages.shown
-store = browsed_pages.store
 
 
 def test_a_page_in_a_file_requests_nothing(shown: Tab, file: Path) -> None:

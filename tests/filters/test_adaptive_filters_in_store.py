@@ -141,14 +141,6 @@ def test_every_kind_of_filter_learns(path: str, written: dict[str, Any]) -> None
 # --- present keys ---
 
 
-def test_no_present_key_is_denied_after_many_lessons(db: DB) -> None:
-    for variant in range(1, 6):
-        look_up(db, [absent(number, variant) for number in range(KEY_COUNT)])
-    assert db.stats().filter_lessons > 100
-    assert_holds_what_was_loaded(db)
-    assert all(db.get(present(number)) for number in range(0, KEY_COUNT, 5))
-
-
 def test_threads_that_teach_one_block_at_once_deny_no_present_key(path: str) -> None:
     with loaded(path, **ADAPTIVE | {"error_rate": 0.5}) as (db, _):
         wrong: list[bytes] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 
 import pytest
@@ -40,14 +39,6 @@ def test_memory_equals_that_of_the_uniform_rate(counts: list[int], rate: float) 
     assert monkey == pytest.approx(uniform_bits(counts, rate), rel=ROUNDING)
 
 
-@given(runs, error_rates)
-def test_reads_wasted_are_never_more_than_at_the_uniform_rate(
-    counts: list[int], rate: float
-) -> None:
-    wasted = expected_wasted_reads(monkey_error_rates(counts, rate))
-    assert wasted <= expected_wasted_reads([rate] * len(counts)) * (1 + ROUNDING)
-
-
 @given(runs, st.floats(1e-300, 1.0))
 def test_rates_are_above_zero_and_at_most_one(counts: list[int], rate: float) -> None:
     assert all(0.0 < p <= 1.0 for p in monkey_error_rates(counts, rate))
@@ -62,21 +53,6 @@ def test_rates_are_proportional_to_keys_up_to_one(counts: list[int], rate: float
     assert rates == pytest.approx(expected, rel=ROUNDING)
 
 
-@given(filled_runs, error_rates, st.data())
-def test_moving_memory_between_two_runs_saves_no_reads(
-    counts: list[int], rate: float, data: st.DataObject
-) -> None:
-    assume(len(counts) > 1)
-    rates = monkey_error_rates(counts, rate)
-    giver, taker = data.draw(st.permutations(range(len(counts))))[:2]
-    share = data.draw(st.floats(0.0, 1.0))
-    moved_nats = -share * counts[giver] * math.log(rates[giver])  # never more than the giver has
-    moved = list(rates)
-    moved[giver] *= math.exp(moved_nats / counts[giver])
-    moved[taker] *= math.exp(-moved_nats / counts[taker])
-    assert expected_wasted_reads(moved) >= expected_wasted_reads(rates) * (1 - ROUNDING)
-
-
 @pytest.mark.parametrize(("size_ratio", "saving"), [(4, 2.4), (10, 3.5)])
 def test_five_levels_at_ten_bits_per_key_waste_fewer_reads(size_ratio: int, saving: float) -> None:
     levels = [1000 * size_ratio**level for level in range(5)]
@@ -84,17 +60,6 @@ def test_five_levels_at_ten_bits_per_key_waste_fewer_reads(size_ratio: int, savi
     monkey = monkey_error_rates(levels, rate)
     assert memory_bits(levels, monkey) == pytest.approx(10 * sum(levels))
     assert 5 * rate / expected_wasted_reads(monkey) == pytest.approx(saving, abs=0.05)
-
-
-@given(runs, error_rates, st.randoms(use_true_random=False))
-def test_the_order_of_the_runs_does_not_matter(
-    counts: list[int], rate: float, shuffler: random.Random
-) -> None:
-    order = list(range(len(counts)))
-    shuffler.shuffle(order)
-    rates = monkey_error_rates(counts, rate)
-    shuffled = monkey_error_rates([counts[i] for i in order], rate)
-    assert shuffled == [rates[i] for i in order]
 
 
 def test_empty_runs_get_the_uniform_rate() -> None:
@@ -126,10 +91,6 @@ def shared_out(parts: Parts, bits_per_key: float) -> tuple[list[float], list[flo
     return keys, asks, budget_error_rates(keys, asks, bits_per_key * sum(keys))
 
 
-def wasted(asks: list[float], rates: list[float]) -> float:
-    return math.fsum(f * p for f, p in zip(asks, rates, strict=True))
-
-
 @given(parts, memories)
 def test_a_budget_is_spent_up_to_the_floor_rate(parts: Parts, bits_per_key: float) -> None:
     keys, _, rates = shared_out(parts, bits_per_key)
@@ -153,21 +114,6 @@ def test_rates_are_proportional_to_keys_by_asks_between_floor_and_one(
     for p, (n, f) in zip(rates, parts, strict=True) if inner else ():
         best = min(1.0, max(FLOOR_RATE, factor * n / f))
         assert p == pytest.approx(best, rel=1e-6)
-
-
-@given(parts, memories, st.data())
-def test_moving_memory_between_two_parts_saves_no_asked_reads(
-    parts: Parts, bits_per_key: float, data: st.DataObject
-) -> None:
-    assume(len(parts) > 1)
-    keys, asks, rates = shared_out(parts, bits_per_key)
-    giver, taker = data.draw(st.permutations(range(len(parts))))[:2]
-    room = keys[taker] * math.log(rates[taker] / FLOOR_RATE)
-    nats = data.draw(st.floats(0, 1)) * min(room, -keys[giver] * math.log(rates[giver]))
-    moved = list(rates)
-    moved[giver] *= math.exp(nats / keys[giver])
-    moved[taker] *= math.exp(-nats / keys[taker])
-    assert wasted(asks, moved) >= wasted(asks, rates) * (1 - 1e-6)
 
 
 @given(parts, memories, memories)

@@ -9,46 +9,11 @@ from filtered_stores import (
     KEY_COUNT,
     absent_in_blocks,
     counted,
-    load,
     loaded,
     look_up,
-    present,
-    tables_of,
 )
-from lsmkv import DB, Options
+from lsmkv import Options
 from lsmkv.storage.storage import ReadKind
-
-# Allocation of memory to runs
-
-
-def layered(db: DB) -> None:
-    """Three runs, each ten times as large as the one above."""
-    load(db, range(0, 10 * KEY_COUNT, 10))
-    for step in (100, 1000):
-        with db.write_batch() as batch:
-            for number in range(5, 10 * KEY_COUNT, step):
-                batch.put(present(number), b"v" * 50)
-        db.flush()
-
-
-def test_monkey_gives_larger_runs_a_higher_error_rate(path: str) -> None:
-    with counted(path, filter_allocation="monkey", compaction="tiered") as (db, _):
-        layered(db)
-        runs = [run for level in db.inspect().levels for run in level.runs]
-        assert [run.entry_count for run in runs] == [30, 300, 3000]
-        rates = [run.tables[0].requested_rate for run in runs]
-        assert rates[0] < rates[1] < rates[2]
-        assert rates[1] / rates[0] == pytest.approx(10, rel=0.3)
-
-
-def test_uniform_allocation_gives_every_run_the_rate_asked_for(path: str) -> None:
-    with counted(path, error_rate=0.02, filter_allocation="uniform", compaction="tiered") as (
-        db,
-        _,
-    ):
-        layered(db)
-        assert {table.requested_rate for table in db.inspect().tables()} == {0.02}
-
 
 # HBase's shape
 
@@ -76,16 +41,6 @@ def test_the_hbase_shape_costs_1_2_filter_bytes_per_cell(path: str) -> None:
 # Costs of filters
 
 
-def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
-    with loaded(path) as (db, _):
-        embedded = sum(
-            table.read_past_cache(number)[1].filter_length
-            for table in tables_of(db)
-            for number in range(table.index.block_count)
-        )
-        assert db.inspect().filter_bytes == embedded > 0
-
-
 @pytest.mark.parametrize(("residency", "held"), [("resident", 1), ("cached", 0), ("off", 0)])
 def test_filter_memory_is_reported(path: str, residency: str, held: int) -> None:
     with loaded(path, filter_residency=residency) as (db, _):
@@ -93,17 +48,6 @@ def test_filter_memory_is_reported(path: str, residency: str, held: int) -> None
         assert (
             info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filter_bytes
         )
-
-
-def test_reads_of_resident_filters_are_counted(path: str) -> None:
-    with loaded(path):
-        pass
-    with counted(path) as (db, storage):
-        assert db.stats().filter_reads == storage.reads(ReadKind.FILTER) == 0
-        tables = list(db.inspect().tables())
-        stats = db.stats()
-        assert stats.filter_reads == storage.reads(ReadKind.FILTER) == len(tables)
-        assert stats.filter_read_bytes == sum(table.filter_bytes for table in tables)
 
 
 def test_filters_save_far_more_than_their_own_reads(path: str) -> None:

@@ -8,13 +8,10 @@ from filtered_stores import (
     KEY_COUNT,
     RATES,
     absent,
-    answers,
     assert_likely,
     block_of,
-    counted,
     loaded,
     look_up,
-    present,
     tables_of,
 )
 from lsmkv.inspection.store_info import filter_rate
@@ -59,17 +56,3 @@ def test_a_filter_per_table_answers_before_the_index_is_searched(path: str) -> N
         counts = look_up(db, gaps)
         assert counts.filter_negatives > 0.9 * len(gaps)
         assert counts.filter_negatives + storage.reads() == len(gaps)
-
-
-def test_both_granularities_have_equal_answers_and_similar_costs(path: str) -> None:
-    with loaded(path) as (db, _):
-        by_block = answers(db), db.inspect().filter_bytes
-    with counted(path, filter_granularity="table") as (db, _):
-        assert answers(db) == by_block[0]
-        db.delete(present(KEY_COUNT - 1))
-        db.compact_range()
-        db[present(KEY_COUNT - 1)] = b"v" * 50
-        db.compact_range()
-        assert {table.granularity for table in db.inspect().tables()} == {"table"}
-        assert answers(db) == by_block[0]
-        assert db.inspect().filter_bytes == pytest.approx(by_block[1], rel=0.05)

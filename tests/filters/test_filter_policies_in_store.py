@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from lsmkv.filters.policy import POLICIES
 from lsmkv.inspection.store_info import expected_error_rate
 
 NAMES = [policy.name for policy in POLICIES]
-CIRCLE = [*NAMES, NAMES[0]]
 GRANULARITIES = ["block", "table"]
 FORMS = [
     (name, granularity)
@@ -56,39 +54,6 @@ def test_present_keys_are_found_and_absent_ones_read_no_more_blocks_than_the_rat
         asked = spent.filter_negatives + spent.filter_false_positives
         assert asked > 1000
         assert spent.filter_false_positives <= binom.ppf(1 - 1e-9, asked, rate)
-
-
-@pytest.mark.parametrize(
-    ("name", "other"),
-    [
-        # Each kind before one other and after one other; the rest are slow.
-        pytest.param(*pair, marks=() if pair in itertools.pairwise(CIRCLE) else pytest.mark.slow)
-        for pair in itertools.permutations(NAMES, 2)
-    ],
-)
-def test_a_store_written_with_one_kind_continues_with_another(
-    tmp_path: Path, name: str, other: str
-) -> None:
-    contents = written(tmp_path / "db", filter_policy=name)
-    many = (
-        1000  # runs on level 0: no compaction rewrites all of the old tables before they are seen
-    )
-    with open_small(
-        tmp_path / "db",
-        filter_policy=other,
-        level0_compaction_trigger=many,
-        level0_slowdown_trigger=many,
-        level0_stop_trigger=many,
-        level1_size_bytes=1 << 30,
-    ) as db:
-        contents |= fill(db, range(1, 3000, 2))
-        db.flush()
-        assert {table.filter_kind for table in db.inspect().tables()} == {name, other}
-        assert dict(db.items()) == contents
-        db.compact_range(force=True)
-        assert {table.filter_kind for table in db.inspect().tables()} == {other}
-        assert all(db[key] == value for key, value in contents.items())
-        assert db.verify().ok
 
 
 @pytest.mark.parametrize("name", [name for name, form in FORMS if form == "table"])

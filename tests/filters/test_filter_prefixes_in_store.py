@@ -79,43 +79,6 @@ def test_a_prefix_filter_answers_look_ups_of_absent_rows(
         assert storage.reads(ReadKind.DATA) == len(neighbours)
 
 
-@PREFIX_FILTERS
-@pytest.mark.parametrize(
-    ("granularity", "residency"),
-    [
-        ("block", "resident"),
-        ("table", "cached"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("block", "cached"),
-                ("block", "off"),
-                ("table", "resident"),
-                ("table", "off"),
-            )
-        ),
-    ],
-)
-def test_prefix_filters_change_no_answer(
-    path: str, filter_key: lsmkv.FilterKey, granularity: str, residency: str
-) -> None:
-    expected = {cell(row, column): b"v" * 30 for row in range(0, 3000, 2) for column in range(5)}
-    with counted(
-        path, filter_key=filter_key, filter_granularity=granularity, filter_residency=residency
-    ) as (db, _):
-        load_rows(db)
-        assert dict(db) == expected
-        for row in range(200):
-            found = list(db.keys(prefix=b"row%05d/" % row))
-            assert found == [key for column in range(5) if (key := cell(row, column)) in expected]
-            assert list(db.keys(prefix=b"row%05d/" % row, reverse=True)) == found[::-1]
-        assert (
-            sum(1 for _ in db.keys(prefix=b"row0")) == sum(1 for _ in db.keys(prefix=b"")) == 7500
-        )
-        keys = list(expected)[::13]
-        assert db.multi_get(keys) == [expected[key] for key in keys]
-
-
 def test_a_prefix_scan_reads_only_the_runs_that_hold_the_prefix(path: str) -> None:
     with counted(path, filter_key=DelimitedPrefix(b"/"), compaction="tiered", error_rate=1e-6) as (
         db,

@@ -17,7 +17,7 @@ from lsmkv.options import FilterResidency
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from time_limits import join
 
-KEYS = [b"%05d" % number for number in range(0, 27_000, 3)]
+KEYS = [b"%05d" % number for number in range(0, 9_000, 3)]
 ABSENT = [key + b"x" for key in KEYS[:-1:3]]
 # Small blocks and long filters: several chunks.
 OPTIONS: dict[str, Any] = {

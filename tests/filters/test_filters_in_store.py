@@ -7,14 +7,12 @@ from typing import Final
 
 import pytest
 
-import lsmkv
 from filtered_stores import (
     KEY_COUNT,
     RATES,
     absent,
     absent_in_blocks,
     assert_likely,
-    block_of,
     counted,
     load,
     loaded,
@@ -22,7 +20,6 @@ from filtered_stores import (
     present,
     tables_of,
 )
-from lsmkv.filters.maths.sizing import exact_rate
 from lsmkv.storage.storage import ReadKind
 
 THREAD_IO: Final = "/proc/thread-self/io"
@@ -145,33 +142,6 @@ def test_a_key_outside_all_tables_costs_nothing(path: str) -> None:
         assert counts.filter_negatives == storage.reads() == 0
 
 
-def test_a_look_up_of_an_absent_key_asks_every_run(path: str) -> None:
-    with counted(path, error_rate=0.1, compaction="tiered") as (db, storage):
-        for run in range(3):
-            with db.write_batch() as batch:
-                for number in range(run, KEY_COUNT, 3):
-                    batch.put(present(number), b"v" * 50)
-            db.flush()
-        runs = db._state.require_open().version.runs
-        assert len(runs) == 3
-        expected: list[float] = []
-        keys = [absent(number, 0) for number in range(3, KEY_COUNT - 3)]
-        for run_of_tables in runs:
-            tables = run_of_tables.tables
-            for key in keys:
-                place = block_of(tables, key)
-                if place is not None:
-                    info = place[0].read_past_cache(place[1])[1]
-                    rate = exact_rate(
-                        info.filter_length * 8, info.filter_key_count, info.probe_count
-                    )
-                    expected.append(rate)
-        storage.reset()
-        counts = look_up(db, keys)
-        assert counts.range_negatives + len(expected) == 3 * len(keys)
-        assert_likely(storage.reads(ReadKind.DATA), expected)
-
-
 def test_a_filter_is_sized_for_the_distinct_keys_of_its_block(path: str) -> None:
     with counted(path) as (db, _):
         held = []
@@ -188,14 +158,6 @@ def test_a_filter_is_sized_for_the_distinct_keys_of_its_block(path: str) -> None
 
 
 # The setting
-
-
-def test_the_rate_is_a_tenth_of_one_percent_unless_set(path: str) -> None:
-    with lsmkv.open(path) as db:
-        db[b"k"] = b"v"
-        db.flush()
-        (table,) = db.inspect().tables()
-        assert table.requested_rate == pytest.approx(0.001)
 
 
 def test_a_new_rate_applies_to_what_is_written_from_then_on(path: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -133,14 +132,6 @@ def test_a_key_outside_every_table_needs_nothing(db: lsmkv.DB) -> None:
     step = _only_run(explanation)
     assert (step.outcome, step.table, step.filter, step.blocks) == ("no table", None, None, ())
     assert (explanation.outcome, explanation.blocks_read) == ("absent", 0)
-
-
-def test_a_key_between_two_blocks_asks_the_filter_of_the_lower_one(db: lsmkv.DB) -> None:
-    (table,) = db.tables()
-    for number in range(table.block_count - 1):
-        step = _only_run(db.explain(table.keys(number)[-1] + b"!"))
-        assert (step.block, step.filter is None) == (number, False)
-        assert step.outcome == ("absent" if step.is_false_positive else "filtered")
 
 
 def test_a_filter_that_errs_is_called_a_false_positive(tmp_path: Path) -> None:
@@ -300,18 +291,6 @@ def test_the_explanation_is_json_safe(db: lsmkv.DB) -> None:
     assert bytes.fromhex(shown["value_hex"]) == b"value of " + KEYS[3]
     assert shown["runs"][0]["filter"]["verdict"] == "maybe"
     assert shown["blocks_read"] == 1
-
-
-def test_the_text_has_a_line_for_each_step_and_one_of_totals(db: lsmkv.DB) -> None:
-    explanation = db.explain(KEYS[3])
-    lines = str(explanation).splitlines()
-    assert len(lines) == 2 + len(explanation.memtables) + len(explanation.runs)
-    assert lines[0].startswith(f"get {KEYS[3].decode()} as of sequence number ")
-    assert lines[1].startswith("  memtable ") and lines[1].endswith("0 keys: not there")
-    assert re.fullmatch(
-        r"\+ L0/\d+ +\d+\.sst  block 0  filter says maybe: .* read, found", lines[2]
-    )
-    assert re.fullmatch(r"found, a value of 17 bytes; .* read; filters saved 0 of 1 read", lines[3])
 
 
 def test_each_step_tells_the_index_beside_the_filters_of_its_table(db: lsmkv.DB) -> None:

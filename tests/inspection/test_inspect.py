@@ -159,15 +159,6 @@ def test_a_table_without_filters_lets_everything_pass(tmp_path: Path) -> None:
     ] * info.block_count
 
 
-def test_the_expected_rate_does_not_depend_on_residency(tmp_path: Path) -> None:
-    path = _table(tmp_path, Options(block_size_bytes=512))
-    rates = {
-        expected_error_rate(open_table(path, residency=residency))
-        for residency in ("resident", "cached", "off")
-    }
-    assert len(rates) == 1
-
-
 def test_blocks_tile_the_table(tmp_path: Path) -> None:
     path = _table(tmp_path, Options(block_size_bytes=512))
     blocks = list(block_infos(open_table(path)))
@@ -187,21 +178,6 @@ def test_reports_are_json_safe(db: lsmkv.DB) -> None:
     assert shown["entry_count"] == 600
     block = next(block_infos(open_table(Path(db.path) / table["file_name"])))
     assert bytes.fromhex(json.loads(json.dumps(block.as_dict()))["first_key_hex"]) == KEYS[0]
-
-
-def test_the_text_has_a_line_for_each_level_run_and_table(db: lsmkv.DB) -> None:
-    head, *lines = str(db.inspect()).splitlines()
-    assert head == f"store {db.inspect().store_id}"
-    assert lines[0] == "memtables: 3 keys"
-    assert [line.strip().split(":")[0] for line in lines if ".sst" not in line] == [
-        "memtables",
-        "level 0",
-        lines[2].strip().split(":")[0],
-        "level 1",
-        "run 0",
-        "in all",
-    ]
-    assert sum(".sst" in line for line in lines) == 2
 
 
 STOCK = [b"key%04d" % number for number in range(300)]

@@ -190,25 +190,6 @@ def test_a_store_that_is_written_to_meanwhile_is_ok(tmp_path: Path) -> None:
             join(writer)
 
 
-def test_every_flipped_byte_of_a_table_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "000001.sst"
-    entries = [(key, b"v", 5) for key in KEYS[:25]]
-    meta = write_table(path, entries, _form(compression="none"))
-    whole = path.read_bytes()
-    tree = Levels()
-    with lsmkv.open(tmp_path / "db") as db:
-        directory = db.path
-        table = open_table(path, meta)
-        version = Version(tree, {})
-        version.runs = [Run(1, 0, [table])]
-        view = SuperVersion(Memtable(6, 1), (), version)
-        assert verify_store(Storage(), directory, view).ok
-        for offset in range(len(whole)):
-            flip(path, offset, 0x40)
-            assert not verify_store(Storage(), directory, view).ok, offset
-            flip(path, offset, 0x40)
-
-
 def test_damage_to_synced_log_records_is_reported_with_its_offset(db: lsmkv.DB) -> None:
     db.put(b"a", b"1", sync=True)
     end = written_bytes(_log(db))

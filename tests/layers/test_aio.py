@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import lsmkv
 import lsmkv.aio
@@ -21,69 +18,6 @@ from gates import WAIT_S
 from lsmkv.aio.turns import Turns
 
 __all__ = ["no_thread_is_left"]  # a fixture
-
-
-KEYS = st.binary(max_size=2)
-STEPS = st.one_of(
-    st.tuples(st.just("put"), KEYS, st.binary(max_size=3), st.booleans()),
-    st.tuples(st.just("delete"), KEYS, st.booleans()),
-    st.tuples(st.just("batch"), st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=3)))),
-    st.tuples(st.just("get"), KEYS, st.booleans()),
-    st.tuples(st.sampled_from(["scan", "flush", "clear", "popitem", "compact"])),
-)
-
-
-@settings(max_examples=40)
-@given(st.lists(STEPS, max_size=15))
-def test_it_is_a_store(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
-) -> None:
-    model: dict[bytes, bytes] = {}
-    path = tmp_path_factory.mktemp("aio")
-
-    async def step(db: lsmkv.aio.AsyncDB, name: str, *arguments: Any) -> None:
-        match name, arguments:
-            case "put", (key, value, sync):
-                await db.put(key, value, sync=sync)
-                model[key] = value
-            case "delete", (key, sync):
-                await db.delete(key, sync=sync)
-                model.pop(key, None)
-            case "batch", (operations,):
-                async with db.write_batch() as batch:
-                    for key, value in operations:
-                        if value is None:
-                            del batch[key]
-                            model.pop(key, None)
-                        else:
-                            batch[key] = model[key] = value
-            case "get", (key, in_thread):
-                assert await db.get(key, in_thread=in_thread) == model.get(key)
-                assert await db.contains(key) == (key in model)
-            case "clear", _:
-                await db.clear()
-                model.clear()
-            case "popitem", _:
-                if model:
-                    first = min(model)
-                    assert await db.popitem() == (first, model.pop(first))
-            case "flush", _:
-                await db.flush()
-            case "compact", _:
-                await db.compact_range()
-        found = [item async for item in db.items()]
-        assert found == sorted(model.items())
-
-    async def main() -> None:
-        async with lsmkv.aio.open(path, SMALL) as db:
-            for name, *arguments in steps:
-                await step(db, name, *arguments)
-            assert await db.multi_get(list(model)) == list(model.values())
-            assert await db.multi_get(list(model), in_thread=True) == list(model.values())
-
-    run(main())
-    with lsmkv.open(path) as db:
-        assert dict(db) == model
 
 
 def test_a_loop_that_ends_early_leaves_nothing_behind(path: str) -> None:

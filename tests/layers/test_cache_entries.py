@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 import lsmkv
-from caches import Clock, cache, check, clock
+from caches import Clock, check
 from lsmkv.cache import Cache
 from lsmkv.cache.entries import Sizes
 from lsmkv.typed import DecodeError, Json
 from threaded_stores import run_all
-
-__all__ = ["cache", "clock"]  # fixtures
 
 
 def test_a_missing_key_is_none_a_default_or_an_error(cache: Cache) -> None:

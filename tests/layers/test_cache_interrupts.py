@@ -10,11 +10,9 @@ from contextlib import suppress
 import pytest
 
 import event_loops
-from caches import cache, check
+from caches import check
 from interruptions import at_each_place
 from lsmkv.cache import Cache
-
-__all__ = ["cache"]  # a fixture
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -47,9 +45,10 @@ def write_two_whatever_comes(cache: Cache) -> None:
             cache.set("b", "new")
 
 
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("write", [write_two, write_two_whatever_comes])
 def test_an_interrupted_transaction_takes_place_or_not_and_leaves_the_lock(
-    cache: Cache, write: Callable[[Cache], None]
+    cache: Cache, write: Callable[[Cache], None], stride: int
 ) -> None:
     fill(cache)
 
@@ -58,7 +57,7 @@ def test_an_interrupted_transaction_takes_place_or_not_and_leaves_the_lock(
         assert (cache["a"], cache["b"]) in (("old", "old"), ("new", "new")) or write != write_two
         fill(cache)
 
-    assert at_each_place(lambda: write(cache), look, keep_traceback=True)
+    assert at_each_place(lambda: write(cache), look, stride=stride, keep_traceback=True)
 
 
 def test_writes_after_an_interrupted_transaction_are_no_part_of_it(cache: Cache) -> None:

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caches import Clock, cache, check, clock
+from caches import Clock, check
 from lsmkv.cache import Cache
 from lsmkv.cache import cache as cache_module
-
-__all__ = ["cache", "clock"]  # fixtures
-
 
 KEYS = st.sampled_from(["a", "b", b"a", 1, ("a", 1)])
 STEPS = st.one_of(

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from caches import Clock, cache, clock
+from caches import Clock
 from lsmkv.cache import Cache
 from threaded_stores import run_all
-
-__all__ = ["cache", "clock"]  # fixtures
 
 FIRST = 500_000_000_000_000
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from caches import Clock, cache, check, clock
+from caches import Clock, check
 from lsmkv.cache import Cache
 from lsmkv.cache.entries import SPAN_S
-
-__all__ = ["cache", "clock"]  # fixtures
 
 
 def test_an_entry_goes_at_its_exact_time_and_the_store_never_drops_it_before(

@@ -11,53 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import lsmkv
 import lsmkv.dbm
-
-TEXTS = st.text(max_size=3) | st.binary(max_size=3)
 
 
 def shelf_of(db: MutableMapping[bytes, bytes], *, writeback: bool = False) -> shelve.Shelf[Any]:
     return shelve.Shelf(db, writeback=writeback)
 
 
-def as_bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
-
-
 def test_how_long_to_wait_is_a_parameter_of_its_own(tmp_path: Path) -> None:
     assert inspect.signature(lsmkv.dbm.open).parameters["wait_s"].default == 0.0
     with pytest.raises(ValueError, match="wait_s=-1"):
         lsmkv.dbm.open(tmp_path / "store", "c", wait_s=-1)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=20))
-def test_it_is_a_dict_of_bytes_in_order(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str | bytes, str | bytes | None]]
-) -> None:
-    model: dict[bytes, bytes] = {}
-    with lsmkv.dbm.open(tmp_path_factory.mktemp("dbm"), "n") as db:
-        for key, value in steps:
-            if value is not None:
-                db[key] = value
-                model[as_bytes(key)] = as_bytes(value)
-            elif as_bytes(key) in model:
-                del db[key], model[as_bytes(key)]
-            else:
-                with pytest.raises(KeyError):
-                    del db[key]
-        assert db.items() == sorted(model.items())
-        assert (db.keys(), db.values()) == (sorted(model), [model[key] for key in sorted(model)])
-        assert (len(db), bool(db)) == (len(model), bool(model))
-        seen, key_now = [], db.firstkey()
-        while key_now is not None:
-            seen.append(key_now)
-            key_now = db.nextkey(key_now)
-        assert seen == sorted(model)
 
 
 def test_the_longest_key_has_a_next_one(path: str) -> None:

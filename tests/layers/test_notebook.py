@@ -103,33 +103,6 @@ def test_every_report_is_shown_escaped_and_bounded(db: lsmkv.DB) -> None:
     assert "… and 960 more" in Shown(verified).text
 
 
-def test_a_lookup_is_shown_step_by_step(db: lsmkv.DB) -> None:
-    found = db.explain(b"key")
-    text = Shown(found).text
-    for step in (*found.memtables, *found.runs):
-        assert str(step) in text
-    assert "outcome found value b'<i>' " in text and "blocks_searched 1 " in text
-
-
-def test_the_shape_of_a_store_is_shown_by_level(db: lsmkv.DB) -> None:
-    info = db.inspect()
-    text = Shown(info).text
-    assert f"memtable_key_counts 1 levels {info.levels[0]} " in text
-    assert f"size_bytes {info.size_bytes:,} " in text
-
-
-def test_a_store_shows_about_how_much_is_in_it(db: lsmkv.DB) -> None:
-    text = Shown(db).text
-    assert "open for writing" in text and repr(db.path) in text
-    assert "keys, about  3" in text.replace("keys, about 3", "keys, about  3")
-    assert "memory budget" not in text
-
-
-def test_a_store_with_a_budget_shows_it(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "store", memory_budget_bytes=1 << 20) as db:
-        assert "memory budget, bytes 1,048,576" in Shown(db).text
-
-
 def test_a_view_shows_its_bounds(db: lsmkv.DB) -> None:
     path = repr(db.path)
     assert repr(db.keys()) == f"<RangeKeys of {path}, all keys>"

@@ -172,17 +172,12 @@ def calls_of_an_append(log: LogWriter) -> int:
 
 
 @where_calls_are_counted
-def test_an_append_is_one_system_call(path: Path) -> None:
-    log = create(path)
+@pytest.mark.parametrize("has_room", [False, True])
+def test_an_append_is_one_system_call(path: Path, has_room: bool) -> None:
+    log = synced_twice(path) if has_room else create(path)
+    before = payloads_of(path)
     assert [calls_of_an_append(log) for _ in range(3)] == [1, 1, 1]
-    assert payloads_of(path) == [b"more"] * 3
-
-
-@where_calls_are_counted
-def test_an_append_to_the_room_is_one_system_call(path: Path) -> None:
-    log = synced_twice(path)
-    assert [calls_of_an_append(log) for _ in range(3)] == [1, 1, 1]
-    assert payloads_of(path) == [b"one", b"two", *[b"more"] * 3]
+    assert payloads_of(path) == [*before, *[b"more"] * 3]
 
 
 @where_calls_are_counted

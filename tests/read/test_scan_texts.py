@@ -22,10 +22,11 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.file_names import table_path
-from lsmkv.storage.storage import RandomFile, ReadKind, Storage
+from lsmkv.storage.storage import ReadKind
 from lsmkv.tree.levels import Levels, PlacedTable
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import table_format
+from storages import HookedStorage
 from texts import CheckText, Command, Commands, Section, sections, title
 
 _LINE = re.compile(r"(memtable|flushing|L(\d+)(?:/(\d+))?) +(.*)")
@@ -152,28 +153,16 @@ class Scanned:
         return f"{reader.meta.number}." + "-".join(dict.fromkeys((numbers[0], numbers[-1])))
 
 
-class TracingStorage(Storage):
+class TracingStorage(HookedStorage):
     """Notes path, offset and length of each read of blocks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reads: list[tuple[str, int, int]] = []
 
-    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
-        return _TracingFile(self, path, descriptor, size, direct)
-
-
-class _TracingFile(RandomFile):
-    def __init__(
-        self, storage: TracingStorage, path: str, descriptor: int, size: int, direct: bool
-    ) -> None:
-        super().__init__(path, descriptor, size, storage.stats, direct)
-        self._storage = storage
-
-    def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
+    def before_read(self, path: str, offset: int, length: int, kind: ReadKind) -> None:
         if kind is ReadKind.DATA:
-            self._storage.reads.append((self.path, offset, length))
-        return super().pread(offset, length, kind, count)
+            self.reads.append((path, offset, length))
 
 
 def _entry(word: str, source: str, seq: int) -> tuple[bytes, bytes | None, int]:

@@ -102,17 +102,6 @@ def test_a_view_of_an_empty_memtable_pins_nothing_and_shows_no_later_write(db: D
     assert (number_key(7), b"later") not in items
 
 
-def test_a_scan_still_shows_entries_that_compactions_dropped(db: DB) -> None:
-    contents = fill(db, range(300))
-    walk = iter(db.items())
-    begun = next(walk)
-    for key in contents:
-        db[key] = b"later"
-    db.compact_range()
-    assert db.inspect().entry_count == 300
-    assert [begun, *walk] == model(contents, None, None, None, False)
-
-
 def test_an_iterator_dropped_early_releases_its_view(db: DB) -> None:
     fill(db, range(300))
     walk = iter(db.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,11 +13,6 @@ from kinds_of_mappings import MAPPING_READS
 from lsmkv import DB, ClosedError, Snapshot
 from lsmkv.layers.peers import own_names
 from table_files import first_key, last_key
-
-
-def stored_entries(db: DB) -> int:
-    """Entries in the tables, old versions and deletions included."""
-    return db.inspect().entry_count
 
 
 @pytest.fixture(
@@ -38,56 +32,6 @@ def db(path: str, background: dict[str, Any]) -> Iterator[DB]:
 
 
 # Versions that compaction keeps
-
-
-def test_compaction_drops_versions_between_snapshots(db: DB) -> None:
-    db[b"k"] = b"1"
-    with db.snapshot() as first:
-        for value in (b"2", b"3", b"4"):
-            db[b"k"] = value
-        with db.snapshot() as second:
-            db[b"k"] = b"5"
-            db.compact_range()
-            assert stored_entries(db) == 3
-            assert (first[b"k"], second[b"k"], db[b"k"]) == (b"1", b"4", b"5")
-            assert (first.sequence_number, second.sequence_number) == (1, 4)
-    db[b"k"] = b"6"
-    db.compact_range()
-    assert (stored_entries(db), db.memory_usage().snapshot_versions) == (1, 0)
-
-
-def test_compaction_keeps_a_deletion_for_older_snapshots(db: DB) -> None:
-    fill(db, range(100))
-    with db.snapshot() as snapshot:
-        db.clear()
-        db.compact_range()
-        assert stored_entries(db) == 200
-        assert sum(table.tombstone_count for table in db.inspect().tables()) == 100
-        assert len(snapshot) == 100
-    db.compact_range()
-    assert stored_entries(db) == 0
-    assert list(db.inspect().tables()) == []
-
-
-def test_a_flush_writes_only_versions_that_somebody_sees(db: DB) -> None:
-    db[b"k"] = b"1"
-    with db.snapshot():
-        db[b"k"] = b"2"
-    db[b"k"] = b"3"
-    with db.snapshot() as snapshot:
-        db[b"k"] = b"4"
-        db.flush()
-        assert stored_entries(db) == 2
-        assert snapshot[b"k"] == b"3"
-
-
-def test_a_dropped_snapshot_is_released(db: DB) -> None:
-    db[b"k"] = b"1"
-    snapshot = db.snapshot()
-    del snapshot
-    gc.collect()
-    db[b"k"] = b"2"
-    assert db.memory_usage().snapshot_versions == 0
 
 
 # Closing

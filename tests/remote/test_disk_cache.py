@@ -186,14 +186,6 @@ def test_records_whose_places_are_lost_are_misses_and_can_be_put_again(
     cache.close()
 
 
-def test_a_removed_segment_is_a_miss(cache: DiskCache, directory: str) -> None:
-    put(cache, range(40))
-    files(directory)[0].unlink()
-    there = found(cache, range(40))
-    assert 0 < len(there) < 40
-    assert cache.damaged == 0
-
-
 @pytest.mark.parametrize("size_bytes", [BLOCK, 1])  # of many ranges the places take much
 def test_a_smaller_budget_holds_from_the_opening_on(directory: str, size_bytes: int) -> None:
     cache = DiskCache(directory, 4 * CAPACITY)

@@ -217,17 +217,6 @@ def test_no_call_that_fails_fails_a_read(full: Path, operation: str, times: int 
     cache.close()
 
 
-@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
-def test_a_cache_that_cannot_be_written_is_read(full: Path, error: int) -> None:
-    storage = Failing(error, "lock", "claim", "create", "append", "remove")
-    cache = DiskCache(full, MIN_CAPACITY_BYTES, storage=storage)
-    assert len(found(cache, MANY)) > 50
-    put(cache, range(1000, 1010))
-    assert found(cache, range(1000, 1010)) == []
-    assert cache.failures > 10
-    cache.close()
-
-
 def test_a_disk_without_room_for_data_keeps_what_is_cached(directory: Path) -> None:
     """Each attempt must not leave a file, for which an older segment would have to go."""
     cache = DiskCache(directory, MIN_CAPACITY_BYTES)

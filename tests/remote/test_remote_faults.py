@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -87,8 +88,9 @@ LASTING: Final = {
     "slow": Fault("stall", seconds=60),
     "dripping": Fault("trickle", seconds=1),
 }
+SLOW: Final = [pytest.mark.slow]
 # Like the one before it, but for what the server does.
-LASTING_SLOW: Final = dict.fromkeys(("503", "truncated", "slow"), pytest.mark.slow)
+LASTING_SLOW: Final = dict.fromkeys(("503", "truncated", "slow"), SLOW)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,35 @@ def test_a_lasting_fault_of_a_lookup_names_object_and_offset(
         assert isinstance(caught.value, PermissionError)
     server.inject()
     assert db[key(WRONG)] == value(WRONG)
+
+
+@pytest.mark.parametrize("name", ["500", "503", "reset", "truncated"])
+def test_a_fault_that_passes_is_not_noticed(db: lsmkv.DB, server: ObjectServer, name: str) -> None:
+    server.inject(replace(LASTING[name], match="/tables/", skip=1, times=1))
+    assert dict(db.items()) == ENTRIES
+    assert any(request.fault for request in server.log())
+
+
+@pytest.mark.parametrize("asked", ["list-type=", "/generations/", "/tables/"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in ("403", "reset") else SLOW) for name in LASTING],
+)
+def test_a_lasting_fault_of_an_opening_or_a_refresh_names_the_object_and_changes_nothing(
+    tmp_path: Path, server: ObjectServer, store: str, name: str, asked: str
+) -> None:
+    folder = asked.strip("/") if asked != "list-type=" else "generations"
+    with reader(store, **IMPATIENT) as db, lsmkv.open(tmp_path / "store", FORM) as local:
+        local[key(1)] = b"new"
+        local.publish(store)
+        server.inject(replace(LASTING[name], match=asked))
+        for act in (lambda: reader(store, **IMPATIENT), db.refresh):
+            with pytest.raises(OSError, match=re.escape(f"{store}/{folder}")):
+                in_time(act)
+        server.inject()
+        assert dict(db.items()) == ENTRIES
+        db.refresh()
+        assert dict(db.items()) == {**ENTRIES, key(1): b"new"}
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,6 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "output"
-
-
 def write(db: lsmkv.DB, value: bytes, keys: list[bytes]) -> None:
     for key in keys:
         db.put(key, value * 5)

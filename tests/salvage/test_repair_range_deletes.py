@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import CURRENT, ERASED
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.erased_file import read_erased, write_erased
-from repair_stores import content_of, lose_manifest, manifest_files
+from repair_stores import content_of, lose_manifest
 
 KEYS = [number_key(number) for number in range(40)]
 OPTIONS: dict[str, Any] = {
@@ -41,121 +40,6 @@ def repaired(store: Path) -> tuple[lsmkv.RepairReport, dict[bytes, bytes]]:
     output = store.with_name("output")
     report = repair(store, output)
     return report, content_of(output)
-
-
-class Program:
-    """Random operations on a store, and what it holds after them."""
-
-    def __init__(self, path: Path, seed: int) -> None:
-        self.path, self.dice = path, random.Random(f"repair {seed}")
-        self.db = erasing(path)
-        self.snapshots: list[lsmkv.Snapshot] = []
-        self.model: dict[bytes, bytes] = {}
-
-    def run(self, steps: int) -> None:
-        kinds = (
-            (self.put, 12), (self.erase, 5), (self.flush, 6), (self.compact, 2), (self.settle, 3),
-            (self.load, 1), (self.hold, 1), (self.release, 2), (self.reopen, 1), (self.delete, 2),
-        )  # fmt: skip
-        functions, weights = zip(*kinds, strict=True)
-        for number, step in enumerate(self.dice.choices(functions, weights, k=steps)):
-            step(b"%d:" % number + b"v" * self.dice.choice((0, 10, 300)))
-        if self.dice.random() < 0.5:
-            self.settle(b"")
-        self.release(b"")
-        self.db.close()
-
-    def bounds(self) -> tuple[bytes, bytes | None]:
-        low, high = sorted(self.dice.sample(KEYS, 2))
-        return low, high if self.dice.random() < 0.9 else None
-
-    def put(self, value: bytes) -> None:
-        for key in self.dice.sample(KEYS, self.dice.choice((1, 3, 10))):
-            self.db.put(key, value)
-            self.model[key] = value
-
-    def delete(self, value: bytes) -> None:
-        key = self.dice.choice(KEYS)
-        self.db.delete(key)
-        self.model.pop(key, None)
-
-    def erase(self, value: bytes) -> None:
-        low, high = self.bounds()
-        self.db.delete_range(low, high)
-        for key in [key for key in self.model if low <= key and (high is None or key < high)]:
-            del self.model[key]
-
-    def flush(self, value: bytes) -> None:
-        self.db.flush()
-
-    def compact(self, value: bytes) -> None:
-        low, high = self.bounds()
-        if self.dice.random() < 0.3:
-            self.db.compact_range()
-        else:
-            self.db.compact_range(low, high, force=self.dice.random() < 0.5)
-
-    def settle(self, value: bytes) -> None:
-        self.db.wait_until_settled()
-
-    def load(self, value: bytes) -> None:
-        keys = self.dice.sample(KEYS, 5)
-        self.db.bulk_load([(key, value) for key in keys])
-        self.model.update(dict.fromkeys(keys, value))
-
-    def hold(self, value: bytes) -> None:
-        self.snapshots.append(self.db.snapshot())
-
-    def release(self, value: bytes) -> None:
-        while self.snapshots:
-            self.snapshots.pop().close()
-
-    def reopen(self, value: bytes) -> None:
-        self.release(b"")
-        self.db.close()
-        self.db = erasing(self.path)
-
-    def damage(self) -> None:
-        """Lose the manifest, or flip a byte of its first record."""
-        if self.dice.random() < 0.5:
-            lose_manifest(self.path)
-            return
-        (manifest,) = manifest_files(self.path)
-        data = bytearray(manifest.read_bytes())
-        data[self.dice.randrange(56, 120)] ^= 1
-        manifest.write_bytes(data)
-
-
-def check_program(tmp_path: Path, seed: int) -> bool:
-    """Whether the repaired store is complete; then it holds what it held, otherwise no less."""
-    program = Program(tmp_path / "store", seed)
-    program.run(30)
-    program.damage()
-    report, content = repaired(tmp_path / "store")
-    assert report.manifest is None
-    if report.is_complete:
-        assert content == program.model
-    else:
-        assert content.items() >= program.model.items()
-    return report.is_complete
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_without_a_manifest_nothing_that_was_erased_is_back_and_all_else_is_there(
-    tmp_path: Path, seed: int
-) -> None:
-    assert check_program(tmp_path, seed)
-
-
-@pytest.mark.slow
-def test_a_thousand_stores_without_manifests_hold_what_they_held(tmp_path: Path) -> None:
-    complete = 0
-    for seed in range(100, 1100):
-        place = tmp_path / str(seed)
-        place.mkdir()
-        complete += check_program(place, seed)
-        shutil.rmtree(place)
-    assert complete == 1000
 
 
 def erase_all_and_write_again(db: lsmkv.DB) -> None:

@@ -29,11 +29,6 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "output"
-
-
 def _expected(path: Path, lost: Callable[[int, list[Entry]], bool]) -> set[Entry]:
     blocks = entries_of(path)
     return {

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsmkv.encoding.entries import (
-    MAX_KEY_BYTES,
     MAX_SEQUENCE,
     TAG_DELETE,
     TAG_EXPIRING,
@@ -187,13 +186,6 @@ def test_find_is_right_when_every_fingerprint_is_the_same(entries: Entries, byte
 
 
 # --- special entries ---
-
-
-def test_keys_of_the_greatest_length() -> None:
-    longest = [b"k" * (MAX_KEY_BYTES - 1) + last for last in (b"a", b"b", b"c")]
-    block = block_of([(key, key[-1:], seq) for seq, key in enumerate(longest)])
-    assert block.keys() == longest
-    assert [block.find(key, hash_key(key)) for key in longest] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("count", [1024, 1025, 3000])

@@ -23,7 +23,6 @@ from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.format import FOOTER_BYTES, TableExpiry
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
 from lsmkv.tree.manifest import VersionEdit
-from torture.fuzz import index_parts
 from torture.fuzz.crafting import (
     ENTRIES,
     FILTER_KEYS,
@@ -35,7 +34,6 @@ from torture.fuzz.crafting import (
     write_manifest,
 )
 from torture.fuzz.encoded import encode_block
-from torture.fuzz.index_parts import IndexParts
 
 KEYS = [b"%04d" % number for number in range(600)]
 
@@ -133,92 +131,6 @@ def test_numbers_that_contradict_the_blocks_are_corrupt(
     assert_corrupt(made(tmp_path, lie), call, what)
 
 
-@pytest.mark.parametrize("count", [0, 0xFFFF_FFFF, 1 << 31])
-@pytest.mark.parametrize("call", [lambda db: db.inspect(), lambda db: db.explain(b"0040x")])
-def test_an_impossible_entry_count_is_corrupt(
-    tmp_path: Path, call: Callable[[lsmkv.DB], object], count: int
-) -> None:
-    def lie(parts: IndexParts) -> None:
-        group = parts.groups[0]
-        group.fields[index_parts.ENTRIES] = 0
-        group.widen(index_parts.ENTRIES_ROW, 32)[1] = count
-        parts.follow()
-
-    assert_corrupt(made(tmp_path, lied(lie)), call, "entries of the index")
-
-
-def lied(lie: Callable[[IndexParts], object]) -> Callable[[CraftedTable], None]:
-    """A lie about the index as it stands in the file."""
-
-    def tell(table: CraftedTable) -> None:
-        table.index_lie = lie
-
-    return tell
-
-
-def _steep(parts: IndexParts) -> None:
-    """The last blocks of a group start beyond 64 bits, or descend."""
-    for group in parts.groups:
-        group.fields[index_parts.OFFSET_STEP] = 0xFFFF_FFFF
-        row = group.widen(index_parts.OFFSETS_ROW, 56)
-        row[1:] = [(1 << 56) - 1] * len(row[1:])
-
-
-def _endless(parts: IndexParts) -> None:
-    parts.keys = b"\0" + b"\xff" * (len(parts.keys) - 1)
-
-
-def _shared_too_much(parts: IndexParts) -> None:
-    parts.keys = b"\0\0\0\xf0\xff\xff\x7f" + parts.keys[7:]
-
-
-def _codes_too_wide(parts: IndexParts) -> None:
-    parts.keys = b"\x08" + parts.keys[1:]
-
-
-def _fence_of_64_bits(parts: IndexParts) -> None:
-    parts.arrays["fences"][1] |= 1 << 63
-
-
-def _too_many_blocks(parts: IndexParts) -> None:
-    parts.head[index_parts.BLOCK_COUNT] = 0xFFFF_FFFF
-
-
-def _too_many_chunks(parts: IndexParts) -> None:
-    parts.head[index_parts.CHUNK_COUNT] = 0xFFFF_FFFF
-
-
-def _chunks_descend(parts: IndexParts) -> None:
-    parts.arrays["chunk_starts"][0] = 1
-
-
-def _group_elsewhere(parts: IndexParts) -> None:
-    parts.arrays["key_starts"][1] = 0xFFFF_FFFF
-
-
-@pytest.mark.parametrize("residency", ["resident", "cached"])
-@pytest.mark.parametrize(
-    "lie",
-    [
-        _steep,
-        _endless,
-        _shared_too_much,
-        _codes_too_wide,
-        _fence_of_64_bits,
-        _too_many_blocks,
-        _too_many_chunks,
-        _chunks_descend,
-        _group_elsewhere,
-    ],
-)
-def test_an_index_whose_parts_do_not_fit_is_corrupt(
-    tmp_path: Path, lie: Callable[[IndexParts], object], residency: str
-) -> None:
-    store = made(tmp_path, lied(lie), filter_residency=residency)
-    for call in (lambda db: db.get(b"0100"), scanned(), lambda db: db.inspect()):
-        assert_corrupt(store, call, "index")
-
-
 def test_more_deletions_than_entries_are_corrupt(tmp_path: Path) -> None:
     def lie(table: CraftedTable) -> None:
         table.properties["tombstone_count"] = len(KEYS) + 1
@@ -271,25 +183,20 @@ def test_an_index_that_verify_finds_whole_answers_right_whatever_byte_was_change
 # --- filters ---
 
 
-@pytest.mark.parametrize("policy", ["ribbon", "grafite"])
-def test_an_impossible_parameter_of_a_filter_is_corrupt(tmp_path: Path, policy: str) -> None:
-    def lie(table: CraftedTable) -> None:
-        table.numbers["parameters"] = [255] * len(table.blocks)
-
-    store = made(tmp_path, lie, filter_policy=policy, block_size_bytes=1024)
-    assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 255")
-
-
-@pytest.mark.parametrize("policy", ["bloom", "ribbon"])
+@pytest.mark.parametrize(
+    ("policy", "parameter"), [("bloom", 0), ("ribbon", 0), ("ribbon", 255), ("grafite", 255)]
+)
 @pytest.mark.parametrize("residency", ["resident", "cached", "off"])
-def test_a_filter_without_probes_is_corrupt_whoever_asks_it(
-    tmp_path: Path, residency: str, policy: str
+def test_an_impossible_parameter_of_a_filter_is_corrupt_whoever_asks_it(
+    tmp_path: Path, residency: str, policy: str, parameter: int
 ) -> None:
     def lie(table: CraftedTable) -> None:
-        table.numbers["parameters"][2] = 0
+        table.numbers["parameters"] = [parameter] * len(table.blocks)
 
-    store = made(tmp_path, lie, filter_residency=residency, filter_policy=policy)
-    assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 0")
+    store = made(
+        tmp_path, lie, filter_residency=residency, filter_policy=policy, block_size_bytes=1024
+    )
+    assert_corrupt(store, lambda db: db.get(b"0100"), f"the parameter {parameter}")
 
 
 def test_a_table_s_own_filter_is_checked_too(tmp_path: Path) -> None:

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from golden_support import Golden
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
-
-
 def entries_of(count: int, least: int, most: int, share: float, seed: int = 1) -> list[Entry]:
     """Entries with values of ``least`` to ``most`` bytes, a ``share`` of which is random."""
     draw = random.Random(seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.encoding.entries import ABSENT, MAX_KEY_BYTES, MAX_SEQUENCE
+from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.options import Options
@@ -30,11 +29,6 @@ from table_files import RESIDENCIES, Entry, Tables, alike, ask, contents, expect
 
 if TYPE_CHECKING:
     from golden_support import Golden
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
 
 
 # --- round trip ---
@@ -100,30 +94,11 @@ def test_keys_of_the_greatest_length(tables: Tables) -> None:
     assert [ask(table, key) for key in longest] == [key[-2:] for key in longest]
 
 
-@pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_values_much_larger_than_a_block(tables: Tables, compression: str) -> None:
-    huge = [random.Random(number).randbytes(1 << 20) for number in range(3)]
-    entries: list[Entry] = [(b"%d" % number, value, 1) for number, value in enumerate(huge)]
-    table = tables.table(entries, compression=compression)
-    assert [ask(table, key) for key, _, _ in entries] == huge
-
-
 def test_without_fit_pages_a_block_is_closed_once_it_is_as_long_as_asked(tables: Tables) -> None:
     table = tables.table(numbered(2000, value=b"v" * 50), block_size_bytes=4096, fit_pages=False)
     entry_bytes = len(b"key00000000") + 50 + ENTRY_OVERHEAD_BYTES
     counts = [table.index.entry_count(number) for number in range(table.index.block_count - 1)]
     assert set(counts) == {-(-4096 // entry_bytes)}
-
-
-def test_versions_of_one_key_may_fill_many_blocks(tables: Tables) -> None:
-    entries: list[Entry] = [(b"a", b"first", 1)]
-    entries += [(b"k", b"version %d" % seq, seq) for seq in range(500, 0, -1)]
-    entries += [(b"z", b"last", 1)]
-    table = tables.table(entries)
-    assert table.index.block_count > 20
-    found = [ask(table, b"k", seq) for seq in range(1, 501)]
-    assert found == [b"version %d" % seq for seq in range(1, 501)]
-    assert ask(table, b"k", 0) is ABSENT
 
 
 def test_a_writer_without_entries_finishes_no_table(tables: Tables) -> None:
@@ -167,15 +142,9 @@ def test_meta_and_properties(tables: Tables) -> None:
     assert properties.writer.startswith("lsmkv ")
 
 
-def test_a_table_that_differs_from_its_description_is_refused(tables: Tables) -> None:
-    first, second = tables.write(numbered(10)), tables.write(numbered(11))
-    os.replace(tables.path(second.number), tables.path(first.number))
-    with pytest.raises(CorruptionError, match="not the table expected") as caught:
-        tables.open(first)
-    assert caught.value.expected == first
-
-
-def test_a_twin_stores_table_of_the_same_keys_in_place_of_ours_is_refused(tmp_path: Path) -> None:
+@pytest.fixture
+def twins(tmp_path: Path) -> tuple[Path, Path]:
+    """The tables of two stores, alike but for their values."""
     for name, value in (("ours", b"old"), ("twin", b"new")):
         with lsmkv.open(tmp_path / name, compression="none") as db:
             for key, _, _ in numbered(10):
@@ -184,21 +153,20 @@ def test_a_twin_stores_table_of_the_same_keys_in_place_of_ours_is_refused(tmp_pa
     (ours,) = (tmp_path / "ours").glob("*.sst")
     (twin,) = (tmp_path / "twin").glob("*.sst")
     assert (ours.name, ours.stat().st_size) == (twin.name, twin.stat().st_size)
+    return ours, twin
+
+
+def test_a_twin_stores_table_in_place_of_ours_is_refused(twins: tuple[Path, Path]) -> None:
+    ours, twin = twins
     os.replace(twin, ours)
     with pytest.raises(CorruptionError, match="not the table expected") as caught:
-        lsmkv.open(tmp_path / "ours")
+        lsmkv.open(ours.parent)
     assert caught.value.path == str(ours)
 
 
-def test_verify_notices_blocks_of_a_twin_under_our_index(tmp_path: Path) -> None:
-    for name, value in (("ours", b"old"), ("twin", b"new")):
-        with lsmkv.open(tmp_path / name, compression="none") as db:
-            for key, _, _ in numbered(10):
-                db.put(key, value)
-            db.flush()
-    (ours,) = (tmp_path / "ours").glob("*.sst")
-    (twin,) = (tmp_path / "twin").glob("*.sst")
-    with lsmkv.open(tmp_path / "ours", read_only=True) as db:
+def test_verify_notices_blocks_of_a_twin_under_our_index(twins: tuple[Path, Path]) -> None:
+    ours, twin = twins
+    with lsmkv.open(ours.parent, read_only=True) as db:
         (table,) = db._engine.state.require_open().version.tables()
         data_length = table.footer.data_length
         ours.write_bytes(twin.read_bytes()[:data_length] + ours.read_bytes()[data_length:])

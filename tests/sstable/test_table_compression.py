@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,6 @@ import pytest
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD
 from table_files import Entry, Tables, alike, contents, flip, numbered
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
 
 
 def test_zstd_makes_tables_smaller_that_answer_the_same(tables: Tables) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,6 @@ from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError
 from lsmkv.sstable.format import FOOTER_BYTES, TableMeta
 from lsmkv.sstable.reader import TableReader
 from table_files import Tables, alike, contents, flip, numbered
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
 
 
 def check_all(tables: Tables, meta: TableMeta) -> None:
@@ -85,38 +79,6 @@ def test_a_block_of_another_table_at_the_same_offset_is_noticed(tables: Tables) 
     Path(table.path).write_bytes(data[:low] + others[low:end] + data[end:])
     with pytest.raises(CorruptionError, match="checksum"):
         table.block(1, False)
-
-
-def with_footer(table: TableReader, **changes: int) -> bytes:
-    """The file with other values in its footer, and a right checksum."""
-    data = bytearray(Path(table.path).read_bytes())
-    at = len(data) - FOOTER_BYTES
-    for name, number in changes.items():
-        offset, form = {"version": (56, "<I"), "filters_length": (16, "<Q")}[name]
-        struct.pack_into(form, data, at + offset, number)
-    struct.pack_into("<I", data, at + 60, checksum(bytes(data[at : at + 60]), 0) & 0xFFFF_FFFF)
-    return bytes(data)
-
-
-def test_a_table_of_a_later_format_is_refused_by_its_version(tables: Tables) -> None:
-    meta = tables.write(numbered(10))
-    Path(tables.path(1)).write_bytes(with_footer(tables.open(meta), version=3))
-    with pytest.raises(UnsupportedFormatError, match="table format 3"):
-        tables.open(meta)
-
-
-def test_sections_that_do_not_fill_the_file_are_noticed(tables: Tables) -> None:
-    meta = tables.write(numbered(10))
-    Path(tables.path(1)).write_bytes(with_footer(tables.open(meta), filters_length=1 << 60))
-    with pytest.raises(CorruptionError, match="sections"):
-        tables.open(meta)
-
-
-def test_another_file_is_no_table(tables: Tables) -> None:
-    meta = tables.write(numbered(10))
-    Path(tables.path(1)).write_bytes(b"something else, and long enough to hold a footer" * 10)
-    with pytest.raises(CorruptionError, match="not a table file"):
-        tables.open(meta)
 
 
 def with_properties(table: TableReader, old: bytes, new: bytes) -> bytes:

@@ -13,7 +13,7 @@ from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.inspection.store_info import block_infos
-from lsmkv.sstable.block.trailer import TRAILER_BYTES, decode_block_frame
+from lsmkv.sstable.block.trailer import decode_block_frame
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
@@ -21,11 +21,6 @@ from storages import CountingStorage
 from table_files import RESIDENCIES, Entry, Tables, absent_between, ask, flip, last_key, numbered
 
 Many = tuple[TableMeta, list[Entry]]
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
 
 
 def gaps(table: TableReader) -> list[bytes]:
@@ -262,40 +257,6 @@ def test_chunked_filters_answer_as_resident_ones_do(tables: Tables, many: Many) 
     cached, resident = tables.open(meta, "cached"), tables.open(meta, "resident")
     for key in [key + b"!" for key, _, _ in entries[::37]] + [key for key, _, _ in entries[::91]]:
         assert ask(cached, key) == ask(resident, key)
-
-
-def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
-    tables: Tables, many: Many
-) -> None:
-    meta, entries = many
-    table = tables.open(meta, "cached")
-    low, _ = table.index.chunk_span(2)
-    flip(table.path, table.footer.filters_offset + low + 5)
-    first_block = int(table.index.chunk_start(2))  # whose copy of the filter is used
-    flip(table.path, table.index.offset(first_block + 1) - TRAILER_BYTES - 1)
-    denied: dict[int, int] = dict.fromkeys(range(table.index.chunk_count), 0)
-    for key, _, _ in entries[::50]:
-        block = table.index.find(key)
-        denied[table.index.chunk_of(block)] += not table.filters.may_hold(
-            block, hash_key(key + b"x")
-        )
-    assert {chunk for chunk, count in denied.items() if not count} == {2}
-    assert table.filters.bytes_to_read(first_block) == 0  # kept, not read again
-
-
-def test_resident_filters_that_are_lost_leave_the_others_in_memory(
-    tables: Tables, many: Many
-) -> None:
-    meta, _ = many
-    footer = tables.open(meta, "off").footer
-    flip(tables.path(meta.number), footer.index_offset - 1)
-    flip(tables.path(meta.number), footer.data_length - TRAILER_BYTES - 1)  # the other copy
-    filters = tables.open(meta, "resident").filters
-    last = filters.index.block_count - 1
-    assert all(filters.may_hold(last, number) for number in range(100))
-    assert not all(filters.may_hold(0, number) for number in range(100))
-    assert filters.memory_bytes > footer.filters_length * 3 // 4
-    assert {filters.bytes_to_read(block) for block in (0, last)} == {0}
 
 
 def test_damaged_filters_do_not_matter_with_filters_off(tables: Tables, many: Many) -> None:

@@ -9,20 +9,14 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from damage import files, flip, footer_of, open_table
+from damage import files, flip, footer_of
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import RandomFile, Storage
+from storages import HookedStorage
 from table_files import Tables, ask, contents, numbered
 from threaded_stores import run_all
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
 
 
 def opened(tables: Tables, meta: TableMeta, residency: str = "resident") -> TableReader:
@@ -59,36 +53,19 @@ def test_any_first_use_loads_the_table(tables: Tables, residency: str, granulari
     assert sum(block.count for block in blocks) == len(entries)
 
 
-class _MeetingStorage(Storage):
+class _MeetingStorage(HookedStorage):
     """Once armed, makes the first read wait briefly for a second one."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads = 0
-        self.meeting: threading.Barrier | None = None
-        self.met = False
+    reads = 0
+    meeting: threading.Barrier | None = None
+    met = False
 
-    def come(self) -> None:
+    def before_read(self, *_: object) -> None:
         if self.meeting is not None:
             self.reads += 1
             with contextlib.suppress(threading.BrokenBarrierError):
                 self.meeting.wait(0.3)
                 self.met = True
-
-    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
-        return _MeetingFile(self, path, descriptor, size, direct)
-
-
-class _MeetingFile(RandomFile):
-    def __init__(
-        self, storage: _MeetingStorage, path: str, descriptor: int, size: int, direct: bool
-    ) -> None:
-        super().__init__(path, descriptor, size, storage.stats, direct)
-        self._storage = storage
-
-    def _pread(self, length: int, offset: int) -> bytes:
-        self._storage.come()
-        return super()._pread(length, offset)
 
 
 def test_a_table_is_loaded_once_by_any_number_of_threads(tmp_path: Path) -> None:
@@ -156,21 +133,6 @@ def test_a_damaged_index_keeps_a_store_from_being_opened(store: Path) -> None:
     flip(table, footer_of(table).index_offset + 100)
     with pytest.raises(CorruptionError, match="index"):
         lsmkv.open(store)
-
-
-def test_damage_to_both_copies_of_a_filter_is_found_by_the_first_read_of_its_block(
-    store: Path,
-) -> None:
-    table = files(store, ".sst")[0]
-    place = footer_of(table).filters_offset
-    flip(table, place)
-    flip(table, open_table(table, residency="off").index.offset(1) - TRAILER_BYTES - 1)
-    with lsmkv.open(store) as db:
-        for _ in range(2):
-            with pytest.raises(CorruptionError, match="checksum of a block's filter") as caught:
-                db.get(b"key000000")
-            assert (caught.value.path, caught.value.offset) == (str(table), 0)
-        assert place in [problem.offset for problem in db.verify().problems]
 
 
 def test_a_table_that_is_written_is_ready_before_it_is_used(store: Path) -> None:

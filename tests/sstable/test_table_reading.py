@@ -21,11 +21,6 @@ from table_files import Entry, Tables, alike, ask, contents, numbered
 from time_limits import join
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
-
-
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_direct_reads_give_the_same_answers(tmp_path: Path, compression: str) -> None:
     entries = numbered(2000)

@@ -170,18 +170,6 @@ def test_counters_equal_the_real_reads(full: str, storage: CountingStorage, kind
     assert getattr(storage.stats, size) == storage.read_bytes(kind, ".sst")
 
 
-@pytest.mark.parametrize("kind", list(ReadKind))
-def test_read_counts_in_its_own_kind_only(full: str, kind: ReadKind) -> None:
-    storage = Storage()
-    with storage.open_random(full) as file:
-        file.pread(7, 100, kind, count=3)
-    reads, size = COUNTERS[kind]
-    expected = Stats()
-    setattr(expected, reads, 3)
-    setattr(expected, size, 100)
-    assert storage.stats == expected
-
-
 def test_failed_read_counts(full: str) -> None:
     storage = FaultyStorage()
     storage.fail("pread")

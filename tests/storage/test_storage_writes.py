@@ -189,17 +189,13 @@ def test_failed_truncate_keeps_the_offset(path: str) -> None:
         assert (file.offset, file.broken) == (6, False)
 
 
-def test_open_append_goes_on_at_the_end(path: str) -> None:
-    Path(path).write_bytes(b"abc")
+@pytest.mark.parametrize("stored", [b"abc", b"abc-torn"])
+def test_open_append_goes_on_at_the_length_and_cuts_what_is_behind(
+    path: str, stored: bytes
+) -> None:
+    Path(path).write_bytes(stored)
     with Storage().open_append(path, 3) as file:
         assert file.offset == 3
-        file.append(b"d")
-    assert Path(path).read_bytes() == b"abcd"
-
-
-def test_open_append_cuts_a_longer_file(path: str) -> None:
-    Path(path).write_bytes(b"abc-torn")
-    with Storage().open_append(path, 3) as file:
         file.append(b"d")
     assert Path(path).read_bytes() == b"abcd"
 

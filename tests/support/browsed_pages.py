@@ -1,7 +1,4 @@
-"""Fixtures for tests in a browser: a store, its page in a file, and a tab that shows it.
-
-Each module that needs them gives them names of its own; it has one browser and one store.
-"""
+"""Fixtures for tests in a browser: a store, its page in a file, and a tab that shows it."""
 
 from __future__ import annotations
 
@@ -21,16 +18,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def browsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("browsed") / "<script>document.title='taken'"
     make_store(path)
     return path
 
 
 @pytest.fixture(scope="module")
-def file(store: Path) -> Path:
-    path = store.parent / "page.html"
-    path.write_text(file_page(str(store)), encoding="utf-8")
+def file(browsed: Path) -> Path:
+    path = browsed.parent / "page.html"
+    path.write_text(file_page(str(browsed)), encoding="utf-8")
     return path
 
 

@@ -73,13 +73,6 @@ def _only_deletions(path: Path) -> None:
         db.flush()
 
 
-def _large_values(path: Path) -> None:
-    with lsmkv.open(path, compression="none") as db:
-        for number in range(6):
-            db.put(b"film%d" % number, bytes(1 << 20))
-        db.flush()
-
-
 def _hostile(path: Path) -> None:
     with lsmkv.open(path) as db:
         db.update(HOSTILE)
@@ -91,46 +84,9 @@ def _overwritten(path: Path) -> None:
         _flushed(path, *(b"hot%02d" % number for number in range(50)))
 
 
-def _loaded(path: Path) -> None:
-    with lsmkv.open(path, _OPTIONS) as db:
-        db.bulk_load(((b"%06d" % number, b"value") for number in range(0, 2000, 2)), sorted=True)
-
-
 def _two_levels(path: Path) -> None:
     _compacted(path)
     _flushed(path, b"user020/9", b"user070/9")
-
-
-def _damaged(path: Path) -> None:
-    _runs(path)
-    with lsmkv.open(path, read_only=True) as db:
-        table = db.tables()[-1]
-        offset, name = table.block(table.block_count // 2).offset, table.info().file_name
-    content = bytearray((path / name).read_bytes())
-    content[offset + 5] ^= 0xFF
-    (path / name).write_bytes(content)
-
-
-def _repaired(path: Path) -> None:
-    _runs(path)
-    for manifest in path.glob("MANIFEST*"):
-        manifest.unlink()
-    lsmkv.repair(path, in_place=True)
-
-
-def _checkpoint(path: Path) -> None:
-    whole = path.with_name("whole")
-    _runs(whole)
-    with lsmkv.open(whole, _OPTIONS) as db:
-        db.checkpoint(path)
-
-
-def _parts(path: Path) -> None:
-    with lsmkv.open(path, _OPTIONS) as db:
-        for part in (b"users/", b"orders/"):
-            for number in range(200):
-                db.prefixed(part).put(b"%05d" % (3 * number), b"value")
-        db.flush()
 
 
 KINDS: Final[dict[str, Make]] = {
@@ -144,24 +100,15 @@ KINDS: Final[dict[str, Make]] = {
     "several runs": _runs,
     "two levels": _two_levels,
     "overwritten": _overwritten,
-    "loaded": _loaded,
     "deleted": _deleted,
     "deleted and compacted": _deleted_and_compacted,
     "deletions alone": _only_deletions,
     "dense numbers": lambda path: _flushed(path, *(n.to_bytes(8, "big") for n in range(1000))),
     "hostile keys": _hostile,
-    "large values": _large_values,
-    "parts": _parts,
     "no filters": partial(_runs, filter_policy="none"),
     "weak filters": partial(_runs, error_rate=0.5),
     "ribbon": partial(_runs, filter_policy="ribbon"),
     "ribbon, by table": partial(_runs, filter_policy="ribbon", filter_granularity="table"),
     "prefixes": partial(_runs, filter_key=lsmkv.DelimitedPrefix(b"/")),
     "prefixes that are all there": partial(_runs, filter_key=lsmkv.FixedPrefix(4)),
-    "compressed with a dictionary": partial(
-        _runs, compression="zstd", compression_dictionary_size_bytes=4096
-    ),
-    "damaged": _damaged,
-    "repaired": _repaired,
-    "checkpoint": _checkpoint,
 }

@@ -9,14 +9,10 @@ from typing import Any, Final
 from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
-from bench.harness.object_server import ObjectServer
 from time_limits import in_time
 
 FEW_RETRIES: Final = SMALL.replace(request_retries=2)
 """Options of a reader that soon gives up, if the server answers."""
-
-IMPATIENT: Final = FEW_RETRIES.replace(request_timeout_s=8)
-"""Options of a reader that gives up, too, if it does not; a busy machine is not that slow."""
 
 
 def fill_in_runs(db: lsmkv.DB) -> dict[bytes, bytes]:
@@ -55,18 +51,3 @@ def outcome_of(work: Callable[[], Any]) -> Any:
             return error
 
     return in_time(tried)
-
-
-def tables_of(server: ObjectServer, url: str) -> dict[str, bytes]:
-    """Name and bytes of every table object below ``url``."""
-    return objects_of(server, url, "tables")
-
-
-def objects_of(server: ObjectServer, url: str, folder: str) -> dict[str, bytes]:
-    import obstore
-
-    store = server.store(url.removeprefix("s3://").partition("/")[2])
-    return {
-        found["path"]: bytes(obstore.get(store, found["path"]).bytes())
-        for found in obstore.list(store, folder).collect()
-    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import lsmkv
 from lsmkv.options import Options
 
@@ -44,3 +46,9 @@ def lose_manifest(path: Path) -> None:
     for manifest in manifest_files(path):
         manifest.unlink()
     (path / "CURRENT").unlink()
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Where a repair puts the store that it makes."""
+    return tmp_path / "output"

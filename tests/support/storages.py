@@ -1,4 +1,4 @@
-"""Storages for tests: one that counts, one that fails, one that is slow."""
+"""Storages for tests: one that counts, one that calls back, one that fails, one that is slow."""
 
 from __future__ import annotations
 
@@ -85,6 +85,33 @@ class _CountingFile(RandomFile):
         return data
 
 
+class HookedStorage(Storage):
+    """Calls ``before_read`` and ``after_read`` with path, offset, length and kind of each read."""
+
+    def before_read(self, path: str, offset: int, length: int, kind: ReadKind) -> None:
+        pass
+
+    def after_read(self, path: str, offset: int, length: int, kind: ReadKind) -> None:
+        pass
+
+    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
+        return _HookedFile(self, path, descriptor, size, direct)
+
+
+class _HookedFile(RandomFile):
+    def __init__(
+        self, storage: HookedStorage, path: str, descriptor: int, size: int, direct: bool
+    ) -> None:
+        super().__init__(path, descriptor, size, storage.stats, direct)
+        self._storage = storage
+
+    def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
+        self._storage.before_read(self.path, offset, length, kind)
+        found = super().pread(offset, length, kind, count)
+        self._storage.after_read(self.path, offset, length, kind)
+        return found
+
+
 class FaultyStorage(Storage):
     """Raises OSError on demand.
 
@@ -92,8 +119,10 @@ class FaultyStorage(Storage):
     open_random, replace, remove, sync_directory, lock and others), and those of open files: append, copy,
     truncate, sync and pread.  The latter count system calls: an append that is completed after a short
     write counts two.  ``calls`` counts them all, so that a test can first run without faults and then
-    fail each in turn.
+    fail each in turn.  Without ``syncs`` the real syncs are left out, to save time.
     """
+
+    syncs = True
 
     def __init__(
         self, stats: Stats | None = None, *, direct_reads: bool = False, file_mode: int = 0o600
@@ -225,7 +254,8 @@ class FaultyStorage(Storage):
 
     def sync_directory(self, path: str) -> None:
         self.check("sync_directory", path)
-        super().sync_directory(path)
+        if self.syncs:
+            super().sync_directory(path)
 
     def sync_name(self, path: str) -> None:
         self.check("sync_name", path)
@@ -271,7 +301,8 @@ class _FaultyAppendFile(AppendFile):
 
     def _sync(self) -> None:
         self._storage.check("sync", self.path)
-        super()._sync()
+        if self._storage.syncs:
+            super()._sync()
 
 
 class _FaultyRandomFile(RandomFile):

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pytest
+
 from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent
 from lsmkv.encoding.expiry import Held
 from lsmkv.filters.hashing import hash_key
@@ -145,3 +147,8 @@ class BadBlockError(Exception):
 def fail(reason: str) -> NoReturn:
     """The callback for a damaged block."""
     raise BadBlockError(reason)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)

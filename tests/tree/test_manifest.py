@@ -28,7 +28,15 @@ from lsmkv.storage.file_names import (
 )
 from lsmkv.storage.storage import AppendFile, Storage
 from lsmkv.tree.levels import Levels, PlacedTable
-from lsmkv.tree.manifest import EMPTY_STATE, Manifest, State, VersionEdit, read_current, read_state
+from lsmkv.tree.manifest import (
+    EMPTY_STATE,
+    MOST_ASKS,
+    Manifest,
+    State,
+    VersionEdit,
+    read_current,
+    read_state,
+)
 from made_trees import table
 from storages import FaultyStorage
 from threaded_stores import run_all
@@ -298,9 +306,9 @@ def test_counts_of_lookups_go_with_their_tables(state: State, data: st.DataObjec
 @given(states())
 def test_counts_of_lookups_that_cannot_be_are_refused(state: State) -> None:
     for number in (1 + max([0, *tables(state)]), *tables(state)):
-        asks = (-1, 0) if number in tables(state) else (0, 0)
-        with pytest.raises(ValueError, match="counts of lookups"):
-            state.changed(VersionEdit(asks={number: asks}))
+        for asks in ((-1, 0), (0, MOST_ASKS + 1)) if number in tables(state) else ((0, 0),):
+            with pytest.raises(ValueError, match="counts of lookups"):
+                state.changed(VersionEdit(asks={number: asks}))
 
 
 # --- writing -------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-import subprocess
-import sys
 import uuid
 from typing import Any, Final, TypedDict
 
@@ -16,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv.typed
-from gates import WAIT_S
 from lsmkv.typed import (
     Bytes,
     Float,
@@ -334,21 +331,6 @@ def test_pickle_checks_the_type_of_values() -> None:
 )
 def test_the_repr_is_as_written(codec: object, text: str) -> None:
     assert repr(codec) == text
-
-
-def test_the_store_loads_of_the_layers_only_what_it_is_made_of() -> None:
-    code = (
-        "import lsmkv, sys; lsmkv.open; print(*[m for m in sys.modules if m.startswith('lsmkv.')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WAIT_S
-    )
-    assert {
-        name for name in done.stdout.split() if name.startswith(("lsmkv.typed", "lsmkv.layers"))
-    } == {
-        "lsmkv.layers",
-        *(f"lsmkv.layers.{name}" for name in ("coding", "mapping", "peers", "views")),
-    }
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from conftest import contents
 
 from leaks import open_descriptors, our_threads
-from lsmkv.storage.storage import AppendFile
 from storages import FaultyStorage
 from torture.crash import full_disk
 from torture.crash.fault_session import Remedy, Session
@@ -23,34 +22,7 @@ from torture.framework.part import Outcome, Scale, Settings
 
 
 class UnsyncedStorage(FaultyStorage):
-    """Fails on demand, and skips real syncs to save time."""
-
-    def sync_directory(self, path: str) -> None:
-        self.check("sync_directory", path)
-
-    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
-        return _UnsyncedFile(self, path, descriptor, offset)
-
-
-class _UnsyncedFile(AppendFile):
-    def __init__(self, storage: UnsyncedStorage, path: str, descriptor: int, offset: int) -> None:
-        super().__init__(path, descriptor, offset)
-        self._storage = storage
-
-    def _write(self, data: bytes | memoryview, offset: int) -> int:
-        short = self._storage.check("append", self.path)
-        return super()._write(data if short is None else data[:short], offset)
-
-    def _extend(self, start: int, length: int) -> None:
-        self._storage.check("truncate", self.path)
-        super()._extend(start, length)
-
-    def _truncate(self, length: int) -> None:
-        self._storage.check("truncate", self.path)
-        super()._truncate(length)
-
-    def _sync(self) -> None:
-        self._storage.check("sync", self.path)
+    syncs = False
 
 
 class RealDisk:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import errno
 import gc
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 import lsmkv
-from gates import WAIT_S
 from lsmkv.storage.file_names import CURRENT, LOCK, UNFINISHED, UNFINISHED_COPY
-from other_processes import process
 from torture.crash.disk import STORE, Disk, Image, Operation
 from torture.crash.disk_states import states
 from torture.crash.disk_storage import MemoryStorage
@@ -376,46 +372,3 @@ def test_a_full_disk_leaves_the_source_and_the_copy_before(jobs: list[Job]) -> N
 
 
 # --- a process that is killed ---
-
-_COPY = """
-from torture.crash.kill_loop import DyingStorage
-storage = DyingStorage(int(sys.argv[3]))
-with lsmkv.open(sys.argv[1], read_only=True, storage=storage) as db:
-    lsmkv.backup(db, sys.argv[2]) if sys.argv[4] == "backup" else db.checkpoint(sys.argv[2])
-print("done")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["checkpoint", "backup"])
-def test_a_process_killed_at_each_change_leaves_the_previous_copy_or_the_new_one(
-    command: str, tmp_path: Path
-) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    with lsmkv.open(source, SMALL) as db:
-        fill(db)
-        models = [dict(db)]
-        if command == "backup":
-            lsmkv.backup(db, target)
-            change(db)
-            models.append(dict(db))
-    found = Counter[bool]()
-    for die_at in range(1, 1000):
-        with process(_COPY, source, target, die_at, command) as running:
-            output, _ = running.communicate(timeout=WAIT_S)
-        if "done" in output:
-            break
-        found[(target / CURRENT).exists()] += 1
-        if (target / CURRENT).exists():
-            with lsmkv.open(target, SMALL, read_only=True) as copy:
-                check_files(copy)
-                assert dict(copy) in models
-            if command == "checkpoint":
-                shutil.rmtree(target)
-        elif target.exists():
-            with pytest.raises(lsmkv.NotAStoreError):
-                lsmkv.open(target, SMALL, read_only=True)
-    assert found.total() > 10
-    with lsmkv.open(target, SMALL) as copy:
-        assert dict(copy) == models[-1]
-        check_files(copy)

@@ -15,7 +15,6 @@ from conftest import contents, fill, open_small
 import lsmkv
 from damage import files
 from gates import GatedStorage
-from lsmkv.storage.storage import AppendFile, Storage
 from storages import FaultyStorage
 from torture.crash.fault_session import cause_of
 
@@ -233,36 +232,20 @@ def test_resuming_reports_a_flush_that_fails_anew(db: lsmkv.DB, storage: FaultyS
     assert db[b"before"] == b"1"
 
 
-class HeldStorage(Storage):
-    """Holds the first table back until ``release`` is set, then fails it.
-
-    With ``log_fails`` writes to logs fail too.
-    """
+class HeldStorage(FaultyStorage):
+    """Holds the first table back until ``release`` is set, then fails it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.held = threading.Event()
         self.release = threading.Event()
-        self.log_fails = False
 
-    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
-        return _HeldFile(self, path, descriptor, offset)
-
-
-class _HeldFile(AppendFile):
-    def __init__(self, storage: HeldStorage, path: str, descriptor: int, offset: int) -> None:
-        super().__init__(path, descriptor, offset)
-        self._storage = storage
-
-    def _write(self, data: bytes | memoryview, offset: int) -> int:
-        storage = self._storage
-        if self.path.endswith(".log") and storage.log_fails:
-            raise OSError(errno.ENOSPC, "no space for the log")
-        if self.path.endswith(".sst") and not storage.held.is_set():
-            storage.held.set()
-            assert storage.release.wait(60)
+    def check(self, operation: str, *paths: str) -> int | None:
+        if operation == "append" and paths[0].endswith(".sst") and not self.held.is_set():
+            self.held.set()
+            assert self.release.wait(60)
             raise OSError(errno.ENOSPC, "no space for the table")
-        return super()._write(data, offset)
+        return super().check(operation, *paths)
 
 
 def test_a_flush_that_began_before_the_disk_was_mended_does_not_fail_resuming(path: str) -> None:
@@ -272,10 +255,9 @@ def test_a_flush_that_began_before_the_disk_was_mended_does_not_fail_resuming(pa
         flush = threading.Thread(target=_ignoring_failures(db.flush), daemon=True)
         flush.start()
         assert storage.held.wait(60)
-        storage.log_fails = True
-        with pytest.raises(OSError, match="no space for the log"):
+        storage.fail("append", path_suffix=".log")
+        with pytest.raises(OSError, match="injected"):
             db[b"b"] = b"2"
-        storage.log_fails = False
         release = threading.Timer(0.1, storage.release.set)  # once resuming has begun
         release.start()
         db.resume()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import signal
 import threading
@@ -174,26 +173,6 @@ def test_the_parent_goes_on_while_and_after_children_live(path: Path) -> None:
         assert dict(db) == expected
 
 
-def test_a_store_is_free_once_the_parent_closes_it_though_a_child_lives(path: Path) -> None:
-    db = open_store(path)
-    with sleeping_child():
-        db.close()
-        open_store(path).close()
-
-
-def test_a_child_may_open_the_store_read_only(path: Path) -> None:
-    with open_store(path) as db:
-        overwrite(db, b"old ")
-        expected = dict(db)
-
-        def read() -> int:
-            with open_store(path, read_only=True) as mine:
-                assert dict(mine) == expected
-                return len(mine)
-
-        assert in_child(read) == repr(len(expected))
-
-
 def test_a_child_may_open_the_store_for_writing_once_the_parent_has_closed_it(path: Path) -> None:
     def write() -> None:
         with open_store(path) as mine:
@@ -246,18 +225,3 @@ def test_a_child_that_ends_neither_unlocks_the_store_nor_removes_its_files(path:
         assert parent.returncode == 0, errors
     with open_store(path) as db:
         assert len(db) == 2001
-
-
-def count_keys(path: str) -> int:
-    with open_store(path, read_only=True) as db:
-        return len(db)
-
-
-@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_multiprocessing_workers_may_read_beside_the_writer(path: Path, method: str) -> None:
-    with open_store(path) as db:
-        overwrite(db, b"old ")
-        with multiprocessing.get_context(method).Pool(2) as pool:
-            assert pool.map(count_keys, [str(path)] * 4) == [300] * 4
-        db[b"key"] = b"value"
-        assert len(db) == 301

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -22,11 +21,10 @@ from lsmkv.options import Options
 from lsmkv.salvage.repair import repair
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.format import FOOTER_BYTES, decode_footer, decode_properties
-from lsmkv.storage.file_names import MAX_FILE_NUMBER, parse_file_name
-from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.storage.file_names import MAX_FILE_NUMBER
 from lsmkv.tree.manifest import MOST_ASKS
 from lsmkv.tree.version_set import table_format
-from torture.fuzz.crafting import state_of, take_apart, write_manifest
+from torture.fuzz.crafting import state_of, write_manifest
 from torture.fuzz.encoded import encode_block
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_table
 
@@ -106,17 +104,6 @@ def test_messages_stay_short_whatever_a_file_says() -> None:
         assert error.reason == "r" * 5000
 
 
-def test_a_file_of_a_number_that_none_can_have_is_not_the_store_s(store: Path) -> None:
-    assert parse_file_name(f"{MAX_FILE_NUMBER}.sst") == ("table", MAX_FILE_NUMBER)
-    stranger = store / f"{MAX_FILE_NUMBER + 1}.sst"
-    stranger.write_bytes(b"not ours")
-    with open_small(store) as db:
-        fill(db, range(40, 60))
-        db.flush()
-        assert len(db) == 61
-    assert stranger.exists()
-
-
 # --- what verifying had not looked at ---
 
 
@@ -142,16 +129,6 @@ def test_verify_finds_a_fingerprint_that_hides_its_key(table: Path) -> None:
     check = check_table(open_table(sealed_table(table, 24 + prefix_length)))
     assert check.damaged == (0,)
     assert "fingerprint" in check.problems[0].reason
-
-
-def test_verify_finds_a_separator_that_leads_lookups_astray(table: Path) -> None:
-    crafted = take_apart(table.read_bytes())
-    key = crafted.separators[2]
-    crafted.separators[2] = key[:-1] + bytes([key[-1] + 1])
-    table.write_bytes(crafted.put_together())
-    check = check_table(open_table(table))
-    assert check.damaged
-    assert "first key of a block is below its separator" in check.problems[0].reason
 
 
 # --- logs of other stores, and logs that are gone ---
@@ -191,36 +168,6 @@ def test_repair_counts_what_a_log_held_that_a_pipe_has_replaced(
     assert 0 < report.log_bytes_lost <= size
 
 
-def test_a_log_that_is_missing_is_a_known_loss(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "open") as db:
-        db.put(b"k", b"v")
-        shutil.copytree(tmp_path / "open", tmp_path / "killed")
-    files(tmp_path / "killed", ".log")[0].unlink()
-    report = repair(tmp_path / "killed", tmp_path / "output")
-    assert not report.is_complete
-
-
-def test_repair_in_place_follows_no_link_to_its_folder(store: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (store / "lost").symlink_to(elsewhere)
-    before = sorted(file.name for file in store.iterdir())
-    with pytest.raises(OSError) as caught:
-        repair(store, in_place=True)
-    assert caught.value.errno == errno.ELOOP
-    assert sorted(file.name for file in store.iterdir()) == before
-    assert list(elsewhere.iterdir()) == []
-
-
-def test_storage_limits_what_it_reads_whole(tmp_path: Path) -> None:
-    path = tmp_path / "sparse"
-    path.touch()
-    os.truncate(path, 1 << 40)
-    with pytest.raises(OSError) as caught:
-        Storage().read_whole(str(path), ReadKind.LOG, 1 << 30)
-    assert caught.value.errno == errno.EFBIG
-
-
 @pytest.mark.parametrize("work", ["count", "compact"])
 @pytest.mark.parametrize("asks", [MOST_ASKS, MOST_ASKS - 1])
 def test_counts_of_lookups_at_their_limit_stay_there(tmp_path: Path, work: str, asks: int) -> None:
@@ -241,19 +188,6 @@ def test_counts_of_lookups_at_their_limit_stay_there(tmp_path: Path, work: str, 
             assert len(db) == 300
     kept = state_of(path).asks
     assert kept and all(max(counts) <= MOST_ASKS for counts in kept.values())
-
-
-def test_counts_of_lookups_above_their_limit_are_corrupt(tmp_path: Path) -> None:
-    path = tmp_path / "counted"
-    with open_small(path) as db:
-        db[b"a"] = b"1"
-        db.flush()
-    edit = msgspec.to_builtins(state_of(path).as_edit())
-    (table,) = state_of(path).levels.tables()
-    edit["asks"] = {table.number: (0, MOST_ASKS + 1)}
-    write_manifest(path, msgspec.json.encode(edit))
-    with pytest.raises(CorruptionError, match=r"at offset .* counts of lookups"):
-        lsmkv.open(path)
 
 
 @pytest.mark.parametrize("work", ["put", "batch", "ingest"])

@@ -381,6 +381,7 @@ def loaded_by(statement: str) -> list[str]:
                 "lsmkv.background.process.runner",
                 "lsmkv.background.process.staged",
                 "lsmkv.inspection.verify",
+                "lsmkv.typed",
             },
         ),
         (

@@ -1,15 +1,17 @@
-"""The store against a dict and LMDB, over random operations and reopening."""
+"""The store against a sorted dict, over random operations and reopening."""
 
 from __future__ import annotations
 
+import operator
+import os
 import random
+import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice, product
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import lmdb
 import pytest
 from conftest import BACKGROUNDS
 from hypothesis import HealthCheck, settings
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -25,7 +28,10 @@ from sortedcontainers import SortedDict
 
 import lsmkv
 from clocks import SetClock
-from lsmkv import DelimitedPrefix, FixedPrefix, WholeKey
+from kinds_of_mappings import Walk
+from lsmkv import DelimitedPrefix, FixedPrefix
+from outside_tables import staged, write_table
+from repair_stores import lose_manifest
 from torture.framework.changes import change_batch, change_model
 
 Contents = SortedDict[bytes, bytes]
@@ -49,16 +55,20 @@ values = st.sampled_from([b"", b"v", b"w" * 40, bytes(range(256)), b"long" * 150
     max_size=8
 )
 bounds = st.none() | keys | st.binary(max_size=3)
-options = st.fixed_dictionaries(
+FILTERS: Final[list[dict[str, Any]]] = [
+    *({"filter_policy": name} for name in ("bloom", "ribbon", "grafite", "none")),
+    *({"filter_residency": name} for name in ("resident", "cached", "off")),
+    {"filter_granularity": "table", "filter_policy": "ribbon", "filter_residency": "cached"},
+    *({"filter_key": key} for key in (FixedPrefix(1), FixedPrefix(2), DelimitedPrefix(b"/"))),
+    {"filter_key": FixedPrefix(1), "filter_granularity": "table", "adaptive_filters": True},
+    {"adaptive_filters": True, "filter_policy": "ribbon", "filter_residency": "cached"},
+    *({"filter_memory_bytes": 300, "filter_policy": name} for name in ("bloom", "ribbon")),
+]
+others = st.fixed_dictionaries(
     {},
     optional={
         "compaction": st.sampled_from(["leveled", "tiered", "lazy-leveled"]),
-        "filter_granularity": st.sampled_from(["block", "table"]),
-        "filter_residency": st.sampled_from(["resident", "cached", "off"]),
         "filter_allocation": st.sampled_from(["uniform", "monkey"]),
-        "filter_key": st.sampled_from(
-            [WholeKey(), FixedPrefix(1), FixedPrefix(2), DelimitedPrefix(b"/")]
-        ),
         "error_rate": st.sampled_from([0.9, 0.1, 0.0001]),
         "compression": st.sampled_from(["none", "zstd"]),
         "compression_dictionary_size_bytes": st.sampled_from([0, 512]),
@@ -67,73 +77,14 @@ options = st.fixed_dictionaries(
         "size_ratio": st.sampled_from([2, 10]),
         "level0_compaction_trigger": st.sampled_from([1, 5]),
     },
-).flatmap(
-    lambda drawn: st.sampled_from(
-        [drawn]
-        if drawn.get("filter_residency") == "off"
-        else [drawn, drawn | {"adaptive_filters": True}, drawn | {"filter_memory_bytes": 300}]
-    )
 )
+options = st.builds(operator.or_, others, st.sampled_from(FILTERS))
 moves = st.lists(
     st.sampled_from(["next", "next", "prev", "prev", "first", "last"])
     | st.tuples(st.sampled_from(["seek", "seek_for_prev"]), keys),
     min_size=1,
     max_size=25,
 )
-
-
-@dataclass
-class Held:
-    """A snapshot and its expected contents."""
-
-    contents: Contents
-    snapshot: lsmkv.Snapshot
-
-
-@dataclass
-class Walk:
-    """A begun iteration and its expected rest."""
-
-    expected: Entries
-    entries: Iterator[tuple[bytes, bytes]]
-
-
-class SecondOracle:
-    """LMDB as an independent model.  Its keys get a prefix, since they cannot be empty."""
-
-    def __init__(self, path: str) -> None:
-        self._environment = lmdb.open(path, map_size=1 << 26, sync=False, lock=False)
-
-    def write(self, operations: list[tuple[bytes, bytes | None]]) -> None:
-        with self._environment.begin(write=True) as transaction:
-            for key, value in operations:
-                if value is None:
-                    transaction.delete(b"k" + key)
-                else:
-                    transaction.put(b"k" + key, value)
-
-    def range(self, start: bytes | None, stop: bytes | None, reverse: bool) -> Entries:
-        """Entries with start <= key < stop."""
-        with self._environment.begin() as transaction, transaction.cursor() as cursor:
-            found: Entries = []
-            if reverse:
-                if stop is None:
-                    placed = cursor.last()
-                else:
-                    placed = cursor.prev() if cursor.set_range(b"k" + stop) else cursor.last()
-                walk = cursor.iterprev() if placed else iter(())
-            else:
-                walk = cursor.iternext() if cursor.set_range(b"k" + (start or b"")) else iter(())
-            for key, value in walk:
-                if reverse and start is not None and key[1:] < start:
-                    break
-                if not reverse and stop is not None and key[1:] >= stop:
-                    break
-                found.append((bytes(key[1:]), bytes(value)))
-            return found
-
-    def close(self) -> None:
-        self._environment.close()
 
 
 def in_range(
@@ -148,19 +99,25 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._directories = [tempfile.TemporaryDirectory() for _ in range(2)]
-        self.path = self._directories[0].name
-        self.lmdb = SecondOracle(self._directories[1].name)
+        self._directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self._directory.name, "store")
         self.contents: Contents = SortedDict()
-        self.held: list[Held] = []
-        self.walks: list[Walk] = []
+        self.held: list[tuple[lsmkv.Snapshot, Contents]] = []
+        self.walks: list[tuple[Iterator[tuple[bytes, bytes]], Entries]] = []  # and their rest
         self.clock = SetClock()
         self.dues: list[tuple[float, bytes, bytes]] = []
         self.db: lsmkv.DB | None = None
+        self.tables = 0
 
     @initialize(overrides=options)
     def open(self, overrides: dict[str, Any]) -> None:
         self.db = self._opened(**self.background, **overrides)
+        self._open_reader()
+
+    def _open_reader(self) -> None:
+        self.reader = self._opened(read_only=True)
+        with self.reader.snapshot() as shown:
+            self.shown_seq = shown.sequence_number
 
     def _opened(self, **options: Any) -> lsmkv.DB:
         return lsmkv.open(self.path, TINY, clock=self.clock, **options)
@@ -174,15 +131,23 @@ class StoreMachine(RuleBasedStateMachine):
         self._let_go()
         if self.db is not None:
             self.db.close()
+            self.reader.close()
         with self._opened() as db:
             assert list(iter(db.items())) == list(self.contents.items())
-        self.lmdb.close()
-        for directory in self._directories:
-            directory.cleanup()
+        self._check_repair()
+        self._directory.cleanup()
+
+    def _check_repair(self) -> None:
+        """Without a manifest nothing is lost, and what was deleted comes back only if this is told."""
+        lose_manifest(Path(self.path))
+        report = lsmkv.repair(self.path, f"{self.path}-repaired")
+        with lsmkv.open(f"{self.path}-repaired", clock=self.clock) as db:
+            assert self.contents.items() <= dict(db.items()).items()
+            assert not report.is_complete or len(db) == len(self.contents)
 
     def _let_go(self) -> None:
-        for held in self.held:
-            held.snapshot.close()
+        for snapshot, _ in self.held:
+            snapshot.close()
         self.held, self.walks = [], []
 
     # Writing
@@ -191,7 +156,6 @@ class StoreMachine(RuleBasedStateMachine):
     def put(self, key: bytes, value: bytes, sync: bool) -> None:
         self.store.put(key, value, sync=sync)
         self.contents[key] = value
-        self.lmdb.write([(key, value)])
 
     @rule(first=st.integers(0, 20), step=st.integers(1, 20), ttl_s=st.integers(1, 3))
     def put_what_expires(self, first: int, step: int, ttl_s: int) -> None:
@@ -200,7 +164,6 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.put(key, value, ttl_s=ttl_s)
             self.contents[key] = value
             self.dues.append((self.clock() + ttl_s, key, value))
-            self.lmdb.write([(key, value)])
 
     @precondition(lambda self: not self.walks)  # they read the clock when they meet what expires
     @rule()
@@ -209,13 +172,11 @@ class StoreMachine(RuleBasedStateMachine):
         for due_s, key, value in self.dues:
             if due_s <= self.clock() and self.contents.get(key) == value:
                 del self.contents[key]
-                self.lmdb.write([(key, None)])
 
     @rule(key=keys)
     def delete(self, key: bytes) -> None:
         self.store.delete(key)
         self.contents.pop(key, None)
-        self.lmdb.write([(key, None)])
 
     @rule(
         operations=st.lists(st.tuples(keys, st.none() | values), max_size=25), commit=st.booleans()
@@ -228,7 +189,6 @@ class StoreMachine(RuleBasedStateMachine):
             return
         batch.commit()
         change_model(self.contents, operations)
-        self.lmdb.write(operations)
 
     @rule(
         seed=st.integers(0, 99),
@@ -239,7 +199,6 @@ class StoreMachine(RuleBasedStateMachine):
     def fill(self, seed: int, first: int, step: int, batch_keys: int) -> None:
         """Put several memtables' worth of entries, single or in batches."""
         chance = random.Random(seed)
-        operations: list[tuple[bytes, bytes | None]] = []
         keys = MANY_KEYS[first::step]
         for start in range(0, len(keys), batch_keys):
             with self.store.write_batch() as batch:
@@ -250,8 +209,6 @@ class StoreMachine(RuleBasedStateMachine):
                     else:
                         self.store[key] = value
                     self.contents[key] = value
-                    operations.append((key, value))
-        self.lmdb.write(operations)
 
     @rule(first=st.integers(0, 20), step=st.integers(1, 20))
     def delete_many(self, first: int, step: int) -> None:
@@ -259,13 +216,69 @@ class StoreMachine(RuleBasedStateMachine):
         for key in MANY_KEYS[first::step]:
             self.store.delete(key)
             self.contents.pop(key, None)
-        self.lmdb.write([(key, None) for key in MANY_KEYS[first::step]])
 
     @rule()
     def clear(self) -> None:
         self.store.clear()
-        self.lmdb.write([(key, None) for key in self.contents])
         self.contents = SortedDict()
+
+    @rule(start=bounds, stop=bounds, most=st.sampled_from([0, 128]), batched=st.booleans())
+    def delete_range(
+        self, start: bytes | None, stop: bytes | None, most: int, batched: bool
+    ) -> None:
+        """Delete keys one by one, up to ``most`` of them, or the range."""
+        if start is stop is None:
+            start = b""
+        self.store._engine.writer.most_deletions = most
+        if batched:
+            with self.store.write_batch() as batch:
+                batch.put(b"a/1", b"before")
+                batch.delete_range(start, stop)
+                batch.put(b"a/2", b"after")
+            self.contents[b"a/1"] = b"before"
+        else:
+            self.store.delete_range(start, stop)
+        for key, _ in in_range(self.contents, start, stop, None, False):
+            del self.contents[key]
+        if batched:
+            self.contents[b"a/2"] = b"after"
+
+    @rule(entries=st.dictionaries(keys, st.none() | values, min_size=1), move=st.booleans())
+    def ingest(self, entries: dict[bytes, bytes | None], move: bool) -> None:
+        """Ingest two tables, or one."""
+        ordered, paths = sorted(entries.items()), []
+        for part in filter(None, (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :])):
+            self.tables += 1
+            paths.append(write_table(Path(f"{self.path}-{self.tables}"), dict(part)))
+        assert self.store.ingest(paths, move=move).entries == len(entries)
+        change_model(self.contents, ordered)
+
+    @rule(pairs=st.lists(st.tuples(keys, values), max_size=60), is_sorted=st.booleans())
+    def bulk_load(self, pairs: list[tuple[bytes, bytes]], is_sorted: bool) -> None:
+        last = dict(pairs)
+        self.store.bulk_load(sorted(last.items()) if is_sorted else pairs, sorted=is_sorted)
+        self.contents.update(last)
+
+    @rule(data=st.data())
+    def transact(self, data: st.DataObject) -> None:
+        """A transaction sees its own writes, and its views what was there before them."""
+        with self.store.transaction() as transaction:
+            for _ in range(data.draw(st.integers(0, 3))):
+                view, seen = transaction.items(), dict(self.contents)
+                operations = data.draw(st.lists(st.tuples(keys, st.none() | values), max_size=4))
+                change_batch(transaction, operations)
+                change_model(self.contents, operations)
+                start, stop = data.draw(keys), data.draw(keys)
+                transaction.delete_range(start, stop)
+                for key, _ in in_range(self.contents, start, stop, None, False):
+                    del self.contents[key]
+                assert list(transaction.items()) == list(self.contents.items())
+                assert dict(view) == seen
+
+    @rule()
+    def pop_first(self) -> None:
+        if self.contents:
+            assert self.store.popitem() == self.contents.popitem(0)
 
     # Reading
 
@@ -286,11 +299,6 @@ class StoreMachine(RuleBasedStateMachine):
         found = self.store.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
         assert list(found) == expected
 
-    @rule(start=bounds, stop=bounds, reverse=st.booleans())
-    def scan_as_lmdb(self, start: bytes | None, stop: bytes | None, reverse: bool) -> None:
-        expected = self.lmdb.range(start, stop, reverse)
-        assert list(iter(self.store.items(start=start, stop=stop, reverse=reverse))) == expected
-
     @rule(moves=moves)
     def walk_a_cursor(self, moves: list[str | tuple[str, bytes]]) -> None:
         with self.store.cursor() as cursor:
@@ -299,27 +307,13 @@ class StoreMachine(RuleBasedStateMachine):
     def _walk(
         self, cursor: lsmkv.Cursor, contents: Contents, moves: list[str | tuple[str, bytes]]
     ) -> None:
-        at = -1
+        walk = Walk(dict(contents))
         for move in moves:
-            valid = 0 <= at < len(contents)
-            match move:
-                case "first":
-                    placed, at = cursor.first(), 0
-                case "last":
-                    placed, at = cursor.last(), len(contents) - 1
-                case "next":
-                    placed, at = cursor.next(), at + 1 if valid else -1
-                case "prev":
-                    placed, at = cursor.prev(), at - 1 if valid else -1
-                case ("seek", key):
-                    placed, at = cursor.seek(key), contents.bisect_left(key)
-                case (_, key):
-                    placed, at = cursor.seek_for_prev(key), contents.bisect_right(key) - 1
-                case _:
-                    raise AssertionError(move)
-            assert placed == cursor.valid == (0 <= at < len(contents))
-            if placed:
-                assert cursor.item == contents.peekitem(at)
+            name, key = move if isinstance(move, tuple) else (move, b"")
+            moved = getattr(cursor, name)(*[key][: name.startswith("seek")])
+            assert moved == cursor.valid == walk.move(name, key)
+            if walk.at is not None:
+                assert cursor.item == contents.peekitem(walk.at)
 
     @rule()
     def count(self) -> None:
@@ -331,17 +325,27 @@ class StoreMachine(RuleBasedStateMachine):
         with self._opened(read_only=True) as reader:
             assert list(iter(reader.items())) == list(self.contents.items())
 
+    @rule()
+    def refresh_a_reader(self) -> None:
+        is_news = self.reader.refresh()
+        with self.reader.snapshot() as shown, self.store.snapshot() as own:
+            assert shown.sequence_number == own.sequence_number
+            assert is_news or shown.sequence_number == self.shown_seq
+            self.shown_seq = shown.sequence_number
+            assert list(shown.items()) == list(self.contents.items())
+        assert self.reader.multi_get(MANY_KEYS) == [self.contents.get(key) for key in MANY_KEYS]
+
     # Snapshots and iterations
 
     @precondition(lambda self: len(self.held) < 4)
     @rule()
     def take_snapshot(self) -> None:
-        self.held.append(Held(self.contents.copy(), self.store.snapshot()))
+        self.held.append((self.store.snapshot(), self.contents.copy()))
 
     @precondition(lambda self: self.held)
     @rule(number=st.integers(0, 3))
     def release_snapshot(self, number: int) -> None:
-        self.held.pop(number % len(self.held)).snapshot.close()
+        self.held.pop(number % len(self.held))[0].close()
 
     @precondition(lambda self: self.held)
     @rule(number=st.integers(0, 3), start=bounds, stop=bounds, reverse=st.booleans(), moves=moves)
@@ -353,8 +357,7 @@ class StoreMachine(RuleBasedStateMachine):
         reverse: bool,
         moves: list[str | tuple[str, bytes]],
     ) -> None:
-        held = self.held[number % len(self.held)]
-        snapshot, contents = held.snapshot, held.contents
+        snapshot, contents = self.held[number % len(self.held)]
         assert snapshot.multi_get(MANY_KEYS) == [contents.get(key) for key in MANY_KEYS]
         expected = in_range(contents, start, stop, None, reverse)
         assert list(iter(snapshot.items(start=start, stop=stop, reverse=reverse))) == expected
@@ -367,13 +370,13 @@ class StoreMachine(RuleBasedStateMachine):
         expected = in_range(self.contents, None, None, None, reverse)
         entries = iter(self.store.items(reverse=reverse))
         assert list(islice(entries, begun)) == expected[:begun]
-        self.walks.append(Walk(expected[begun:], entries))
+        self.walks.append((entries, expected[begun:]))
 
     @precondition(lambda self: self.walks)
     @rule(number=st.integers(0, 2))
     def end_walk(self, number: int) -> None:
-        walk = self.walks.pop(number % len(self.walks))
-        assert list(walk.entries) == walk.expected
+        entries, rest = self.walks.pop(number % len(self.walks))
+        assert list(entries) == rest
 
     # Upkeep
 
@@ -401,10 +404,59 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close()
         self.db = self._opened(**self.background, **overrides)
 
+    @rule(overrides=options)
+    def crash(self, overrides: dict[str, Any]) -> None:
+        """The store goes on as it was at a kill."""
+        self.store.wait_until_settled()
+        shutil.copytree(self.path, f"{self.path}-killed")
+        self._let_go()
+        self.store.close()
+        shutil.rmtree(self.path)
+        os.rename(f"{self.path}-killed", self.path)
+        self.db = self._opened(**self.background, **overrides)
+
+    @rule()
+    def rewrite_manifest(self) -> None:
+        tables = self.store._engine.tables
+        with tables.lock:
+            tables.manifest.rewrite()
+
+    # Copies
+
+    @rule()
+    def write_to_a_checkpoint(self) -> None:
+        self.tables += 1
+        path = f"{self.path}-copy{self.tables}"
+        self.store.checkpoint(path)
+        with lsmkv.open(path, TINY, clock=self.clock) as copy:
+            assert list(copy.items()) == list(self.contents.items())
+            copy[b"own"] = b"write"
+            copy.compact_range(force=True)
+
+    @rule(is_lost=st.booleans(), by_path=st.booleans(), overrides=options)
+    def back_up(self, is_lost: bool, by_path: bool, overrides: dict[str, Any]) -> None:
+        """To the same directory each time; a store that is lost goes on as a copy of it."""
+        backup = f"{self.path}-backup"
+        lsmkv.backup(self.path if by_path else self.store, backup)
+        with lsmkv.open(backup, read_only=True, clock=self.clock) as copy:
+            assert list(copy.items()) == list(self.contents.items())
+        if is_lost:
+            self._let_go()
+            self.store.close()
+            shutil.rmtree(self.path)
+            shutil.copytree(backup, self.path)
+            self.db = self._opened(**self.background, **overrides)
+            self.reader.close()
+            self._open_reader()
+
     @rule()
     def verify(self) -> None:
         report = self.store.verify()
         assert report.ok, str(report)
+
+    @invariant()
+    def no_staged_file_is_left(self) -> None:
+        assert staged(Path(self.path)) == []
 
 
 class HelpedStoreMachine(StoreMachine):

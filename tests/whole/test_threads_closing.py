@@ -9,7 +9,7 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S, GatedStorage
-from threaded_stores import Background, filled, open_store, run_all, wait_until
+from threaded_stores import Background, open_store, run_all, wait_until
 
 
 @pytest.fixture
@@ -82,22 +82,3 @@ def test_close_wakes_writers_that_wait_for_room(path: Path) -> None:
         db.close()
 
     run_all(write, write, close)
-
-
-def test_close_ends_a_scan_with_a_closed_error(path: Path, background: Background) -> None:
-    db = open_store(path, **background)
-    filled(db)
-    items = iter(db.items())
-    next(items)
-    db.close()
-    with pytest.raises(lsmkv.ClosedError):
-        for _ in items:
-            pass
-
-
-def test_close_by_many_threads_at_once(path: Path, background: Background) -> None:
-    db = open_store(path, **background)
-    model = filled(db)
-    run_all(*[db.close] * 6)
-    with open_store(path) as db:
-        assert dict(db) == model

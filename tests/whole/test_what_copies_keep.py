@@ -31,6 +31,11 @@ def _publish(store: Path, target: Path) -> str:
     return f"file://{target}"
 
 
+def _repair(store: Path, target: Path) -> str:
+    assert lsmkv.repair(store, target).manifest is not None
+    return str(target)
+
+
 def _repair_without_manifest(store: Path, target: Path) -> str:
     lose_manifest(store)
     assert lsmkv.repair(store, target).entries_lost == 0
@@ -70,7 +75,9 @@ def test_entries_are_due_when_they_were(tmp_path: Path, make: Callable[[Path, Pa
 
 
 @pytest.mark.parametrize(
-    "make", [_checkpoint, _backup, _publish], ids=["copy", "backup", "publish"]
+    "make",
+    [_checkpoint, _backup, _publish, _repair, _repair_without_manifest],
+    ids=lambda make: make.__name__.strip("_"),
 )
 def test_what_range_deletes_hide_stays_hidden(
     tmp_path: Path, make: Callable[[Path, Path], str]

@@ -22,7 +22,7 @@ def change_model(model: MutableMapping[bytes, bytes], changes: Iterable[Change])
             model[key] = value
 
 
-def change_batch(batch: lsmkv.WriteBatch, changes: Iterable[Change]) -> None:
+def change_batch(batch: lsmkv.WriteBatch | lsmkv.Transaction, changes: Iterable[Change]) -> None:
     for key, value in changes:
         if value is None:
             batch.delete(key)
