@@ -25,7 +25,8 @@ _SAMPLE_BYTES: Final = 64  # of each text
 _LEAST_BYTES: Final = 512  # fewer are not worth their symbols
 # While they are looked for, strings are numbers: their bytes, and their length above.
 _STRING_BITS: Final = 56
-_STRING: Final = (1 << _STRING_BITS) - 1
+_ONE_BYTE: Final = 1 << 56  # the length of a string of one byte
+_STRING: Final = _ONE_BYTE - 1
 _FIRST: Final = 48  # bits after the first of 7 bytes
 _COUNTERS: Final = 2048
 
@@ -59,7 +60,7 @@ class Symbols:
 
 
 class _Strings:
-    """Strings to stand for, of at least 2 bytes, in the order of their first bytes.
+    """Strings of 2 bytes and more, in the order of their first bytes.
 
     Attributes:
         numbers: the strings; of the same first byte, the longest come first.
@@ -99,7 +100,7 @@ def _word(number: int) -> bytes:
 
 
 class _Counters:
-    """About how often strings occur: of two in the same place the frequent one stays."""
+    """About how often strings occur.  Of two in one place the frequent one stays."""
 
     def __init__(self) -> None:
         self.numbers = vec[i64]([0] * _COUNTERS)
@@ -115,7 +116,7 @@ class _Counters:
             self.counts[place] = 1
 
     def best(self, most: int, least: int) -> list[tuple[int, int]]:
-        """The strings that save most bytes, at least ``least`` each, after what they save."""
+        """What strings save, and which.  They save most, at least ``least`` bytes each."""
         found: list[tuple[int, int]] = []
         place: i64 = 0
         while place < _COUNTERS:
@@ -129,7 +130,7 @@ class _Counters:
 
 
 def _trained(texts: list[bytes], border: bytes, most: int) -> _Strings:
-    """The strings to stand for, ``most`` of them; none if they save nothing.
+    """At most ``most`` strings; none if they save nothing.
 
     Each round counts parts of a sample and pairs of neighbours, and takes the best for the next.
     """
@@ -159,7 +160,7 @@ def _count(
     while at < length:
         ahead = (read_i64_be(padded, at) >> 8) & _STRING
         place = strings.longest(ahead)
-        part = (1 << _STRING_BITS) | (ahead >> _FIRST) if place < 0 else strings.numbers[place]
+        part = _ONE_BYTE | ahead >> _FIRST if place < 0 else strings.numbers[place]
         size = part >> _STRING_BITS
         at += size
         if ahead >> _FIRST == end:
