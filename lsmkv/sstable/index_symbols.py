@@ -60,7 +60,7 @@ class Symbols:
 
 
 class _Strings:
-    """Strings of 2 bytes and more, in the order of their first bytes.
+    """Strings in the order of their first bytes, 2 bytes or longer.
 
     Attributes:
         numbers: the strings; of the same first byte, the longest come first.
@@ -151,7 +151,7 @@ def _trained(texts: list[bytes], border: bytes, most: int) -> _Strings:
 def _count(
     sample: bytes, border: bytes, strings: _Strings, counters: _Counters, with_pairs: bool
 ) -> None:
-    """Count the strings that the sample is made of, and pairs of neighbours."""
+    """Count the strings of a sample, and pairs of neighbours."""
     length: i64 = len(sample)
     padded = sample + 8 * border  # no string reaches beyond it
     end = i64(border[0])
@@ -176,7 +176,7 @@ def _count(
 
 
 def _coded(text: bytes, border: bytes, strings: _Strings, codes: bytes) -> bytes:
-    """A text with codes in place of strings, none of which has the border."""
+    """A text with codes in place of strings.  None of them has the border."""
     length: i64 = len(text)
     padded = text + 8 * border
     out = BytesWriter()
