@@ -155,7 +155,7 @@ def test_the_sizes_of_values_are_taken_from_the_file(tmp_path: Path) -> None:
             gzip.compress(b"a\nb\n" * 99, mtime=0)[:12] + b"\xff\xff",
             r"keys\.gz: line 1: the gzip data are",
         ),
-        ("keys.parquet", b"PAR1 not", r"keys\.parquet: line 1: it is Parquet; write it as CSV"),
+        ("keys.parquet", b"PAR1\x15 not", r"keys\.parquet: line 1: it is Parquet; write it as CSV"),
         ("keys.txt", "a\nb\n".encode("utf-16"), r"keys\.txt: line 1: it is UTF-16"),
         ("keys.csv", b"id,address\n1,a\n", r"keys\.csv: its first row looks like a header"),
         ("keys.csv", b"key\n1\n", r"keys\.csv: its first row looks like a header"),
