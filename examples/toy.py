@@ -557,7 +557,7 @@ def main(words: list[str]) -> str | None:
     """Do what a command says; an error, if it cannot be done."""
     word, path, *rest = [*words, "", ""] if len(words) < 2 else words
     if not path or WORDS.get(word) != len(rest):
-        return "usage: toy.py put|delete|get|scan|flush|compact STORE [KEY or PREFIX] [VALUE]"
+        return "usage: toy.py put|delete|get|scan|flush|compact STORE [KEY] [VALUE]  (scan: PREFIX)"
     if word != "put" and not Path(path, "CURRENT").exists():
         return f"{path} has no store: only put makes one"
     given = [os.fsencode(each) for each in rest]
