@@ -65,7 +65,7 @@ bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 # What they find is of no use at this size: it is whether they run, and pass their checks of themselves.
 # saved-requests and filters are not among them: they judge a clock.
 SMALLEST := "policies --parts trees --keys 5000" "policies --parts skew --keys 10000" "policies --parts repeats --keys 2000" \
-	"policies --parts shift --keys 6000" \
+	"policies --parts shift --keys 3000" \
 	"replay --windows 2" \
 	"memory --keys 4000 --lookups 500 --runs 1 --parts split" "wasted-reads --entries 5000 --passes 1 --bits 16 --shapes hex,names" \
 	"saved-io --counts-only --datasets digits --entries 1000 --lookups 500" \
