@@ -140,7 +140,7 @@ class SuperVersion:
                 stats.memtable_hits += 1
             values[position] = known
         asked = asked[:left]
-        wanted = asked
+        wanted = asked[:left]  # a copy: runs overwrite it
         miss_count: i64 = 0 if cache is None else cache.miss_count
         for run in self.version.runs:
             if len(wanted):

@@ -64,6 +64,17 @@ def test_multi_get_keeps_entries_whose_blocks_it_read(path: str) -> None:
         assert all(db.explain(key).in_entry_cache for key in far_apart)
 
 
+def test_multi_get_keeps_entries_of_all_runs(path: str) -> None:
+    far_apart = KEYS[::300]
+    with open_store(path, write_buffer_size_bytes=1 << 20) as db:
+        fill(db)
+        db.update({key: b"newer" for key in KEYS[:1_500]})
+        db.flush()
+        assert sum(len(level.runs) for level in db.inspect().levels) == 2
+        db.multi_get([*far_apart, b"absent"])
+        assert [key for key in far_apart if not db.explain(key).in_entry_cache] == []
+
+
 def test_multi_get_of_neighbours_keeps_their_block_alone(path: str) -> None:
     with open_store(path) as db:
         fill(db)
