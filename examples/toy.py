@@ -104,7 +104,7 @@ class Log:
         if self.marked > self.end:
             raise CorruptionError(path, self.end, "a record is damaged that was on the disk")
         self.file = path.open("r+b", buffering=0)
-        if self.records:  # whoever wrote them may not have synced them, or in vain: once more
+        if self.records:  # the writer may not have synced them, or its sync failed
             self.file.write(data[: self.end])
             self.sync()
 

@@ -68,7 +68,7 @@ def test_multi_get_keeps_entries_of_all_runs(path: str) -> None:
     far_apart = KEYS[::300]
     with open_store(path, write_buffer_size_bytes=1 << 20) as db:
         fill(db)
-        db.update({key: b"newer" for key in KEYS[:1_500]})
+        db.update(dict.fromkeys(KEYS[:1500], b"newer"))
         db.flush()
         assert sum(len(level.runs) for level in db.inspect().levels) == 2
         db.multi_get([*far_apart, b"absent"])

@@ -229,12 +229,11 @@ def range_story(rows: Sequence[Row]) -> tuple[list[Table], list[str]]:
             Shown("wasted by\nabsent keys", "absent_reads_wasted_mean", ".4f"),
             Shown("by present\nkeys", "present_reads_wasted_mean", ".4f"),
         ),
-        f"Keys are numbers drawn evenly; {here[0].run_count} runs. Blocks read for a range of 1 to "
-        f"{LENGTHS[-1]:,} numbers, none of which is there, and of {LONG_ENTRIES} keys. D: the range "
-        "begins 1 to 2^(30 (1 - D)) numbers after a key; 1: just after it. prefix-N: Bloom filters of "
-        "the prefix that N numbers share; a range of several prefixes is read. Filters none and bloom "
-        "read the same at any D. Wasted: blocks read in vain by a lookup of the first number of a "
-        "range, and of a present one.",
+        f"Keys are numbers drawn evenly; {here[0].run_count} runs. Ranges of 1 to {LENGTHS[-1]:,} "
+        "numbers hold no key. D: such a range begins 1 to 2^(30 (1 - D)) numbers after a key, with "
+        "D = 1 just after it. prefix-N: Bloom filters of the prefix that N numbers share; a range of "
+        "several prefixes is read. Filters none and bloom read the same at any D. Wasted: reads of "
+        "blocks without the key; absent keys are the first numbers of the ranges.",
         left=3,
         empty="-",
     )

@@ -94,10 +94,10 @@ class Row(Observation):
         "keys, times the numbers in the range"
     )
     absent_reads_wasted_mean: float | None = optional(
-        "blocks read in vain by a lookup of the first number of an empty range"
+        "blocks without the key that a lookup of an empty range's first number reads"
     )
     present_reads_wasted_mean: float | None = optional(
-        "blocks read in vain by a lookup of a present number"
+        "blocks without the key that a lookup of a present number reads"
     )
     filters_asked_half: int | None = optional(
         "the fewest filters that half of the questions went to",
