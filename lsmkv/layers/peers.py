@@ -63,7 +63,8 @@ _OF_MAPPINGS: Final = {
     "live_files": "tables()",
     "latest_sequence_number": "snapshot().sequence_number",
     "flush_wal sync_wal fsync": "sync()",
-    "destroy repair": "lsmkv.destroy(path), or the command: lsmkv repair",
+    "destroy": "lsmkv.destroy(path)",
+    "repair": "lsmkv.repair(path, output)",
     "set_options set_mapsize set_dumps set_loads": "options are arguments of lsmkv.open",
 }
 _OF_CURSORS: Final = {
