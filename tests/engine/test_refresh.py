@@ -207,6 +207,7 @@ def crashed(path: str, tmp_path: Path) -> str:
     copy = str(tmp_path / "crashed")
     with open_small(path) as writer:
         fill(writer, range(100))
+        writer.wait_until_settled()  # no file is removed during the copy
         shutil.copytree(path, copy)
     return copy
 
